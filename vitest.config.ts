@@ -1,0 +1,25 @@
+import { defineConfig } from 'vitest/config';
+
+const source = (path: string): string => new URL(`./src/${path}`, import.meta.url).pathname;
+
+const shared = {
+  pool: 'forks',
+  testTimeout: 20_000,
+  hookTimeout: 20_000,
+} as const;
+
+export default defineConfig({
+  resolve: {
+    // Tests import the package by its name and run against the sources.
+    alias: [
+      { find: /^perdure$/, replacement: source('index.ts') },
+      { find: /^perdure\/([a-z-]+)$/, replacement: source('$1.ts') },
+    ],
+  },
+  test: {
+    projects: [
+      { extends: true, test: { ...shared, name: 'unit', include: ['src/**/*.test.ts'] } },
+      { extends: true, test: { ...shared, name: 'e2e', include: ['test/**/*.test.ts'] } },
+    ],
+  },
+});
