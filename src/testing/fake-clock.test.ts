@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { isPerdureError } from '../model/errors.ts';
+import { FakeClock } from './fake-clock.ts';
+
+describe('FakeClock', () => {
+  it('stands still at a fixed start unless told otherwise', async () => {
+    const clock = new FakeClock();
+    const start = clock.now();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(clock.now()).toBe(start);
+    expect(start).toBe(Date.UTC(2030, 0, 1));
+    expect(new FakeClock({ startAt: 7 }).now()).toBe(7);
+  });
+
+  it('moves by durations in every notation, and to a moment', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    await clock.advance(5);
+    expect(clock.now()).toBe(5);
+    await clock.advance('30d');
+    expect(clock.now()).toBe(5 + 30 * 86_400_000);
+    await clock.advanceTo(3_000_000_000);
+    expect(clock.now()).toBe(3_000_000_000);
+  });
+
+  it('fires due alarms in the order of their times, each at its own time', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    const fired: string[] = [];
+    const note = (label: string) => () => void fired.push(`${label}@${clock.now()}`);
+    clock.setAlarm(30, note('late'));
+    clock.setAlarm(10, note('early'));
+    clock.setAlarm(10, note('early too'));
+    clock.setAlarm(31, note('not yet'));
+    await clock.advance(30);
+    expect(fired).toEqual(['early@10', 'early too@10', 'late@30']);
+    expect(clock.now()).toBe(30);
+    expect(clock.nextAlarmAt).toBe(31);
+    expect(clock.alarmCount).toBe(1);
+  });
+
+  it('never fires an alarm twice, nor one that was taken back', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    let kept = 0;
+    let dropped = 0;
+    clock.setAlarm(10, () => kept++);
+    const takeBack = clock.setAlarm(10, () => dropped++);
+    takeBack();
+    await clock.advance(10);
+    await clock.advance(10);
+    expect({ kept, dropped }).toEqual({ kept: 1, dropped: 0 });
+    expect(clock.nextAlarmAt).toBeUndefined();
+  });
+
+  it('lets an alarm that fires take back another of the same time', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    let fired = false;
+    const takeBacks: (() => void)[] = [];
+    clock.setAlarm(10, () => takeBacks.forEach((takeBack) => takeBack()));
+    takeBacks.push(clock.setAlarm(10, () => (fired = true)));
+    await clock.advance(10);
+    expect(fired).toBe(false);
+  });
+
+  it('fires an alarm that is due when it is set, without being moved', async () => {
+    const clock = new FakeClock({ startAt: 100 });
+    let firedAt: number | undefined;
+    await new Promise<void>((resolve) => {
+      clock.setAlarm(50, () => {
+        firedAt = clock.now();
+        resolve();
+      });
+      expect(firedAt).toBeUndefined();
+    });
+    expect(firedAt).toBe(100);
+    expect(clock.alarmCount).toBe(0);
+  });
+
+  it('lets woken code set further alarms on the way, through microtasks and immediates', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    const wokenAt: number[] = [];
+    const sleep = (ms: number) =>
+      new Promise<void>((resolve) => void clock.setAlarm(clock.now() + ms, resolve));
+    const loop = (async () => {
+      for (let day = 0; day < 3; day++) {
+        await sleep(1_000);
+        await new Promise((resolve) => setImmediate(resolve));
+        wokenAt.push(clock.now());
+      }
+    })();
+    await clock.advance(10_000);
+    expect(wokenAt).toEqual([1_000, 2_000, 3_000]);
+    expect(clock.now()).toBe(10_000);
+    await loop;
+  });
+
+  it('waits between alarms for what the caller says', async () => {
+    let settled = 0;
+    const clock = new FakeClock({ startAt: 0, settle: async () => void settled++ });
+    clock.setAlarm(1, () => undefined);
+    clock.setAlarm(2, () => undefined);
+    await clock.advance(5);
+    expect(settled).toBe(3);
+  });
+
+  it('carries out overlapping moves one after the other', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    const firedAt: number[] = [];
+    clock.setAlarm(15, () => void firedAt.push(clock.now()));
+    await Promise.all([clock.advance(10), clock.advance(10)]);
+    expect(clock.now()).toBe(20);
+    expect(firedAt).toEqual([15]);
+  });
+
+  it('refuses to go back, and still moves on afterwards', async () => {
+    const clock = new FakeClock({ startAt: 100 });
+    const error: unknown = await clock.advanceTo(99).catch((thrown: unknown) => thrown);
+    expect(isPerdureError(error, 'INVALID_DURATION')).toBe(true);
+    expect(() => clock.advance(-1)).toThrow(/duration is -1/);
+    await clock.advance(1);
+    expect(clock.now()).toBe(101);
+  });
+
+  it('hands an error of a callback to whoever moved the clock', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    clock.setAlarm(1, () => {
+      throw new Error('broken callback');
+    });
+    await expect(clock.advance(1)).rejects.toThrow('broken callback');
+  });
+});

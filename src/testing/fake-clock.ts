@@ -1,0 +1,109 @@
+import type { Clock } from '../model/clock.ts';
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+
+export interface FakeClockOptions {
+  /** The first `now()`, in milliseconds since the epoch. Default: 2030-01-01T00:00:00Z. */
+  readonly startAt?: number;
+  /** Lets woken code proceed between two alarms. Default: a few turns of the event loop. */
+  readonly settle?: () => Promise<void>;
+}
+
+interface Alarm {
+  readonly atMs: number;
+  readonly callback: () => void;
+}
+
+const defaultStartAt = Date.UTC(2030, 0, 1);
+
+// One turn of an orchestration on SQLite takes about six turns of the event loop: fetch, run, ack, and what they wake.
+const settleRounds = 20;
+
+// Taken before anything can patch the globals.
+const { setImmediate: realSetImmediate } = globalThis;
+
+async function settleEventLoop(): Promise<void> {
+  for (let round = 0; round < settleRounds; round++) {
+    await new Promise<void>((resolve) => void realSetImmediate(resolve));
+  }
+}
+
+/** A clock that stands still until it is told to move, so that a sleep of 30 days is tested in milliseconds. */
+export class FakeClock implements Clock {
+  readonly #settle: () => Promise<void>;
+  readonly #alarms = new Set<Alarm>();
+  #now: number;
+  #lastMove: Promise<void> = Promise.resolve();
+
+  constructor(options: FakeClockOptions = {}) {
+    this.#now = options.startAt ?? defaultStartAt;
+    this.#settle = options.settle ?? settleEventLoop;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  setAlarm(atMs: number, callback: () => void): () => void {
+    const alarm: Alarm = { atMs, callback };
+    this.#alarms.add(alarm);
+    // An alarm that is due already must not wait for the clock to move, which it may never do.
+    if (atMs <= this.#now) realSetImmediate(() => this.#fire(alarm));
+    return () => void this.#alarms.delete(alarm);
+  }
+
+  /** When the next alarm is due, or `undefined` when none is set. */
+  get nextAlarmAt(): number | undefined {
+    return this.#next()?.atMs;
+  }
+
+  /** How many alarms are set. */
+  get alarmCount(): number {
+    return this.#alarms.size;
+  }
+
+  /** Moves the clock on, firing each alarm at its own time and letting woken code proceed in between. */
+  advance(duration: Duration): Promise<void> {
+    const ms = toMs(duration);
+    return this.#move(() => this.#now + ms);
+  }
+
+  /** Moves the clock on to a moment, as `advance` does; a moment in the past is refused. */
+  advanceTo(atMs: number): Promise<void> {
+    return this.#move(() => atMs);
+  }
+
+  // Moves follow one another: two at once would tear the order of the alarms.
+  #move(target: () => number): Promise<void> {
+    const move = this.#lastMove.then(() => this.#moveTo(target()));
+    this.#lastMove = move.catch(() => undefined);
+    return move;
+  }
+
+  async #moveTo(targetMs: number): Promise<void> {
+    if (!(targetMs >= this.#now)) {
+      throw new PerdureError(
+        'INVALID_DURATION',
+        `The clock stands at ${this.#now} and cannot go back to ${targetMs}. Start a new FakeClock instead.`,
+      );
+    }
+    // What was just begun may still set an alarm.
+    await this.#settle();
+    for (let alarm = this.#next(); alarm && alarm.atMs <= targetMs; alarm = this.#next()) {
+      this.#now = Math.max(this.#now, alarm.atMs);
+      this.#fire(alarm);
+      await this.#settle();
+    }
+    this.#now = targetMs;
+  }
+
+  #next(): Alarm | undefined {
+    let next: Alarm | undefined;
+    for (const alarm of this.#alarms) if (!next || alarm.atMs < next.atMs) next = alarm;
+    return next;
+  }
+
+  #fire(alarm: Alarm): void {
+    if (this.#alarms.delete(alarm)) alarm.callback();
+  }
+}
