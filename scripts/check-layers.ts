@@ -1,0 +1,128 @@
+/**
+ * Checks that src/ follows the arrows of layer-rules.ts, type-only imports included, and that no
+ * modules load each other in a cycle. A canary with one breach of every kind is checked first: a checker that has gone blind
+ * must fail, not pass.
+ */
+import { readFileSync, globSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { layerOf, mayImport, mayImportPackage } from './layer-rules.ts';
+import { moduleImports, type ModuleImport } from './module-imports.ts';
+
+const REPOSITORY = join(import.meta.dirname, '..');
+const CANARY = join(import.meta.dirname, 'layers-canary');
+/** What the canary must be reported for, one line per rule. */
+const CANARY_BREACHES = readFileSync(join(CANARY, 'expected.txt'), 'utf8').trim().split('\n');
+
+type Modules = ReadonlyMap<string, readonly ModuleImport[]>;
+
+function readModules(source: string): Modules {
+  const paths = globSync('**/*.ts', { cwd: source }).map((path) => path.replaceAll('\\', '/'));
+  return new Map(
+    paths
+      .sort()
+      .map((path) => [path, moduleImports(path, readFileSync(join(source, path), 'utf8'))]),
+  );
+}
+
+/** The path below src/ that a relative specifier names. */
+function resolve(from: string, specifier: string): string {
+  return posix.join(posix.dirname(from), specifier);
+}
+
+function isTest(path: string): boolean {
+  return path.endsWith('.test.ts');
+}
+
+/** Why this import is not allowed, or undefined. */
+function breach(from: string, specifier: string | undefined, modules: Modules): string | undefined {
+  const layer = layerOf(from);
+  if (layer === undefined) return undefined; // Reported once, by folderBreaches.
+  if (specifier === undefined) return 'imports a computed name, which no rule can check';
+  if (!specifier.startsWith('.')) {
+    return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
+  }
+  const to = resolve(from, specifier);
+  if (to.startsWith('..')) return `imports ${specifier}, outside src`;
+  if (!modules.has(to)) return `imports ${specifier}, which is not a module of src`;
+  if (isTest(to)) return `imports the test ${to}`;
+  const target = layerOf(to);
+  if (target === undefined || mayImport(layer, target)) return undefined;
+  return `${layer} must not import ${target} (${to})`;
+}
+
+/** Tests are not shipped and may set up anything; all other modules keep to the arrows. */
+function arrowBreaches(modules: Modules): string[] {
+  return [...modules]
+    .filter(([path]) => !isTest(path))
+    .flatMap(([path, imports]) =>
+      imports.flatMap(({ specifier, line }) => {
+        const reason = breach(path, specifier, modules);
+        return reason === undefined ? [] : [`${path}:${line} ${reason}`];
+      }),
+    );
+}
+
+function folderBreaches(modules: Modules): string[] {
+  return [...modules.keys()]
+    .filter((path) => layerOf(path) === undefined)
+    .map((path) => `${path}:1 lies in a folder that no layer rule names`);
+}
+
+/** One line per cycle, found by a depth-first walk that knows its own path. */
+function cycles(modules: Modules): string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const trail: string[] = [];
+  const visit = (path: string): void => {
+    if (trail.includes(path)) {
+      found.push(`cycle: ${[...trail.slice(trail.indexOf(path)), path].join(' -> ')}`);
+      return;
+    }
+    if (done.has(path)) return;
+    trail.push(path);
+    for (const { specifier, typeOnly } of modules.get(path) ?? []) {
+      if (specifier?.startsWith('.') && !typeOnly) visit(resolve(path, specifier));
+    }
+    trail.pop();
+    done.add(path);
+  };
+  for (const path of modules.keys()) visit(path);
+  return found;
+}
+
+/** An entry point must refuse an old Node.js before anything behind it loads. */
+function entryBreaches(modules: Modules): string[] {
+  const { exports } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
+    exports: Record<string, { default: string }>;
+  };
+  return Object.values(exports)
+    .map((target) => posix.basename(target.default, '.js') + '.ts')
+    .filter((entry) => modules.has(entry))
+    .filter((entry) => modules.get(entry)?.[0]?.specifier !== './require-node.ts')
+    .map((entry) => `${entry}:1 must import './require-node.ts' before anything else`);
+}
+
+function check(root: string): { readonly count: number; readonly breaches: string[] } {
+  const modules = readModules(join(root, 'src'));
+  return {
+    count: modules.size,
+    breaches: [arrowBreaches, folderBreaches, entryBreaches, cycles].flatMap((rule) =>
+      rule(modules),
+    ),
+  };
+}
+
+const canary = check(CANARY).breaches;
+const missed = CANARY_BREACHES.filter((line) => !canary.includes(line));
+const surplus = canary.filter((line) => !CANARY_BREACHES.includes(line));
+const { count, breaches } = check(REPOSITORY);
+
+const problems = [
+  ...missed.map((line) => `the canary was not reported: ${line}`),
+  ...surplus.map((line) => `the canary was reported beyond expected.txt: ${line}`),
+  ...(count === 0 ? ['no module was read below src'] : []),
+  ...breaches.map((line) => `src/${line}`),
+];
+for (const problem of problems) console.error(problem);
+console.log(`${count} modules read, ${breaches.length} breaches, ${canary.length} in the canary.`);
+if (problems.length > 0) process.exitCode = 1;

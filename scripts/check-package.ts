@@ -1,0 +1,127 @@
+/**
+ * Uses the package as its users do: packs it, installs the tarball into an empty project, runs the
+ * quick start as plain ESM JavaScript, type-checks it, imports every entry point, and reads what a
+ * Node.js that is too old gets to see. Needs a build.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { nodeVersionProblem } from '../src/require-node.ts';
+
+const root = join(import.meta.dirname, '..');
+
+interface Manifest {
+  readonly name: string;
+  readonly exports: Record<string, unknown>;
+  readonly devDependencies: Record<string, string>;
+}
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+const entryPoints = Object.keys(manifest.exports).map((path) => manifest.name + path.slice(1));
+
+/** Runs a command and answers its standard output; what it says on failure becomes the error. */
+function run(cwd: string, command: string, ...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' });
+  if (error !== undefined) throw error;
+  if (status === 0) return stdout;
+  throw new Error(`${command} ${args.join(' ')} exited with ${status}:\n${stdout}${stderr}`);
+}
+
+function expect(holds: boolean, sentence: string): void {
+  if (!holds) throw new Error(sentence);
+}
+
+function installInto(project: string): void {
+  const packed = run(
+    root,
+    'npm',
+    'pack',
+    '--json',
+    '--ignore-scripts',
+    '--pack-destination',
+    project,
+  );
+  const [archive] = JSON.parse(packed) as { filename: string }[];
+  const dependencies = {
+    [manifest.name]: `file:./${archive?.filename}`,
+    '@types/node': manifest.devDependencies['@types/node'],
+  };
+  const consumer = { name: 'consumer', private: true, type: 'module', dependencies };
+  writeFileSync(join(project, 'package.json'), JSON.stringify(consumer));
+  run(project, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund');
+}
+
+function writeSources(project: string): void {
+  cpSync(join(import.meta.dirname, 'package-consumer'), project, { recursive: true });
+  const source = readFileSync(join(project, 'quick-start.ts'), 'utf8');
+  writeFileSync(join(project, 'quick-start.js'), stripTypeScriptTypes(source));
+  writeFileSync(
+    join(project, 'entry-points.ts'),
+    entryPoints.map((name, index) => `export * as entry${index} from '${name}';\n`).join(''),
+  );
+}
+
+function checkQuickStart(project: string): void {
+  const printed = run(project, process.execPath, 'quick-start.js');
+  expect(printed === 'Hello, World!\n', `The quick start printed ${JSON.stringify(printed)}.`);
+}
+
+function checkEntryPoints(project: string): void {
+  for (const name of entryPoints) {
+    const program = `console.log(Object.keys(await import('${name}')).length)`;
+    const names = run(project, process.execPath, '--input-type=module', '--eval', program);
+    expect(Number(names) > 0, `${name} exports nothing.`);
+  }
+}
+
+function checkTypes(project: string): void {
+  run(project, join(root, 'node_modules', '.bin', 'tsc'), '-p', 'tsconfig.json');
+}
+
+/** The first Node.js on the PATH that the package must refuse. */
+function findOldNode(): { readonly path: string; readonly refusal: string } | undefined {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    const path = join(folder, process.platform === 'win32' ? 'node.exe' : 'node');
+    if (!existsSync(path)) continue;
+    const version = execFileSync(path, ['--version'], { encoding: 'utf8' }).trim();
+    const refusal = nodeVersionProblem(version);
+    if (refusal !== undefined) return { path, refusal };
+  }
+  return undefined;
+}
+
+/** On an old Node.js every entry point must say so, and say nothing about the native module. */
+function checkOldNode(project: string): string {
+  const old = findOldNode();
+  if (old === undefined) return 'skipped, as no Node.js older than 22 is on the PATH';
+  for (const name of entryPoints) {
+    writeFileSync(join(project, 'import.js'), `import '${name}';\n`);
+    const { status, stderr } = spawnSync(old.path, ['import.js'], {
+      cwd: project,
+      encoding: 'utf8',
+    });
+    const refused = status !== 0 && stderr.includes(`Error: ${old.refusal}\n`);
+    expect(refused, `${name} on an old Node.js should say "${old.refusal}" but said:\n${stderr}`);
+    expect(!/better.sqlite3/.test(stderr), `${name} loads the native module too early:\n${stderr}`);
+  }
+  return 'refused in one sentence';
+}
+
+expect(
+  existsSync(join(root, 'dist', 'index.js')),
+  'dist/index.js is missing: run `npm run build`.',
+);
+const project = mkdtempSync(join(tmpdir(), 'perdure-consumer-'));
+try {
+  installInto(project);
+  writeSources(project);
+  checkQuickStart(project);
+  checkEntryPoints(project);
+  checkTypes(project);
+  console.log(
+    `${entryPoints.join(', ')} work as installed; an old Node.js: ${checkOldNode(project)}.`,
+  );
+} finally {
+  rmSync(project, { recursive: true, force: true });
+}

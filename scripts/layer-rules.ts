@@ -1,0 +1,55 @@
+/** The layers of src/ and the arrows between them. A change here is a change of the architecture. */
+
+/** Stands for every layer: the entry points compose the package, the testing kit may look inside. */
+const ANYTHING = '*';
+
+/** Which layers the modules of a layer may import, besides their own. */
+const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  public: [ANYTHING],
+  entry: [ANYTHING],
+  testing: [ANYTHING],
+  model: [],
+  replay: ['model'],
+  orchestration: ['model', 'replay'],
+  providers: ['model'],
+  'providers/sqlite': ['providers', 'model'],
+  'providers/postgres': ['providers', 'model'],
+  runtime: ['orchestration', 'replay', 'providers', 'model'],
+  client: ['providers', 'model'],
+  tasks: ['providers', 'client', 'model'],
+  flows: ['public'],
+  'server/contract': ['client', 'providers', 'model'],
+  server: ['server/contract', 'client', 'providers', 'model'],
+  dashboard: ['server/contract'],
+  cli: ['client', 'providers', 'model'],
+};
+
+/** The only layers that may know a package. Node's own modules are free for all. */
+const PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  'better-sqlite3': ['providers/sqlite'],
+  pg: ['providers/postgres'],
+  vitest: ['testing'],
+};
+
+/** The layer of a path below src/, or undefined when no rule names its folder. */
+export function layerOf(path: string): string | undefined {
+  if (path === 'index.ts') return 'public';
+  if (path === 'server/contract.ts') return 'server/contract';
+  const folders = path.split('/').slice(0, -1);
+  if (folders.length === 0) return 'entry';
+  // The contract lies in providers/ itself; each folder below it is one concrete provider.
+  const layer = folders[0] === 'providers' ? folders.slice(0, 2).join('/') : folders[0];
+  return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;
+}
+
+/** Whether a module of one layer may import a module of another. */
+export function mayImport(from: string, to: string): boolean {
+  const allowed = ARROWS[from] ?? [];
+  return from === to || allowed.includes(to) || allowed.includes(ANYTHING);
+}
+
+/** Whether a module of this layer may import the package of this specifier. */
+export function mayImportPackage(layer: string, specifier: string): boolean {
+  if (specifier.startsWith('node:')) return true;
+  return PACKAGES[specifier]?.includes(layer) ?? false;
+}

@@ -1,0 +1,1 @@
+export type Client = import('../runtime/worker.ts').Worker;

@@ -1,0 +1,3 @@
+import type { page } from './page.ts';
+
+export declare const other: typeof page;

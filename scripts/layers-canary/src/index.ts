@@ -1,0 +1,2 @@
+export { status } from './model/status.ts';
+import './require-node.ts';

@@ -1,0 +1,3 @@
+import { Worker } from '../runtime/worker.ts';
+
+export const testsMayImportAnything = Worker;

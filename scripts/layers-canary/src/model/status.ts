@@ -1,0 +1,2 @@
+export type { Worker } from '../runtime/worker.ts';
+export const status = 'Running';

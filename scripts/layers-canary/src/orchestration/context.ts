@@ -1,0 +1,3 @@
+import { status } from '../model/status.ts';
+
+export type Context = typeof status;

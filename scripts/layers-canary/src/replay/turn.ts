@@ -1,0 +1,3 @@
+import type { Context } from '../orchestration/context.ts';
+
+export type Turn = Context;

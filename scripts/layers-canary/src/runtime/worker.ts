@@ -1,0 +1,5 @@
+export class Worker {
+  open(): Promise<unknown> {
+    return import('../providers/sqlite/store.ts');
+  }
+}

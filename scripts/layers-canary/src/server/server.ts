@@ -1,0 +1,3 @@
+import type { Contract } from './contract.ts';
+
+export const server: Contract = 'http';
