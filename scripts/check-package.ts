@@ -91,12 +91,24 @@ function findOldNode(): { readonly path: string; readonly refusal: string } | un
   return undefined;
 }
 
-/** On an old Node.js every entry point must say so, and say nothing about the native module. */
+/** Imports an entry point and tells at the end whether the native module was run, not only found. */
+const importProgram = (name: string): string => `
+import { createRequire } from 'node:module';
+const { cache } = createRequire(import.meta.url);
+process.on('exit', () => {
+  if (Object.values(cache).some((it) => it.loaded && it.id.includes('better-sqlite3'))) {
+    console.error('better-sqlite3 was loaded');
+  }
+});
+await import('${name}');
+`;
+
+/** On an old Node.js every entry point must say so before the native module is loaded. */
 function checkOldNode(project: string): string {
   const old = findOldNode();
   if (old === undefined) return 'skipped, as no Node.js older than 22 is on the PATH';
   for (const name of entryPoints) {
-    writeFileSync(join(project, 'import.js'), `import '${name}';\n`);
+    writeFileSync(join(project, 'import.js'), importProgram(name));
     const { status, stderr } = spawnSync(old.path, ['import.js'], {
       cwd: project,
       encoding: 'utf8',

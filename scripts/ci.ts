@@ -100,10 +100,10 @@ const checksOnly = process.argv.includes('--checks-only');
 let failedChecks = 0;
 for (const group of CHECKS) failedChecks += await runGroup(group);
 if (checksOnly) {
-  console.log(failedChecks === 0 ? 'All checks passed.' : `${failedChecks} checks failed.`);
+  console.log(failedChecks === 0 ? 'All checks passed.' : `Checks failed: ${failedChecks}.`);
 } else {
   const tests = await runTests();
-  if (failedChecks > 0) console.log(`${failedChecks} checks failed, see above.`);
+  if (failedChecks > 0) console.log(`Checks failed: ${failedChecks}, see above.`);
   const skipped = tests.skipped > 0 ? `, ${tests.skipped} skipped` : '';
   console.log(`${tests.passed} passed, ${tests.failed + failedChecks} failed${skipped}`);
   if (tests.failed > 0) process.exitCode = 1;
