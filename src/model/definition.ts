@@ -1,0 +1,49 @@
+/**
+ * What a client or an orchestration needs to know of an orchestration: its name, its version, its types.
+ * The phantom fields carry types only; they never exist at run time.
+ */
+export interface OrchestrationRef<Input = unknown, Output = unknown> {
+  readonly kind: 'orchestration';
+  readonly name: string;
+  readonly version: string;
+  /** Validates an input where it enters: at `start` and `child`. */
+  readonly inputSchema?: StandardSchema | undefined;
+  readonly '~input'?: Input;
+  readonly '~output'?: Output;
+}
+
+/** What an orchestration needs to know of an activity. */
+export interface ActivityRef<Input = unknown, Output = unknown> {
+  readonly kind: 'activity';
+  readonly name: string;
+  readonly inputSchema?: StandardSchema | undefined;
+  readonly '~input'?: Input;
+  readonly '~output'?: Output;
+}
+
+/** The name of an external event together with the type of its payload. */
+export interface EventToken<Value = unknown> {
+  readonly kind: 'event';
+  readonly name: string;
+  readonly schema?: StandardSchema | undefined;
+  readonly '~value'?: Value;
+}
+
+/** The part of the Standard Schema interface that Perdure uses; zod, valibot and arktype schemas have it. */
+export interface StandardSchema<Output = unknown> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+    readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
+  };
+}
+
+type SchemaResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
+
+interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}

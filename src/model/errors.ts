@@ -1,0 +1,147 @@
+import type { Failure } from './failure.ts';
+
+/** Every code that an error of Perdure can carry. */
+export type ErrorCode =
+  // Programmer errors: the call or the code has to change.
+  | 'INVALID_INPUT'
+  | 'INVALID_NAME'
+  | 'INVALID_ID'
+  | 'INVALID_DURATION'
+  | 'INVALID_OPTION'
+  | 'NOT_SERIALIZABLE'
+  | 'PAYLOAD_TOO_LARGE'
+  | 'UNREGISTERED'
+  | 'ALREADY_REGISTERED'
+  | 'INSTANCE_ALREADY_EXISTS'
+  | 'INSTANCE_NOT_FOUND'
+  | 'INSTANCE_OVER'
+  | 'NONDETERMINISM'
+  | 'STRAY_AWAIT'
+  | 'FORBIDDEN_IN_ORCHESTRATION'
+  | 'CLOSED'
+  // Outcomes of user code.
+  | 'ACTIVITY_FAILED'
+  | 'CHILD_FAILED'
+  | 'INSTANCE_FAILED'
+  | 'INSTANCE_TERMINATED'
+  | 'POISON'
+  | 'TIMEOUT'
+  | 'EVENT_BUFFER_FULL'
+  // Cancellation.
+  | 'OPERATION_CANCELED'
+  // Platform.
+  | 'LOCK_LOST'
+  | 'PROVIDER'
+  | 'UNDECODABLE'
+  | 'STORE_TOO_NEW'
+  | 'STORE_DAMAGED';
+
+// Symbol.for lets two copies of the package recognise each other's errors, where instanceof cannot.
+const brand = Symbol.for('perdure.error');
+
+/** The base of every error that Perdure throws; `code` tells which one, the message says what to do next. */
+export class PerdureError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+    Object.defineProperty(this, brand, { value: true });
+  }
+
+  /** Recognises an error of Perdure, also one from another copy of the package. */
+  static is(error: unknown): error is PerdureError {
+    try {
+      return typeof error === 'object' && error !== null && brand in error;
+    } catch {
+      // A thrown proxy may refuse every question; it is none of ours.
+      return false;
+    }
+  }
+}
+
+/** Recognises an error of Perdure, optionally with one code; works across copies of the package. */
+export function isPerdureError(error: unknown, code?: ErrorCode): error is PerdureError {
+  return PerdureError.is(error) && (code === undefined || error.code === code);
+}
+
+/** A store's refusal or trouble: which operation, and whether trying again can help. */
+export class ProviderError extends PerdureError {
+  readonly operation: string;
+  readonly retryable: boolean;
+
+  constructor(options: {
+    readonly operation: string;
+    readonly message: string;
+    readonly retryable: boolean;
+    readonly code?: 'PROVIDER' | 'UNDECODABLE' | 'STORE_TOO_NEW' | 'STORE_DAMAGED' | 'LOCK_LOST';
+    readonly cause?: unknown;
+  }) {
+    super(
+      options.code ?? 'PROVIDER',
+      options.message,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
+    this.operation = options.operation;
+    this.retryable = options.retryable;
+  }
+}
+
+/** The lease of a claim is over or another claim holds it: nothing was changed. */
+export class LockLostError extends ProviderError {
+  constructor(operation: string) {
+    super({
+      operation,
+      message: `${operation}: the lock is no longer held, so nothing was changed. The work will be done by whoever holds it now.`,
+      retryable: false,
+      code: 'LOCK_LOST',
+    });
+  }
+}
+
+/** Code and history disagree: the orchestration was changed under a live instance. */
+export class NondeterminismError extends PerdureError {
+  /** Where the two part: the id of the recorded event, or of the one after the last. */
+  readonly eventId: number;
+
+  constructor(message: string, eventId: number) {
+    super('NONDETERMINISM', message);
+    this.eventId = eventId;
+  }
+}
+
+/** Why a running handler or a pending operation was told to stop. */
+export type CancelTrigger =
+  'cancel' | 'timeout' | 'race_lost' | 'shutdown' | 'lease_lost' | 'deleted';
+
+/** The typed reason of an aborted signal and of a cancelled operation. */
+export class CanceledError extends PerdureError {
+  readonly reason: string;
+  readonly trigger: CancelTrigger;
+
+  constructor(reason: string, trigger: CancelTrigger) {
+    super('OPERATION_CANCELED', `Canceled (${trigger}): ${reason}`);
+    this.reason = reason;
+    this.trigger = trigger;
+  }
+}
+
+/** User code failed: the activity, child or instance, and what it failed with. */
+export class FailedError extends PerdureError {
+  /** The name of the activity or orchestration that failed. */
+  readonly subject: string;
+  readonly failure: Failure;
+
+  constructor(options: {
+    readonly code: 'ACTIVITY_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED';
+    readonly message: string;
+    readonly subject: string;
+    readonly failure: Failure;
+    readonly cause: unknown;
+  }) {
+    super(options.code, options.message, { cause: options.cause });
+    this.subject = options.subject;
+    this.failure = options.failure;
+  }
+}

@@ -1,0 +1,260 @@
+import { PerdureError } from './errors.ts';
+import type { Failure } from './failure.ts';
+import type { Payload } from './payload.ts';
+import type { ResolvedRetryPolicy } from './retry-policy.ts';
+import {
+  carriedField,
+  decodeFields,
+  failureField,
+  isCount,
+  isText,
+  isTextOrNull,
+  isTime,
+  nameField,
+  operationField,
+  optionsField,
+  parentField,
+  type FieldChecks,
+} from './stored-fields.ts';
+
+/** Who waits for this instance: the execution and operation of the parent that started it. */
+export interface ParentRef {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly operation: number;
+}
+
+/** An external event that arrived before anyone waited for it, carried over a continue-as-new. */
+export interface BufferedEvent {
+  readonly name: string;
+  readonly payload: Payload | null;
+}
+
+interface Recorded {
+  /** The store's clock in the turn that recorded the event; never goes back within an execution. */
+  readonly at: number;
+}
+
+/** The first event of every execution. */
+export interface ExecutionStarted extends Recorded {
+  readonly kind: 'executionStarted';
+  readonly name: string;
+  readonly version: string;
+  readonly payload: Payload | null;
+  readonly parent?: ParentRef;
+  readonly carried?: readonly BufferedEvent[];
+}
+
+interface Operation extends Recorded {
+  /** Counts the operations of an execution in the order in which the code issued them: 1, 2, 3, … */
+  readonly operation: number;
+}
+
+/** The code called an activity. `payload` is its input. */
+export interface ActivityScheduled extends Operation {
+  readonly kind: 'activityScheduled';
+  readonly name: string;
+  readonly payload: Payload | null;
+  readonly options?: ActivityOptions;
+}
+
+/** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
+export interface ActivityOptions {
+  readonly retry?: ResolvedRetryPolicy;
+  readonly attemptTimeoutMs?: number;
+}
+
+export interface TimerCreated extends Operation {
+  readonly kind: 'timerCreated';
+  readonly fireAt: number;
+}
+
+/** The code waits for an external event by name. */
+export interface EventAwaited extends Operation {
+  readonly kind: 'eventAwaited';
+  readonly name: string;
+}
+
+/** The code started a child and waits for it. `payload` is its input. */
+export interface ChildScheduled extends Operation {
+  readonly kind: 'childScheduled';
+  readonly name: string;
+  readonly version: string | null;
+  readonly childId: string;
+  readonly payload: Payload | null;
+}
+
+/** The code started an instance that it does not wait for. */
+export interface DetachedStarted extends Operation {
+  readonly kind: 'detachedStarted';
+  readonly name: string;
+  readonly version: string | null;
+  readonly childId: string;
+  readonly payload: Payload | null;
+}
+
+export interface CustomStatusSet extends Operation {
+  readonly kind: 'customStatusSet';
+  readonly payload: Payload | null;
+}
+
+/** A pending operation was withdrawn by the code: a timer that lost, a wait that timed out, an activity not needed. */
+export interface OperationWithdrawn extends Recorded {
+  readonly kind: 'operationWithdrawn';
+  readonly target: number;
+  readonly targetKind: 'activity' | 'timer' | 'event';
+  readonly reason: string;
+}
+
+export interface ActivityCompleted extends Recorded {
+  readonly kind: 'activityCompleted';
+  readonly operation: number;
+  readonly payload: Payload | null;
+}
+
+export interface ActivityFailed extends Recorded {
+  readonly kind: 'activityFailed';
+  readonly operation: number;
+  readonly failure: Failure;
+}
+
+export interface TimerFired extends Recorded {
+  readonly kind: 'timerFired';
+  readonly operation: number;
+}
+
+export interface EventReceived extends Recorded {
+  readonly kind: 'eventReceived';
+  readonly name: string;
+  readonly payload: Payload | null;
+}
+
+export interface ChildCompleted extends Recorded {
+  readonly kind: 'childCompleted';
+  readonly operation: number;
+  readonly payload: Payload | null;
+}
+
+export interface ChildFailed extends Recorded {
+  readonly kind: 'childFailed';
+  readonly operation: number;
+  readonly failure: Failure;
+}
+
+export interface ExecutionCompleted extends Recorded {
+  readonly kind: 'executionCompleted';
+  readonly payload: Payload | null;
+}
+
+export interface ExecutionFailed extends Recorded {
+  readonly kind: 'executionFailed';
+  readonly failure: Failure;
+}
+
+/** The next execution takes over with `payload` as its input. */
+export interface ExecutionContinuedAsNew extends Recorded {
+  readonly kind: 'executionContinuedAsNew';
+  readonly version: string;
+  readonly payload: Payload | null;
+  readonly carried?: readonly BufferedEvent[];
+}
+
+/** What the code decided: matched against history, in order, when the code runs again. */
+export type CommandEvent =
+  | ActivityScheduled
+  | TimerCreated
+  | EventAwaited
+  | ChildScheduled
+  | DetachedStarted
+  | CustomStatusSet
+  | OperationWithdrawn;
+
+/** What the world answered: applied to the code, in order, one at a time. */
+export type IncomingEvent =
+  ActivityCompleted | ActivityFailed | TimerFired | EventReceived | ChildCompleted | ChildFailed;
+
+/** How an execution ended. */
+export type TerminalEvent = ExecutionCompleted | ExecutionFailed | ExecutionContinuedAsNew;
+
+/** One entry of an execution's history. Its id is its place: 1, 2, 3, … */
+export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
+
+const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
+  activityScheduled: [operationField, nameField, optionsField],
+  timerCreated: [operationField, ['fireAt', isTime]],
+  eventAwaited: [operationField, nameField],
+  childScheduled: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
+  detachedStarted: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
+  customStatusSet: [operationField],
+  operationWithdrawn: [
+    ['target', isCount],
+    ['reason', isText],
+  ],
+};
+
+const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
+  activityCompleted: [operationField],
+  activityFailed: [operationField, failureField],
+  timerFired: [operationField],
+  eventReceived: [nameField],
+  childCompleted: [operationField],
+  childFailed: [operationField, failureField],
+};
+
+const boundaryFields: Readonly<
+  Record<ExecutionStarted['kind'] | TerminalEvent['kind'], FieldChecks>
+> = {
+  executionStarted: [nameField, ['version', isText], parentField, carriedField],
+  executionCompleted: [],
+  executionFailed: [failureField],
+  executionContinuedAsNew: [['version', isText], carriedField],
+};
+
+const commandKinds: ReadonlySet<string> = new Set(Object.keys(commandFields));
+const incomingKinds: ReadonlySet<string> = new Set(Object.keys(incomingFields));
+const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(
+  Object.entries({ ...commandFields, ...incomingFields, ...boundaryFields }),
+);
+
+/** Says whether an event is a decision of the code. */
+export function isCommand(event: HistoryEvent): event is CommandEvent {
+  return commandKinds.has(event.kind);
+}
+
+/** Says whether an event is an answer of the world. */
+export function isIncoming(event: HistoryEvent): event is IncomingEvent {
+  return incomingKinds.has(event.kind);
+}
+
+/** An event as a store keeps it: columns that the store never has to understand. */
+export interface StoredEvent {
+  readonly kind: string;
+  readonly at: number;
+  /** The remaining small fields, as JSON text. */
+  readonly data: string;
+  readonly payload: Payload | null;
+}
+
+/** Takes an event apart for a store. */
+export function encodeEvent(event: HistoryEvent): StoredEvent {
+  const {
+    kind,
+    at,
+    payload = null,
+    ...rest
+  } = event as HistoryEvent & { payload?: Payload | null };
+  return { kind, at, data: JSON.stringify(rest), payload };
+}
+
+/** Puts a stored event together again; throws `UNDECODABLE` for what no version of Perdure has written. */
+export function decodeEvent(stored: StoredEvent): HistoryEvent {
+  const checks = checksByKind.get(stored.kind);
+  const fields = checks && decodeFields(stored.data, checks);
+  if (fields === undefined || !isTime(stored.at)) {
+    throw new PerdureError(
+      'UNDECODABLE',
+      `A stored event of kind ${JSON.stringify(stored.kind)} cannot be decoded. Was it written by a newer version, or damaged?`,
+    );
+  }
+  return { ...fields, kind: stored.kind, at: stored.at, payload: stored.payload } as HistoryEvent;
+}

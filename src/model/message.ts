@@ -1,0 +1,140 @@
+import { PerdureError } from './errors.ts';
+import type { BufferedEvent, ParentRef } from './event.ts';
+import type { Failure } from './failure.ts';
+import type { Payload } from './payload.ts';
+import {
+  carriedField,
+  decodeFields,
+  failureField,
+  isCount,
+  isTextOrNull,
+  nameField,
+  parentField,
+  type FieldChecks,
+} from './stored-fields.ts';
+
+/** Begins an execution. `payload` is its input. */
+export interface StartMessage {
+  readonly kind: 'start';
+  readonly name: string;
+  /** `null`: the worker that takes the first turn picks its newest version. */
+  readonly version: string | null;
+  readonly payload: Payload | null;
+  readonly parent?: ParentRef;
+  readonly carried?: readonly BufferedEvent[];
+}
+
+interface Completion {
+  /** The execution that waits; a message for another one is dropped. */
+  readonly executionId: number;
+  readonly operation: number;
+}
+
+export interface ActivityCompletedMessage extends Completion {
+  readonly kind: 'activityCompleted';
+  readonly payload: Payload | null;
+}
+
+export interface ActivityFailedMessage extends Completion {
+  readonly kind: 'activityFailed';
+  readonly failure: Failure;
+}
+
+export interface TimerFiredMessage extends Completion {
+  readonly kind: 'timerFired';
+}
+
+export interface ChildCompletedMessage extends Completion {
+  readonly kind: 'childCompleted';
+  readonly payload: Payload | null;
+}
+
+export interface ChildFailedMessage extends Completion {
+  readonly kind: 'childFailed';
+  readonly failure: Failure;
+}
+
+/** An external event, raised by a client or an activity. */
+export interface EventRaisedMessage {
+  readonly kind: 'eventRaised';
+  readonly name: string;
+  readonly payload: Payload | null;
+}
+
+/** Asks for a turn and brings nothing: the code broke outside a turn, and the next one says so. */
+export interface WakeMessage {
+  readonly kind: 'wake';
+}
+
+/** An entry of the orchestrator queue, addressed to one instance. */
+export type Message =
+  | StartMessage
+  | ActivityCompletedMessage
+  | ActivityFailedMessage
+  | TimerFiredMessage
+  | ChildCompletedMessage
+  | ChildFailedMessage
+  | EventRaisedMessage
+  | WakeMessage;
+
+const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion>['kind']>([
+  'activityCompleted',
+  'activityFailed',
+  'timerFired',
+  'childCompleted',
+  'childFailed',
+]);
+
+const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
+  start: [nameField, ['version', isTextOrNull], parentField, carriedField],
+  activityCompleted: [],
+  activityFailed: [failureField],
+  timerFired: [],
+  childCompleted: [],
+  childFailed: [failureField],
+  eventRaised: [nameField],
+  wake: [],
+};
+
+const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(Object.entries(fieldsByKind));
+
+/**
+ * A message as a store keeps it. `executionId` and `operation` stand apart because a store must find the timers
+ * and completions of an operation; the rest is opaque to it.
+ */
+export interface StoredMessage {
+  readonly kind: string;
+  readonly executionId: number | null;
+  readonly operation: number | null;
+  /** The remaining small fields, as JSON text. */
+  readonly data: string;
+  readonly payload: Payload | null;
+}
+
+/** Takes a message apart for a store. */
+export function encodeMessage(message: Message): StoredMessage {
+  const {
+    kind,
+    executionId = null,
+    operation = null,
+    payload = null,
+    ...rest
+  } = message as Message & Partial<Completion> & { payload?: Payload | null };
+  return { kind, executionId, operation, data: JSON.stringify(rest), payload };
+}
+
+/** Puts a stored message together again; throws `UNDECODABLE` for what no version of Perdure has written. */
+export function decodeMessage(stored: StoredMessage): Message {
+  const checks = checksByKind.get(stored.kind);
+  const fields = checks && decodeFields(stored.data, checks);
+  const addressed =
+    !completionKinds.has(stored.kind) || (isCount(stored.executionId) && isCount(stored.operation));
+  if (fields === undefined || !addressed) {
+    throw new PerdureError(
+      'UNDECODABLE',
+      `A stored message of kind ${JSON.stringify(stored.kind)} cannot be decoded. Was it written by a newer version, or damaged?`,
+    );
+  }
+  const { kind, executionId, operation, payload } = stored;
+  return { ...fields, kind, executionId, operation, payload } as Message;
+}

@@ -1,0 +1,240 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  canonicalPayload,
+  decodePayload,
+  defaultPayloadLimitBytes,
+  encodePayload,
+  parseJson,
+  tryEncodePayload,
+} from './payload.ts';
+
+const jsonValue = fc
+  .jsonValue({ maxDepth: 5 })
+  .map((value) => JSON.parse(JSON.stringify(value)) as unknown);
+
+describe('a payload', () => {
+  test('carries any JSON value there and back unchanged', () => {
+    fc.assert(
+      fc.property(jsonValue, (value) => {
+        fc.pre(!JSON.stringify(value).includes('__proto__'));
+        expect(decodePayload(encodePayload(value, 'input'))).toEqual(value);
+      }),
+    );
+  });
+
+  test('of undefined is no payload, and no payload decodes to undefined', () => {
+    expect(encodePayload(undefined, 'input')).toBeNull();
+    expect(decodePayload(null)).toBeUndefined();
+  });
+
+  test('of null is not the same as no payload', () => {
+    expect(encodePayload(null, 'input')).toBe('null');
+    expect(decodePayload('null')).toBeNull();
+  });
+
+  test('leaves out undefined properties, and writes null for undefined items, as JSON does', () => {
+    expect(encodePayload({ a: undefined, b: [undefined, 1] }, 'input')).toBe('{"b":[null,1]}');
+  });
+
+  test('takes dates and other values that know how to become JSON', () => {
+    const when = new Date(0);
+    const money = { amount: 5, toJSON: () => ({ cents: 500 }) };
+    expect(encodePayload({ when, money }, 'input')).toBe(
+      '{"when":"1970-01-01T00:00:00.000Z","money":{"cents":500}}',
+    );
+  });
+
+  test('of something whose toJSON leaves nothing is no payload', () => {
+    expect(encodePayload({ toJSON: () => undefined }, 'input')).toBeNull();
+  });
+
+  test('takes the same object in two places, which is no cycle', () => {
+    const shared = { a: 1 };
+    expect(encodePayload([shared, shared, { shared }], 'input')).toBe(
+      '[{"a":1},{"a":1},{"shared":{"a":1}}]',
+    );
+  });
+
+  test('takes instances of classes as the data they hold', () => {
+    class Point {
+      x = 1;
+    }
+    expect(encodePayload(new Point(), 'input')).toBe('{"x":1}');
+    expect(encodePayload(Object.assign(Object.create(null) as object, { x: 1 }), 'input')).toBe(
+      '{"x":1}',
+    );
+  });
+
+  test('takes halves of surrogate pairs and every control character', () => {
+    const text = '\ud800 \u0000 \u2028 "\\';
+    expect(decodePayload(encodePayload({ [text]: text }, 'input'))).toEqual({ [text]: text });
+  });
+});
+
+describe('encoding refuses, with the path to it,', () => {
+  const cycle: Record<string, unknown> = { deep: {} };
+  (cycle['deep'] as Record<string, unknown>)['back'] = cycle;
+  const viaToJson: { toJSON: () => unknown } = { toJSON: () => ({ again: viaToJson }) };
+  const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)]);
+
+  test.each<[string, unknown, string]>([
+    ['a BigInt', { order: { total: 1n } }, 'order.total is a BigInt'],
+    ['a function', { items: [1, () => 1] }, 'items[1] is a function'],
+    ['a symbol', [Symbol('x')], '[0] is a symbol'],
+    ['NaN', Number.NaN, 'the value is NaN'],
+    ['Infinity', { a: [-Infinity] }, 'a[0] is -Infinity'],
+    ['a cycle', cycle, 'deep.back refers back to itself'],
+    ['a cycle through toJSON', viaToJson, 'again refers back to itself'],
+    ['a Map', { seen: new Map() }, 'seen is a Map'],
+    ['a Set', { seen: new Set() }, 'seen is a Set'],
+    ['a weak collection', new WeakMap(), 'the value is a weak collection'],
+    ['a promise', { user: Promise.resolve(1) }, 'user is a promise (is an await missing?)'],
+    ['an error', { error: new TypeError('x') }, 'error is an Error'],
+    ['a regular expression', { match: /x/ }, 'match is a RegExp'],
+    ['binary data', { image: new Uint8Array(2) }, 'image is binary data'],
+    ['a Buffer', { image: Buffer.from('x') }, 'image is binary data'],
+    ['a boxed primitive', [Object(Number.NaN)], '[0] is a boxed primitive'],
+    ['an invalid date', { when: new Date(Number.NaN) }, 'when is NaN'],
+    ['what a toJSON returns', { x: { toJSON: () => ({ y: [1n] }) } }, 'x.y[0] is a BigInt'],
+    ['a __proto__ key', { a: JSON.parse('{"__proto__":1}') }, 'a has a key named __proto__'],
+    ['more than 500 levels', nested(501), 'nested more than 500 deep'],
+  ])('%s', (_, value, problem) => {
+    expect(() => encodePayload(value, 'Input of "order"')).toThrow(
+      expect.objectContaining({
+        code: 'NOT_SERIALIZABLE',
+        message: expect.stringContaining(problem) as string,
+      }),
+    );
+    expect(() => encodePayload(value, 'Input of "order"')).toThrow(/^Input of "order" cannot/);
+    expect(tryEncodePayload(value, 100)).toBeUndefined();
+  });
+
+  test('a getter, a toJSON or a proxy that throws, keeping the error as the cause', () => {
+    const boom = new Error('boom');
+    const throwing = (): never => {
+      throw boom;
+    };
+    const hostile = [
+      Object.defineProperty({}, 'x', { enumerable: true, get: throwing }),
+      { toJSON: throwing },
+      Object.defineProperty({}, 'toJSON', { get: throwing }),
+      new Proxy({}, { ownKeys: throwing }),
+      new Proxy({}, { getPrototypeOf: throwing }),
+    ];
+    for (const value of hostile) {
+      expect(() => encodePayload(value, 'Input')).toThrow(
+        expect.objectContaining({ code: 'NOT_SERIALIZABLE', cause: boom }),
+      );
+    }
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    expect(() => encodePayload(proxy, 'Input')).toThrow(
+      expect.objectContaining({ code: 'NOT_SERIALIZABLE' }),
+    );
+  });
+
+  test('no more of a path than a message should hold', () => {
+    const error = catchError(() => encodePayload({ ['k'.repeat(10_000)]: 1n }, 'Input'));
+    expect(error.message.length).toBeLessThan(500);
+  });
+
+  test('and takes 500 levels, which decode and compare again', () => {
+    const payload = encodePayload(nested(500), 'Input');
+    expect(decodePayload(payload)).toEqual(nested(500));
+    expect(canonicalPayload(payload)).toBe(payload);
+  });
+});
+
+describe('the payload limit', () => {
+  test('counts bytes of JSON, not characters', () => {
+    expect(encodePayload('aaaa', 'Input', 6)).toBe('"aaaa"');
+    expect(encodePayload('éé', 'Input', 6)).toBe('"éé"');
+    expect(() => encodePayload('aaaaa', 'Input', 6)).toThrow(
+      expect.objectContaining({ code: 'PAYLOAD_TOO_LARGE' }),
+    );
+    expect(() => encodePayload('ééé', 'Input', 6)).toThrow(
+      expect.objectContaining({
+        code: 'PAYLOAD_TOO_LARGE',
+        message: expect.stringContaining('is 8 bytes as JSON; the limit is 6') as string,
+      }),
+    );
+  });
+
+  test('is 2 MiB unless told otherwise', () => {
+    const fits = 'x'.repeat(defaultPayloadLimitBytes - 2);
+    expect(encodePayload(fits, 'Input')).toHaveLength(2_097_152);
+    expect(() => encodePayload(`${fits}x`, 'Input')).toThrow(
+      expect.objectContaining({ code: 'PAYLOAD_TOO_LARGE' }),
+    );
+    expect(tryEncodePayload(`${fits}x`, defaultPayloadLimitBytes)).toBeUndefined();
+  });
+});
+
+describe('decoding', () => {
+  test.each([
+    '{"a":{"__proto__":{"polluted":1}},"b":1}',
+    '{"a":{"__pro\\u0074o__":{"polluted":1}},"b":1}',
+    '{"a":{"\\u005F_proto__":{"polluted":1}},"b":1}',
+  ])('drops a stored __proto__ key, however it is spelled: %s', (text) => {
+    const value = decodePayload(text) as { a: object };
+    expect(Object.getOwnPropertyNames(value.a)).toEqual([]);
+    expect(Object.assign({}, value.a)).not.toHaveProperty('polluted');
+    expect(parseJson(text)).toEqual({ a: {}, b: 1 });
+  });
+
+  test('leaves __proto__ as a plain value alone', () => {
+    expect(decodePayload('["__proto__"]')).toEqual(['__proto__']);
+  });
+
+  test('of what is not JSON says that the store is damaged', () => {
+    expect(() => decodePayload('{"a":')).toThrow(
+      expect.objectContaining({ code: 'UNDECODABLE', cause: expect.any(SyntaxError) as unknown }),
+    );
+  });
+});
+
+describe('canonical text', () => {
+  test('is the same whatever order the keys were written in', () => {
+    expect(canonicalPayload('{"b":[{"d":1,"c":2}],"a":null}')).toBe(
+      '{"a":null,"b":[{"c":2,"d":1}]}',
+    );
+  });
+
+  test('is equal for equal values and differs for different ones', () => {
+    const shuffled = (value: unknown): unknown => {
+      if (typeof value !== 'object' || value === null) return value;
+      if (Array.isArray(value)) return value.map(shuffled);
+      return Object.fromEntries(
+        Object.entries(value)
+          .map(([key, item]) => [key, shuffled(item)] as const)
+          .toReversed(),
+      );
+    };
+    fc.assert(
+      fc.property(jsonValue, jsonValue, (value, other) => {
+        fc.pre(!JSON.stringify([value, other]).includes('__proto__'));
+        const canonicalOf = (item: unknown) => canonicalPayload(encodePayload(item, 'x'));
+        expect(canonicalOf(shuffled(value))).toBe(canonicalOf(value));
+        expect(JSON.parse(canonicalOf(value))).toEqual(value);
+        fc.pre(canonicalOf(value) !== canonicalOf(other));
+        expect(value).not.toEqual(other);
+      }),
+    );
+  });
+
+  test('of no payload differs from that of every payload', () => {
+    expect(canonicalPayload(null)).toBe('');
+    expect(canonicalPayload('null')).toBe('null');
+    expect(canonicalPayload('""')).toBe('""');
+  });
+});
+
+function catchError(run: () => unknown): Error {
+  try {
+    run();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('Nothing was thrown.');
+}

@@ -1,0 +1,102 @@
+import { PerdureError } from './errors.ts';
+import { findUncarriable } from './uncarriable.ts';
+
+/** JSON text. A payload stays text from the author's value to the store and back, so nothing re-encodes it. */
+export type Payload = string;
+
+/** The largest payload accepted unless an option says otherwise: 2 MiB. */
+export const defaultPayloadLimitBytes = 2 * 1024 * 1024;
+
+/**
+ * Encodes a value as JSON text; `undefined` becomes `null` (no payload). What JSON would change silently
+ * (cycles, BigInt, functions, symbols, NaN, Map, Set, a promise, a `__proto__` key) is refused with the path to
+ * it. As in JSON itself, properties that are `undefined` are left out, and `undefined` in an array becomes `null`.
+ */
+export function encodePayload(
+  value: unknown,
+  what: string,
+  limitBytes = defaultPayloadLimitBytes,
+): Payload | null {
+  if (value === undefined) return null;
+  const text = stringify(value, what);
+  if (text === undefined) return null;
+  // UTF-8 needs at most three bytes for a UTF-16 unit, so most payloads need no count.
+  if (text.length * 3 > limitBytes && Buffer.byteLength(text) > limitBytes) {
+    throw new PerdureError(
+      'PAYLOAD_TOO_LARGE',
+      `${what} is ${Buffer.byteLength(text)} bytes as JSON; the limit is ${limitBytes}. Store the data elsewhere and pass a reference, or raise payloadLimitBytes.`,
+    );
+  }
+  return text;
+}
+
+function stringify(value: unknown, what: string): string | undefined {
+  let problem: string | undefined;
+  try {
+    problem = findUncarriable(value);
+    // The type of JSON.stringify hides that a toJSON which returns undefined leaves nothing.
+    if (problem === undefined) return JSON.stringify(value) as string | undefined;
+  } catch (cause) {
+    throw new PerdureError(
+      'NOT_SERIALIZABLE',
+      `${what} cannot be stored as JSON: reading it threw an error, given as the cause. Pass plain data.`,
+      { cause },
+    );
+  }
+  throw new PerdureError(
+    'NOT_SERIALIZABLE',
+    `${what} cannot be stored as JSON: ${problem}. Pass plain data: objects, arrays, strings, finite numbers, booleans and null.`,
+  );
+}
+
+/** Encodes a value if JSON can carry it within the limit; `undefined` if not. */
+export function tryEncodePayload(value: unknown, limitBytes: number): Payload | null | undefined {
+  try {
+    return encodePayload(value, 'value', limitBytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Decodes a payload into a fresh value; a stored `__proto__` key is dropped, so it can never pollute. */
+export function decodePayload(payload: Payload | null): unknown {
+  if (payload === null) return undefined;
+  try {
+    return parseJson(payload);
+  } catch (cause) {
+    throw new PerdureError(
+      'UNDECODABLE',
+      'A stored payload is not valid JSON. Was the store damaged, or written by something else?',
+      { cause },
+    );
+  }
+}
+
+/** Parses stored JSON text without its `__proto__` keys; throws a SyntaxError for what is not JSON. */
+export function parseJson(text: string): unknown {
+  // The key may be spelled with escapes. A reviver costs several times the parsing, so it is only used when needed.
+  const suspicious = text.includes('__proto__') || text.includes('\\u');
+  return suspicious ? JSON.parse(text, dropProto) : JSON.parse(text);
+}
+
+function dropProto(key: string, value: unknown): unknown {
+  return key === '__proto__' ? undefined : value;
+}
+
+/** JSON text with sorted keys: equal values have equal canonical text, whatever order their keys were written in. */
+export function canonicalPayload(payload: Payload | null): string {
+  if (payload === null) return '';
+  // Only objects have keys to sort.
+  return payload.includes('{') ? canonical(decodePayload(payload)) : payload;
+}
+
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  const properties = value as Readonly<Record<string, unknown>>;
+  let text = '';
+  for (const key of Object.keys(properties).sort()) {
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical(properties[key])}`;
+  }
+  return `{${text}}`;
+}

@@ -1,0 +1,117 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { nextRetryDelayMs, resolveRetryPolicy, type RetryPolicy } from './retry-policy.ts';
+
+const failure = { name: 'Error', message: 'it broke' };
+const delays = (policy: RetryPolicy, count: number, random = () => 1) =>
+  Array.from({ length: count }, (_, index) =>
+    nextRetryDelayMs(resolveRetryPolicy(policy), index + 1, failure, random),
+  );
+
+describe('a retry policy', () => {
+  test('has three attempts with exponential backoff unless told otherwise', () => {
+    expect(resolveRetryPolicy()).toEqual({
+      maxAttempts: 3,
+      backoff: 'exponential',
+      initialDelayMs: 1_000,
+      maxDelayMs: 60_000,
+      factor: 2,
+      jitter: 0.2,
+      nonRetryable: [],
+    });
+    expect(delays({}, 4)).toEqual([1_000, 2_000, undefined, undefined]);
+  });
+
+  test('survives being stored as JSON, also without a limit', () => {
+    const policy = resolveRetryPolicy({ maxAttempts: Infinity, nonRetryable: ['Fatal'] });
+    expect(JSON.parse(JSON.stringify(policy))).toEqual(policy);
+    expect(nextRetryDelayMs(policy, 1_000_000, failure, Math.random)).toBeDefined();
+  });
+
+  test('of one attempt never tries again', () => {
+    expect(delays({ maxAttempts: 1 }, 1)).toEqual([undefined]);
+  });
+
+  test('waits the same, longer by as much, or longer by a factor', () => {
+    const base = { maxAttempts: 9, initialDelay: 100, jitter: 0 } as const;
+    expect(delays({ ...base, backoff: 'fixed' }, 4)).toEqual([100, 100, 100, 100]);
+    expect(delays({ ...base, backoff: 'linear' }, 4)).toEqual([100, 200, 300, 400]);
+    expect(delays({ ...base, backoff: 'exponential' }, 4)).toEqual([100, 200, 400, 800]);
+    expect(delays({ ...base, factor: 3 }, 4)).toEqual([100, 300, 900, 2_700]);
+  });
+
+  test('waits no longer than its maximum', () => {
+    expect(delays({ maxAttempts: 9, maxDelay: '3s', jitter: 0 }, 4)).toEqual([
+      1_000, 2_000, 3_000, 3_000,
+    ]);
+  });
+
+  test('takes the random part off the wait, never adds to it', () => {
+    const policy = { maxAttempts: 9, jitter: 0.5, backoff: 'fixed' } as const;
+    expect(delays(policy, 1, () => 0)).toEqual([500]);
+    expect(delays(policy, 1, () => 0.999_999)).toEqual([1_000]);
+  });
+
+  test('gives a usable wait after any number of failures', () => {
+    const anyPolicy = fc.record({
+      backoff: fc.constantFrom('fixed', 'linear', 'exponential'),
+      initialDelay: fc.constantFrom(0, 1, 1_000, '30d'),
+      maxDelay: fc.constantFrom(0, 1_000, '1000w'),
+      factor: fc.double({ min: 1, max: 1e300, noNaN: true }),
+      jitter: fc.double({ min: 0, max: 1, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(anyPolicy, fc.integer({ min: 1, max: 1e9 }), (options, failures) => {
+        const policy = resolveRetryPolicy({ ...options, maxAttempts: Infinity } as RetryPolicy);
+        const delay = nextRetryDelayMs(policy, failures, failure, Math.random);
+        expect(Number.isSafeInteger(delay)).toBe(true);
+        expect(delay).toBeGreaterThanOrEqual(0);
+        expect(delay).toBeLessThanOrEqual(policy.maxDelayMs);
+      }),
+    );
+  });
+
+  test('gives up at once on a failure that says so, or whose name or code is listed', () => {
+    const policy = resolveRetryPolicy({ nonRetryable: ['CardDeclined', 'ENOSPC'] });
+    const next = (thrown: object) =>
+      nextRetryDelayMs(policy, 1, { ...failure, ...thrown }, () => 1);
+    expect(next({ nonRetryable: true })).toBeUndefined();
+    expect(next({ name: 'CardDeclined' })).toBeUndefined();
+    expect(next({ code: 'ENOSPC' })).toBeUndefined();
+    expect(next({ code: 'ECONNRESET' })).toBe(1_000);
+    expect(next({ message: 'CardDeclined' })).toBe(1_000);
+  });
+
+  test('does not change when the list it was made from does', () => {
+    const names = ['A'];
+    const policy = resolveRetryPolicy({ nonRetryable: names });
+    names.push('B');
+    expect(policy.nonRetryable).toEqual(['A']);
+  });
+});
+
+describe('a retry policy is refused when', () => {
+  test.each<[string, unknown, string]>([
+    ['maxAttempts is 0', { maxAttempts: 0 }, 'INVALID_OPTION'],
+    ['maxAttempts is a fraction', { maxAttempts: 1.5 }, 'INVALID_OPTION'],
+    ['maxAttempts is NaN', { maxAttempts: Number.NaN }, 'INVALID_OPTION'],
+    ['maxAttempts is text', { maxAttempts: '3' }, 'INVALID_OPTION'],
+    ['maxAttempts is a symbol', { maxAttempts: Symbol('3') }, 'INVALID_OPTION'],
+    ['backoff is unknown', { backoff: 'random' }, 'INVALID_OPTION'],
+    ['factor is below 1', { factor: 0.5 }, 'INVALID_OPTION'],
+    ['factor is Infinity', { factor: Infinity }, 'INVALID_OPTION'],
+    ['jitter is above 1', { jitter: 1.1 }, 'INVALID_OPTION'],
+    ['jitter is negative', { jitter: -0.1 }, 'INVALID_OPTION'],
+    ['jitter is text', { jitter: '0.5' }, 'INVALID_OPTION'],
+    ['nonRetryable is not a list', { nonRetryable: 'Fatal' }, 'INVALID_OPTION'],
+    ['nonRetryable holds classes', { nonRetryable: [TypeError] }, 'INVALID_OPTION'],
+    ['a delay is negative', { initialDelay: -1 }, 'INVALID_DURATION'],
+    ['a delay is unparsable', { maxDelay: 'soon' }, 'INVALID_DURATION'],
+    ['it is null', null, 'INVALID_OPTION'],
+    ['it is a number', 3, 'INVALID_OPTION'],
+  ])('%s', (_, policy, code) => {
+    expect(() => resolveRetryPolicy(policy as RetryPolicy)).toThrow(
+      expect.objectContaining({ code }),
+    );
+  });
+});

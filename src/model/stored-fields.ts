@@ -1,0 +1,61 @@
+import { isFailure } from './failure.ts';
+import { parseJson } from './payload.ts';
+
+type Check = (value: unknown) => boolean;
+
+/** What the fields of one kind of stored row must be. */
+export type FieldChecks = readonly (readonly [field: string, check: Check])[];
+
+/** The fields of a stored row, or `undefined` when they are not what this kind of row has. */
+export function decodeFields(
+  data: string,
+  checks: FieldChecks,
+): Record<string, unknown> | undefined {
+  const fields = parseObject(data);
+  if (fields === undefined) return undefined;
+  for (const [field, check] of checks) if (!check(fields[field])) return undefined;
+  return fields;
+}
+
+function parseObject(data: string): Record<string, unknown> | undefined {
+  try {
+    const fields = parseJson(data);
+    return isObject(fields) ? fields : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export const isText: Check = (value) => typeof value === 'string';
+export const isTextOrNull: Check = (value) => value === null || typeof value === 'string';
+export const isTime: Check = (value) => typeof value === 'number';
+/** Operations and executions are counted from 1. */
+export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 1;
+
+const isParent: Check = (value) =>
+  isObject(value) &&
+  isText(value['instanceId']) &&
+  isCount(value['executionId']) &&
+  isCount(value['operation']);
+
+const isBufferedEvent: Check = (value) =>
+  isObject(value) && isText(value['name']) && isTextOrNull(value['payload']);
+
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
+export const operationField = ['operation', isCount] as const;
+export const nameField = ['name', isText] as const;
+export const failureField = ['failure', isFailure] as const;
+export const parentField = ['parent', optional(isParent)] as const;
+export const carriedField = [
+  'carried',
+  optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
+] as const;
+export const optionsField = ['options', optional(isObject)] as const;
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

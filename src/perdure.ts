@@ -1,0 +1,123 @@
+import { Client } from './client/client.ts';
+import { systemClock, type Clock } from './model/clock.ts';
+import { PerdureError } from './model/errors.ts';
+import type { ActivityDefinition } from './orchestration/activity.ts';
+import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
+import type { Provider } from './providers/provider.ts';
+import { openSqlite } from './providers/sqlite/provider.ts';
+import type { WorkerOptions } from './runtime/options.ts';
+import { Worker } from './runtime/worker.ts';
+
+/** Where and how to open a store. */
+export interface OpenOptions {
+  /** `'full'` (default) survives power loss; `'normal'` may lose the last moments of it, never more. SQLite only. */
+  readonly synchronous?: 'full' | 'normal';
+  /** The largest input, result or event. Default 2 MiB. */
+  readonly payloadLimitBytes?: number;
+  /** Events that may wait for an instance before more are refused. Default 2,000. */
+  readonly maxBufferedEvents?: number;
+  /** The clock that decides visibility and expiry; tests bring their own. */
+  readonly clock?: Clock;
+}
+
+/** What a worker runs, and how. */
+export interface StartWorkerOptions extends WorkerOptions {
+  // The handlers' own types differ from one definition to the next.
+  readonly orchestrations?: readonly OrchestrationDefinition<never, unknown>[];
+  readonly activities?: readonly ActivityDefinition<never, unknown>[];
+}
+
+/** An open store, with a client to start and watch instances and workers to run them. */
+export class Perdure {
+  readonly client: Client;
+  readonly #provider: Provider;
+  readonly #clock: Clock;
+  readonly #options: OpenOptions;
+  readonly #workers = new Set<Worker>();
+  #closed: Promise<void> | undefined;
+
+  private constructor(provider: Provider, options: OpenOptions) {
+    this.#provider = provider;
+    this.#clock = options.clock ?? systemClock;
+    this.#options = options;
+    this.client = new Client({
+      provider,
+      clock: this.#clock,
+      ...limits(options),
+      starter: () => this.#starter,
+    });
+  }
+
+  /** Opens a store: an SQLite file by its path, `':memory:'`, or a provider of your own. */
+  static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
+    return new Perdure(typeof store === 'string' ? await openStore(store, options) : store, options);
+  }
+
+  /** Starts a worker for these definitions in this process. */
+  async startWorker(options: StartWorkerOptions): Promise<Worker> {
+    if (this.#closed !== undefined) {
+      throw new PerdureError('CLOSED', 'This store is closed; open it again before starting a worker.');
+    }
+    const { orchestrations = [], activities = [], ...workerOptions } = options;
+    const worker = new Worker({
+      provider: this.#provider,
+      clock: this.#clock,
+      definitions: { orchestrations, activities },
+      options: { ...limits(this.#options), ...workerOptions },
+      client: this.client,
+    });
+    this.#workers.add(worker);
+    worker.start();
+    return worker;
+  }
+
+  /** Stops the workers, ends waits, closes the store. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    this.client.close();
+    await this.#provider.close();
+  }
+
+  readonly #starter = {
+    start: (instance: Parameters<Worker['startInstance']>[0]) => {
+      for (const worker of this.#workers) {
+        const started = worker.startInstance(instance);
+        if (started !== undefined) return started;
+      }
+      return undefined;
+    },
+  };
+}
+
+function limits(options: OpenOptions) {
+  const { payloadLimitBytes, maxBufferedEvents } = options;
+  return {
+    ...(payloadLimitBytes !== undefined && { payloadLimitBytes }),
+    ...(maxBufferedEvents !== undefined && { maxBufferedEvents }),
+  };
+}
+
+async function openStore(store: string, options: OpenOptions): Promise<Provider> {
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(store)) {
+    const scheme = store.slice(0, store.indexOf(':'));
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `Stores of kind ${scheme}:// are not supported. Pass the path of an SQLite file, or ':memory:'.`,
+    );
+  }
+  const { synchronous, clock } = options;
+  return await openSqlite({
+    path: store,
+    ...(synchronous !== undefined && { synchronous }),
+    ...(clock !== undefined && { clock }),
+  });
+}

@@ -1,0 +1,91 @@
+import type { StoredEvent } from '../model/event.ts';
+import type { StoredMessage } from '../model/message.ts';
+import type { Payload } from '../model/payload.ts';
+
+/** An activity to be run once this turn has committed. */
+export interface NewWorkItem {
+  /** The operation that scheduled it: unique within its execution. */
+  readonly operation: number;
+  readonly name: string;
+  readonly payload: Payload | null;
+  /** Opaque to the store: what the worker needs besides the input. */
+  readonly options: string | null;
+  /** Insert it already claimed, with this lease, for the process that acks: fast path 1. */
+  readonly claimMs?: number;
+}
+
+/** A timer: its message becomes visible at `fireAt`. */
+export interface NewTimer {
+  readonly operation: number;
+  readonly fireAt: number;
+}
+
+/** A message to another instance, dropped with a count if that does not exist or is over. */
+export interface OutgoingMessage {
+  readonly instanceId: string;
+  readonly message: StoredMessage;
+}
+
+/** An instance that a turn starts: a child (it has a parent operation) or a detached one. */
+export interface NewChild {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly name: string;
+  readonly version: string | null;
+  readonly inputHash: string;
+  /** The start message, encoded. */
+  readonly start: StoredMessage;
+  /** The operation of the parent that waits; `null` for a detached one. */
+  readonly parentOperation: number | null;
+  /** Sent to the parent when the id is taken, so that it never waits for ever; `null` for a detached one. */
+  readonly ifTaken: StoredMessage | null;
+}
+
+/** An activity that the turn no longer needs. */
+export interface ActivityCancel {
+  readonly operation: number;
+  readonly reason: string;
+}
+
+/** Where the turn leaves its instance. */
+export type TurnOutcome =
+  | { readonly status: 'running' }
+  | { readonly status: 'completed'; readonly payload: Payload | null }
+  | { readonly status: 'failed'; readonly failure: string }
+  | {
+      /** The next execution begins: `start` becomes its first message. */
+      readonly status: 'continuedAsNew';
+      readonly version: string | null;
+      readonly start: StoredMessage;
+    };
+
+/** Everything that one turn decided, to be committed in one transaction or not at all. */
+export interface Turn {
+  /** Unique; becomes the instance's `lastTurn`, by which a warm instance or an unknown commit is recognised. */
+  readonly turnId: string;
+  /** The version that the instance runs on from now on. */
+  readonly version: string;
+  readonly firstEventId: number;
+  readonly events: readonly StoredEvent[];
+  readonly workItems: readonly NewWorkItem[];
+  readonly timers: readonly NewTimer[];
+  readonly children: readonly NewChild[];
+  readonly messages: readonly OutgoingMessage[];
+  readonly activityCancels: readonly ActivityCancel[];
+  /** Operations of timers whose messages must never become visible. */
+  readonly timerWithdrawals: readonly number[];
+  /** Absent: unchanged. */
+  readonly customStatus?: Payload | null;
+  readonly outcome: TurnOutcome;
+}
+
+/** The lease of a work item that an ack inserted already claimed. */
+export interface ClaimedAtInsert {
+  readonly operation: number;
+  readonly lockToken: string;
+}
+
+/** What became of one item of a batch: committed, or refused with nothing changed. */
+export type CommitResult =
+  | { readonly ok: true; readonly claimed: readonly ClaimedAtInsert[] }
+  | { readonly ok: false; readonly error: Error };

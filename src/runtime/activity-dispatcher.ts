@@ -1,0 +1,218 @@
+import type { Clock } from '../model/clock.ts';
+import { CanceledError } from '../model/errors.ts';
+import { platformFailure } from '../model/failure.ts';
+import type { ActivityClient } from '../orchestration/activity-context.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { WorkItem } from '../providers/work-queue.ts';
+import { ActivityRun, type AttemptResult } from './activity-run.ts';
+import type { Leases } from './leases.ts';
+import type { ResolvedOptions } from './options.ts';
+import { pause, withRetries } from './provider-retry.ts';
+import { reportSafely } from './report-safely.ts';
+import type { SettledActivity } from './settled-activity.ts';
+import type { Slots } from './slots.ts';
+
+export interface ActivityDispatcherParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly client: ActivityClient;
+  readonly slots: Slots;
+  readonly leases: Leases<ActivityRun>;
+  readonly settle: (settled: SettledActivity) => void;
+}
+
+const errorPauseMs = 200;
+
+/** Fetches as many activities as there are free slots, runs them, and passes their outcomes on. */
+export class ActivityDispatcher {
+  readonly #params: ActivityDispatcherParams;
+  readonly #stopping = new AbortController();
+  readonly #running = new Set<ActivityRun>();
+  /** Claimed while the last slots were taken by items that an ack claimed; each starts when a slot is free. */
+  readonly #backlog: ActivityRun[] = [];
+  readonly #handingBack = new Set<Promise<void>>();
+  #loop: Promise<void> = Promise.resolve();
+  #slotFreed: (() => void) | undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(params: ActivityDispatcherParams) {
+    this.#params = params;
+    params.slots.onFree(() => this.#onSlotFree());
+  }
+
+  start(): void {
+    if (this.#params.registry.activityNames().length > 0) this.#loop = this.#fetchUntilStopped();
+  }
+
+  /** Starts items that an ack claimed for this process; their slots are taken already. */
+  startClaimed(items: readonly WorkItem[]): void {
+    const claimedAt = this.#params.clock.now();
+    for (const item of items) {
+      const run = this.#accept(item, claimedAt);
+      if (run === undefined) this.#params.slots.release(1);
+      else this.#start(run);
+    }
+  }
+
+  /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#slotFreed?.();
+    await this.#loop;
+    for (const run of this.#backlog.splice(0)) this.#handBack(run.item);
+    if (this.#running.size > 0) await this.#endRunning();
+    while (this.#handingBack.size > 0) await Promise.all(this.#handingBack);
+  }
+
+  async #endRunning(): Promise<void> {
+    const { clock, options } = this.#params;
+    const finished = new AbortController();
+    const idle = new Promise<void>((resolve) => (this.#idle = resolve));
+    await Promise.race([idle, pause(clock, options.shutdownGraceMs, finished.signal)]);
+    finished.abort();
+    const reason = new CanceledError('the worker is shutting down', 'shutdown');
+    for (const run of [...this.#running]) run.abort(reason);
+    // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const run of [...this.#running]) run.handBack();
+    if (this.#running.size > 0) await idle;
+  }
+
+  async #fetchUntilStopped(): Promise<void> {
+    const { provider, clock, registry, options, slots } = this.#params;
+    const { signal } = this.#stopping;
+    const names = registry.activityNames();
+    while (!signal.aborted) {
+      if (slots.free === 0) {
+        await new Promise<void>((resolve) => (this.#slotFreed = resolve));
+        continue;
+      }
+      try {
+        const items = await provider.fetchWorkItems({
+          max: slots.free,
+          lockMs: options.activityLeaseMs,
+          waitMs: options.pollIntervalMs,
+          signal,
+          names,
+        });
+        // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
+        const claimedAt = clock.now();
+        for (const item of items) this.#enqueue(item, Math.min(claimedAt, item.nowMs));
+      } catch (error) {
+        if (signal.aborted) return;
+        options.logger.warn({ error }, 'fetching activities failed; trying again');
+        await pause(clock, errorPauseMs, signal);
+      }
+    }
+  }
+
+  #enqueue(item: WorkItem, claimedAt: number): void {
+    const run = this.#accept(item, claimedAt);
+    if (run === undefined) return;
+    if (this.#params.slots.free === 0) {
+      this.#backlog.push(run);
+      return;
+    }
+    this.#params.slots.take(1);
+    this.#start(run);
+  }
+
+  #onSlotFree(): void {
+    const next = this.#backlog.shift();
+    if (next === undefined) this.#slotFreed?.();
+    else {
+      this.#params.slots.take(1);
+      this.#start(next);
+    }
+  }
+
+  /** Decides whether the item is to be run; what is not is settled or handed back at once. */
+  #accept(item: WorkItem, claimedAt: number): ActivityRun | undefined {
+    const { registry, options, leases, settle } = this.#params;
+    const definition = registry.findActivity(item.name);
+    if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled' } });
+    else if (item.claims > options.maxClaims) {
+      settle({ item, outcome: { kind: 'failed', failure: poison(item) } });
+    } else if (definition === undefined || this.#stopping.signal.aborted) this.#handBack(item);
+    else {
+      const run = new ActivityRun({ ...this.#params, item, definition });
+      leases.add(run, claimedAt);
+      return run;
+    }
+    return undefined;
+  }
+
+  #start(run: ActivityRun): void {
+    this.#running.add(run);
+    void this.#follow(run);
+  }
+
+  async #follow(run: ActivityRun): Promise<void> {
+    const { clock, slots, settle } = this.#params;
+    const startedAt = clock.now();
+    const result = await run.run();
+    this.#report(run, result, clock.now() - startedAt);
+    if (result.kind === 'retry') this.#retry(run, result);
+    else if (result.kind === 'handBack') this.#handBack(run.item);
+    else if (result.kind !== 'lost') settle({ item: run.item, outcome: result });
+    this.#running.delete(run);
+    slots.release(1);
+    if (this.#running.size === 0) this.#idle?.();
+  }
+
+  #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
+    const { lockToken } = run.item;
+    const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
+    this.#giveUpClaim(lockToken, () => this.#params.provider.retryWorkItems([retry]));
+  }
+
+  #handBack(item: WorkItem): void {
+    const { lockToken } = item;
+    const abandon = { lockToken, delayMs: 0, giveBackClaim: true };
+    this.#giveUpClaim(lockToken, () => this.#params.provider.abandonWorkItems([abandon]));
+  }
+
+  #giveUpClaim(lockToken: string, call: () => Promise<unknown>): void {
+    const { clock, options, leases } = this.#params;
+    const deadline = clock.now() + options.activityLeaseMs;
+    const work = withRetries({ clock, logger: options.logger, deadline }, call)
+      .catch((error: unknown) => {
+        options.logger.error({ error }, 'handing an activity back failed; its lease will run out');
+      })
+      .finally(() => {
+        leases.remove(lockToken);
+        this.#handingBack.delete(work);
+      });
+    this.#handingBack.add(work);
+  }
+
+  #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
+    const { options } = this.#params;
+    const { attemptEnded } = options.hooks;
+    if (attemptEnded === undefined) return;
+    const outcome = outcomeNames[result.kind];
+    const { instanceId, name, failures } = run.item;
+    reportSafely(options.logger, () =>
+      attemptEnded({ instanceId, activity: name, attempt: failures + 1, durationMs, outcome }),
+    );
+  }
+}
+
+const outcomeNames = {
+  completed: 'completed',
+  failed: 'failed',
+  canceled: 'canceled',
+  retry: 'retried',
+  lost: 'lost',
+  handBack: 'lost',
+} as const;
+
+function poison(item: WorkItem) {
+  return platformFailure(
+    'POISON',
+    `Activity ${JSON.stringify(item.name)} was claimed ${item.claims} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
+  );
+}

@@ -1,0 +1,167 @@
+import type { Clock } from '../model/clock.ts';
+import { CanceledError, PerdureError } from '../model/errors.ts';
+import type { ActivityOptions } from '../model/event.ts';
+import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
+import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
+import { nextRetryDelayMs } from '../model/retry-policy.ts';
+import { validateInput } from '../model/validate-input.ts';
+import type { ActivityClient } from '../orchestration/activity-context.ts';
+import type { ActivityDefinition } from '../orchestration/activity.ts';
+import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
+import { RunningActivityContext } from './running-activity-context.ts';
+import type { ResolvedOptions } from './options.ts';
+import type { Outcome } from './settled-activity.ts';
+
+/** How one attempt ended: for good, to be tried again, handed back, or not ours to say any more. */
+export type AttemptResult =
+  | Outcome
+  | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
+  | { readonly kind: 'lost' }
+  | { readonly kind: 'handBack' };
+
+export interface ActivityRunParams {
+  readonly item: WorkItem;
+  readonly definition: ActivityDefinition;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly client: ActivityClient;
+}
+
+/** One attempt of one activity: runs the handler, tells it to stop, and decides what its end means. */
+export class ActivityRun {
+  readonly item: WorkItem;
+  readonly #params: ActivityRunParams;
+  readonly #context: RunningActivityContext;
+  readonly #activityOptions: ActivityOptions;
+  #finish: ((result: AttemptResult) => void) | undefined;
+  #cancelTimeout: (() => void) | undefined;
+  #cancelGrace: (() => void) | undefined;
+  #stopping: CanceledError | undefined;
+
+  constructor(params: ActivityRunParams) {
+    this.item = params.item;
+    this.#params = params;
+    this.#activityOptions = decodeOptions(params.item.options);
+    this.#context = new RunningActivityContext(params);
+  }
+
+  get lockToken(): string {
+    return this.item.lockToken;
+  }
+
+  /** What the handler reported since the last renewal, to be stored with the next one. */
+  takeHeartbeat(): { readonly heartbeat?: Payload | null } {
+    return this.#context.takeHeartbeat();
+  }
+
+  /** Runs the attempt to its end. Never rejects. */
+  run(): Promise<AttemptResult> {
+    return new Promise((resolve) => {
+      this.#finish = resolve;
+      this.#startTimeout();
+      void this.#execute();
+    });
+  }
+
+  /** The store says that the item should stop. */
+  onCancel(cancel: CancelInfo): void {
+    this.abort(new CanceledError(cancel.reason, cancel.trigger));
+  }
+
+  /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
+  onLost(): void {
+    this.abort(new CanceledError('the lease on this activity was lost', 'lease_lost'));
+    this.#end({ kind: 'lost' });
+  }
+
+  /** Tells the handler to stop, and gives it the grace period to do so. */
+  abort(reason: CanceledError): void {
+    if (this.#stopping !== undefined || this.#finish === undefined) return;
+    this.#stopping = reason;
+    this.#cancelTimeout?.();
+    const { clock, options } = this.#params;
+    this.#cancelGrace = clock.setAlarm(clock.now() + options.cancelGraceMs, () => this.#leak());
+    this.#context.abort(reason);
+  }
+
+  /** Ends the attempt without a result: the item goes back to the queue. */
+  handBack(): void {
+    this.#end({ kind: 'handBack' });
+  }
+
+  async #execute(): Promise<void> {
+    const { item, definition, options } = this.#params;
+    try {
+      const input = await validateInput(
+        definition.inputSchema,
+        decodePayload(item.payload),
+        `Activity ${JSON.stringify(item.name)}`,
+      );
+      const output = await definition.handler(this.#context, input);
+      const what = `The result of activity ${JSON.stringify(item.name)}`;
+      this.#end({ kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) });
+    } catch (error) {
+      this.#end(this.#judge(error));
+    }
+  }
+
+  #judge(error: unknown): AttemptResult {
+    const stopping = this.#stopping;
+    if (stopping?.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
+    if (stopping !== undefined && stopping.trigger !== 'shutdown') return { kind: 'canceled' };
+    if (stopping?.trigger === 'shutdown') return { kind: 'handBack' };
+    const failure = toFailure(error);
+    // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.
+    return this.#failed(PerdureError.is(error) ? { ...failure, nonRetryable: true } : failure);
+  }
+
+  #failed(failure: Failure): AttemptResult {
+    const { retry } = this.#activityOptions;
+    const delayMs =
+      retry === undefined
+        ? undefined
+        : nextRetryDelayMs(retry, this.item.failures + 1, failure, Math.random);
+    return delayMs === undefined ? { kind: 'failed', failure } : { kind: 'retry', failure, delayMs };
+  }
+
+  #startTimeout(): void {
+    const { attemptTimeoutMs } = this.#activityOptions;
+    if (attemptTimeoutMs === undefined) return;
+    const { clock } = this.#params;
+    this.#cancelTimeout = clock.setAlarm(clock.now() + attemptTimeoutMs, () => {
+      this.abort(new CanceledError(`the attempt took longer than ${attemptTimeoutMs} ms`, 'timeout'));
+    });
+  }
+
+  #timeoutFailure(): Failure {
+    const { attemptTimeoutMs = 0 } = this.#activityOptions;
+    const message = `Attempt ${this.item.failures + 1} of activity ${JSON.stringify(this.item.name)} took longer than ${attemptTimeoutMs} ms.`;
+    return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
+  }
+
+  // JavaScript cannot be stopped from outside: the slot is freed, and whatever the handler still returns is ignored.
+  #leak(): void {
+    const { options } = this.#params;
+    const { instanceId, name } = this.item;
+    options.logger.warn(
+      { instanceId, activity: name, graceMs: options.cancelGraceMs },
+      'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
+    );
+    options.hooks.handlerLeaked?.({ instanceId, activity: name });
+    this.#end(this.#judge(this.#stopping));
+  }
+
+  #end(result: AttemptResult): void {
+    const finish = this.#finish;
+    if (finish === undefined) return;
+    this.#finish = undefined;
+    this.#cancelTimeout?.();
+    this.#cancelGrace?.();
+    this.#context.end();
+    finish(result);
+  }
+}
+
+function decodeOptions(options: string | null): ActivityOptions {
+  return options === null ? {} : (JSON.parse(options) as ActivityOptions);
+}

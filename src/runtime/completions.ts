@@ -1,0 +1,145 @@
+import type { Clock } from '../model/clock.ts';
+import { LockLostError } from '../model/errors.ts';
+import type { Message } from '../model/message.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from './options.ts';
+import { withRetries } from './provider-retry.ts';
+import { toMessage, toWorkOutcome, type SettledActivity } from './settled-activity.ts';
+import type { Turns } from './turns.ts';
+import type { WarmCache } from './warm-cache.ts';
+
+export interface CompletionsParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly turns: Turns;
+  /** The item is acked, refused or given up: its lease need not be kept. */
+  readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
+}
+
+/**
+ * Brings the outcomes of activities to the store. Where the instance is live in this process, its turn runs in memory
+ * first and one transaction acks the activities and the turn; in every other case the outcome becomes a message.
+ */
+export class Completions {
+  readonly #params: CompletionsParams;
+  #dirty: LiveInstance[] = [];
+  readonly #underWay = new Set<Promise<void>>();
+
+  constructor(params: CompletionsParams) {
+    this.#params = params;
+  }
+
+  settle(settled: SettledActivity): void {
+    const { cache, options } = this.#params;
+    const { instanceKey, executionId, incarnation } = settled.item;
+    const live = options.fastPaths ? cache.get(instanceKey) : undefined;
+    const fits =
+      live !== undefined &&
+      settled.outcome.kind !== 'canceled' &&
+      live.executionId === executionId &&
+      live.incarnation === incarnation;
+    if (!fits) {
+      this.#track(this.#ack([settled]));
+      return;
+    }
+    live.settled.push(settled);
+    this.takeTurn(live);
+  }
+
+  /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
+  takeTurn(live: LiveInstance): void {
+    if (live.settled.length === 0 || !live.tryAcquire()) return;
+    this.#dirty.push(live);
+    // Activities that settle in the same turn of the event loop share one turn of their instance.
+    if (this.#dirty.length === 1) setImmediate(() => this.#flush());
+  }
+
+  /** Resolves when nothing is on its way to the store. */
+  async drained(): Promise<void> {
+    while (this.#dirty.length > 0 || this.#underWay.size > 0) {
+      this.#flush();
+      await Promise.all(this.#underWay);
+    }
+  }
+
+  #flush(): void {
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const live of dirty) this.#track(this.#takeTurns(live));
+  }
+
+  async #takeTurns(live: LiveInstance): Promise<void> {
+    while (live.settled.length > 0) {
+      const batch = live.settled.splice(0);
+      if (live.gone) await this.#ack(batch);
+      else await this.#takeTurn(live, batch);
+    }
+    live.release();
+  }
+
+  async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
+    const { provider, clock, turns, cache, options } = this.#params;
+    const nowMs = clock.now();
+    const messages = batch.map(toMessage).filter((message): message is Message => message !== undefined);
+    let result;
+    try {
+      result = await live.execution.turn({ messages, nowMs, version: live.version });
+    } catch (error) {
+      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
+      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
+      cache.evict(live);
+      await this.#ack(batch);
+      return;
+    }
+    const turn = turns.plan(live, result);
+    const { instanceKey, incarnation, executionId, lastTurn } = live;
+    const lockTokens = batch.map(({ item }) => item.lockToken);
+    try {
+      const [commit] =
+        lastTurn === null
+          ? []
+          : await provider.ackTurns([{ instanceKey, incarnation, executionId, lastTurn, lockTokens, turn }]);
+      if (commit?.ok === true) {
+        for (const settled of batch) this.#params.onAcked(settled, true);
+        await turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
+        return;
+      }
+    } catch (error) {
+      options.logger.debug({ error, instanceId: live.instanceId }, 'committing a turn in memory failed');
+    }
+    // If that turn did commit after all, the items are gone and this changes nothing.
+    turns.refused(live, turn);
+    await this.#ack(batch);
+  }
+
+  async #ack(batch: readonly SettledActivity[]): Promise<void> {
+    const { provider, clock, options, onAcked } = this.#params;
+    const acks = batch.map(({ item, outcome }) => ({
+      lockToken: item.lockToken,
+      outcome: toWorkOutcome(outcome),
+    }));
+    try {
+      const deadline = clock.now() + options.activityLeaseMs;
+      const retry = { clock, logger: options.logger, deadline };
+      const results = await withRetries(retry, () => provider.ackWorkItems(acks));
+      batch.forEach((settled, index) => {
+        const result = results[index];
+        if (result?.ok === false && !(result.error instanceof LockLostError)) {
+          options.logger.error({ error: result.error, instanceId: settled.item.instanceId }, 'the store refused an ack');
+        }
+        onAcked(settled, result?.ok === true);
+      });
+    } catch (error) {
+      options.logger.error({ error, items: batch.length }, 'acking activities failed; their leases will run out');
+      for (const settled of batch) onAcked(settled, false);
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    this.#underWay.add(work);
+    void work.finally(() => this.#underWay.delete(work));
+  }
+}

@@ -1,0 +1,66 @@
+import type { Clock } from '../model/clock.ts';
+import { decodeMessage } from '../model/message.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import type { CreateResult, NewInstance } from '../providers/instances.ts';
+import type { Provider } from '../providers/provider.ts';
+import { LiveInstance } from './live-instance.ts';
+import type { ProgramFactory } from './program-factory.ts';
+import type { TurnSubject } from './turn-effects.ts';
+import type { Turns } from './turns.ts';
+
+export interface FirstTurnsParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly programs: ProgramFactory;
+  readonly turns: Turns;
+}
+
+/** Creates an instance together with its first turn when its code is registered in this process: fast path 3. */
+export class FirstTurns {
+  readonly #params: FirstTurnsParams;
+  #stopped = false;
+
+  constructor(params: FirstTurnsParams) {
+    this.#params = params;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Declines with `undefined` when this process cannot run it. */
+  start(instance: NewInstance): Promise<CreateResult> | undefined {
+    const { registry } = this.#params;
+    const version = instance.version ?? registry.latest(instance.name)?.version;
+    if (this.#stopped || version === undefined) return undefined;
+    return registry.find(instance.name, version) === undefined
+      ? undefined
+      : this.#create(instance, version);
+  }
+
+  async #create(instance: NewInstance, version: string): Promise<CreateResult> {
+    const { provider, clock, programs, turns } = this.#params;
+    const { instanceId, incarnation, name } = instance;
+    const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
+    const execution = programs.createExecution({ ...subject, incarnation });
+    const nowMs = clock.now();
+    const messages = [decodeMessage(instance.start)];
+    const firstTurn = turns.plan(subject, await execution.turn({ messages, nowMs, version }));
+    let result: CreateResult | undefined;
+    try {
+      [result] = await provider.createInstances([{ ...instance, firstTurn }]);
+    } finally {
+      if (result?.kind !== 'created') {
+        execution.dispose();
+        turns.refused(undefined, firstTurn);
+      }
+    }
+    if (result?.kind === 'created') {
+      const { instanceKey, claimed } = result;
+      const live = new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn: null });
+      await turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
+    }
+    return result as CreateResult;
+  }
+}

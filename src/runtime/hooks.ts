@@ -1,0 +1,39 @@
+/** A turn was committed. */
+export interface TurnCommitted {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestration: string;
+  readonly events: number;
+  /** `fast` when it shared a transaction with what led to it. */
+  readonly path: 'fast' | 'slow';
+  readonly status: 'running' | 'completed' | 'failed' | 'continuedAsNew';
+}
+
+/** One attempt of an activity ended. */
+export interface AttemptEnded {
+  readonly instanceId: string;
+  readonly activity: string;
+  readonly attempt: number;
+  readonly durationMs: number;
+  readonly outcome: 'completed' | 'failed' | 'retried' | 'canceled' | 'lost';
+}
+
+/** An instance was held back because its code and history disagree, or its data cannot be read. */
+export interface InstanceBlocked {
+  readonly instanceId: string;
+  readonly orchestration: string;
+  readonly reason: string;
+  readonly retryInMs: number;
+}
+
+/** Called as things happen, for metrics and traces. They must be quick; what they throw is logged and dropped. */
+export interface RuntimeHooks {
+  readonly turnCommitted?: (turn: TurnCommitted) => void;
+  readonly attemptEnded?: (attempt: AttemptEnded) => void;
+  readonly instanceBlocked?: (blocked: InstanceBlocked) => void;
+  /** A handler went on past its grace period; its slot was freed and its late result will be refused. */
+  readonly handlerLeaked?: (leak: {
+    readonly instanceId: string;
+    readonly activity: string;
+  }) => void;
+}

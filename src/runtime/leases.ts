@@ -1,0 +1,126 @@
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../model/logger.ts';
+
+/** One claim that is kept alive while its work goes on. */
+export interface Lease {
+  readonly lockToken: string;
+  /** The lease is over by our own clock, or the store says so: the work must stop and its result is worth nothing. */
+  onLost(): void;
+}
+
+interface Held<L> {
+  readonly lease: L;
+  renewedAt: number;
+}
+
+export interface LeasesParams<L extends Lease> {
+  readonly clock: Clock;
+  readonly leaseMs: number;
+  readonly logger: Logger;
+  /** Renews at the store; answers per lease whether it is still held. */
+  readonly renew: (leases: readonly L[]) => Promise<readonly boolean[]>;
+}
+
+const maxBatch = 1_000;
+
+/**
+ * Keeps claims alive: one batched renewal for everything in flight, at a third of the lease. A transient error is
+ * tried again until the lease's own deadline; past it the holder is told that it has lost, whatever the store thinks.
+ */
+export class Leases<L extends Lease> {
+  readonly #params: LeasesParams<L>;
+  readonly #held = new Map<string, Held<L>>();
+  #cancelAlarm: (() => void) | undefined;
+  #renewing = false;
+  #stopped = false;
+
+  constructor(params: LeasesParams<L>) {
+    this.#params = params;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  /** Begins to renew. `claimedAt` is our clock before the claim was sent, so that we never believe in a lease too long. */
+  add(lease: L, claimedAt: number): void {
+    this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
+    if (this.#cancelAlarm === undefined && !this.#renewing) this.#arm(this.#params.leaseMs / 3);
+  }
+
+  /** Stops renewing: the claim was settled or handed back. */
+  remove(lockToken: string): void {
+    this.#held.delete(lockToken);
+  }
+
+  /** Whether the lease is still ours by our own clock. */
+  isLive(lockToken: string): boolean {
+    const held = this.#held.get(lockToken);
+    return held !== undefined && this.#params.clock.now() < held.renewedAt + this.#params.leaseMs;
+  }
+
+  /** Renews some leases at once: a hint said that there is something to learn. */
+  async renewNow(lockTokens: readonly string[]): Promise<void> {
+    const due = lockTokens.map((token) => this.#held.get(token)).filter((held) => held !== undefined);
+    if (due.length > 0) await this.#renew(due);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelAlarm?.();
+    this.#cancelAlarm = undefined;
+    this.#held.clear();
+  }
+
+  #arm(delayMs: number): void {
+    const { clock } = this.#params;
+    this.#cancelAlarm = clock.setAlarm(clock.now() + delayMs, () => {
+      this.#cancelAlarm = undefined;
+      void this.#renewAll();
+    });
+  }
+
+  async #renewAll(): Promise<void> {
+    if (this.#stopped || this.#held.size === 0) return;
+    const { clock, leaseMs } = this.#params;
+    this.#renewing = true;
+    // What was claimed a moment ago can wait for the next round.
+    const before = clock.now() - leaseMs / 6;
+    const due = [...this.#held.values()].filter((held) => held.renewedAt <= before);
+    const allRenewed = await this.#renew(due);
+    this.#renewing = false;
+    if (!this.#stopped && this.#held.size > 0) this.#arm(allRenewed ? leaseMs / 3 : leaseMs / 20);
+  }
+
+  async #renew(due: readonly Held<L>[]): Promise<boolean> {
+    let allRenewed = true;
+    for (let start = 0; start < due.length; start += maxBatch) {
+      const renewed = await this.#renewBatch(due.slice(start, start + maxBatch));
+      allRenewed &&= renewed;
+    }
+    return allRenewed;
+  }
+
+  async #renewBatch(batch: readonly Held<L>[]): Promise<boolean> {
+    const { clock, leaseMs, logger, renew } = this.#params;
+    const sentAt = clock.now();
+    try {
+      const results = await renew(batch.map((held) => held.lease));
+      batch.forEach((held, index) => {
+        if (results[index] === true) held.renewedAt = sentAt;
+        else this.#lose(held);
+      });
+      return true;
+    } catch (error) {
+      logger.warn({ error, leases: batch.length }, 'renewing leases failed; trying again');
+      for (const held of batch) if (clock.now() >= held.renewedAt + leaseMs) this.#lose(held);
+      return false;
+    }
+  }
+
+  #lose(held: Held<L>): void {
+    // It may have been settled while the renewal was under way: then nothing is lost.
+    if (!this.#held.delete(held.lease.lockToken)) return;
+    held.lease.onLost();
+  }
+}

@@ -1,0 +1,66 @@
+import type { ParentRef } from '../model/event.ts';
+import type { Execution } from '../replay/execution.ts';
+import type { SettledActivity } from './settled-activity.ts';
+import type { TurnSubject } from './turn-effects.ts';
+
+/** An instance whose function is alive in this process, standing exactly where `lastTurn` left it. */
+export class LiveInstance implements TurnSubject {
+  readonly instanceKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly parent: ParentRef | null;
+  /** Replaced only by an equal one that was replayed from the store. */
+  execution: Execution;
+  /** Activities that have settled here and wait for a turn of their own. */
+  readonly settled: SettledActivity[] = [];
+  /** The last turn that committed; `null` before the first. */
+  lastTurn: string | null;
+  /** Evicted: what it knows can no longer be trusted. */
+  gone = false;
+  #busy = false;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(fields: {
+    readonly instanceKey: number;
+    readonly subject: TurnSubject;
+    readonly incarnation: string;
+    readonly execution: Execution;
+    readonly lastTurn: string | null;
+  }) {
+    this.instanceKey = fields.instanceKey;
+    this.instanceId = fields.subject.instanceId;
+    this.incarnation = fields.incarnation;
+    this.executionId = fields.subject.executionId;
+    this.name = fields.subject.name;
+    this.version = fields.subject.version;
+    this.parent = fields.subject.parent;
+    this.execution = fields.execution;
+    this.lastTurn = fields.lastTurn;
+  }
+
+  /** Turns of one instance run one after the other: resolves once this caller may run one. */
+  async acquire(): Promise<void> {
+    if (!this.tryAcquire()) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Takes the instance if it is free. */
+  tryAcquire(): boolean {
+    if (this.#busy) return false;
+    this.#busy = true;
+    return true;
+  }
+
+  /** Lets the next one in. */
+  release(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#busy = false;
+    else next();
+  }
+
+  get busy(): boolean {
+    return this.#busy;
+  }
+}

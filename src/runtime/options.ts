@@ -1,0 +1,115 @@
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+import { silentLogger, type Logger } from '../model/logger.ts';
+import { defaultPayloadLimitBytes } from '../model/payload.ts';
+import type { RuntimeHooks } from './hooks.ts';
+
+/** What a worker can be told; every field has a default that suits most. */
+export interface WorkerOptions {
+  /** Activities that may run at once. Default 100: they mostly wait on I/O. */
+  readonly activityConcurrency?: number;
+  /** Instances claimed in one fetch. Default 64. */
+  readonly orchestrationBatch?: number;
+  /** How long a claimed activity stays ours without renewal. Default 30 s. */
+  readonly activityLease?: Duration;
+  /** How long a claimed instance stays ours without renewal. Default 10 s. */
+  readonly orchestrationLease?: Duration;
+  /** The longest a fetch waits before it looks again, should every hint be lost. Default 1 s. */
+  readonly pollInterval?: Duration;
+  /** How long a handler may go on after its signal was aborted. Default 10 s. */
+  readonly cancelGrace?: Duration;
+  /** How long `stop()` lets running activities finish before it aborts their signals. Default 10 s. */
+  readonly shutdownGrace?: Duration;
+  /** Claims without a settled attempt after which an item is poison. Default 10. */
+  readonly maxClaims?: number;
+  /** Memory for instances kept live between their turns. Default 64 MiB; 0 turns it off. */
+  readonly warmCacheBytes?: number;
+  /** The largest input, result or event. Default 2 MiB. */
+  readonly payloadLimitBytes?: number;
+  /** Events that may wait for an instance before more are refused. Default 2,000. */
+  readonly maxBufferedEvents?: number;
+  /** What to do when code and history disagree. Default `'block'`: hold the instance back until a deploy mends it. */
+  readonly onNondeterminism?: 'block' | 'fail';
+  /** Identifies the deployed code: another build tries held-back instances at once. Default: a hash of the orchestrations. */
+  readonly buildId?: string;
+  /** Patch `Date`, `Math.random` and the like inside orchestrations. Default true. */
+  readonly deterministicGlobals?: boolean;
+  /** Take the short cuts that save transactions. Default true; off, outcomes are the same. */
+  readonly fastPaths?: boolean;
+  /** Replay every instance from its stored history after each turn: finds nondeterminism in tests. Default false. */
+  readonly alwaysReplay?: boolean;
+  readonly logger?: Logger;
+  readonly hooks?: RuntimeHooks;
+}
+
+/** Options with every field decided, durations in milliseconds. */
+export interface ResolvedOptions {
+  readonly activityConcurrency: number;
+  readonly orchestrationBatch: number;
+  readonly activityLeaseMs: number;
+  readonly orchestrationLeaseMs: number;
+  readonly pollIntervalMs: number;
+  readonly cancelGraceMs: number;
+  readonly shutdownGraceMs: number;
+  readonly maxClaims: number;
+  readonly warmCacheBytes: number;
+  readonly payloadLimitBytes: number;
+  readonly maxBufferedEvents: number;
+  readonly onNondeterminism: 'block' | 'fail';
+  readonly buildId: string;
+  readonly deterministicGlobals: boolean;
+  readonly fastPaths: boolean;
+  readonly alwaysReplay: boolean;
+  readonly logger: Logger;
+  readonly hooks: RuntimeHooks;
+}
+
+/** Fills in the defaults and refuses what makes no sense. */
+export function resolveOptions(options: WorkerOptions, defaultBuildId: string): ResolvedOptions {
+  const onNondeterminism = options.onNondeterminism ?? 'block';
+  if (onNondeterminism !== 'block' && onNondeterminism !== 'fail') {
+    throw invalid('onNondeterminism', onNondeterminism, "'block' or 'fail'");
+  }
+  return {
+    activityConcurrency: whole('activityConcurrency', options.activityConcurrency ?? 100, 1),
+    orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 64, 1),
+    activityLeaseMs: lease('activityLease', options.activityLease ?? 30_000),
+    orchestrationLeaseMs: lease('orchestrationLease', options.orchestrationLease ?? 10_000),
+    pollIntervalMs: Math.max(1, toMs(options.pollInterval ?? 1_000, 'pollInterval')),
+    cancelGraceMs: toMs(options.cancelGrace ?? 10_000, 'cancelGrace'),
+    shutdownGraceMs: toMs(options.shutdownGrace ?? 10_000, 'shutdownGrace'),
+    maxClaims: whole('maxClaims', options.maxClaims ?? 10, 1),
+    warmCacheBytes: whole('warmCacheBytes', options.warmCacheBytes ?? 64 * 1024 * 1024, 0),
+    payloadLimitBytes: whole(
+      'payloadLimitBytes',
+      options.payloadLimitBytes ?? defaultPayloadLimitBytes,
+      1,
+    ),
+    maxBufferedEvents: whole('maxBufferedEvents', options.maxBufferedEvents ?? 2_000, 1),
+    onNondeterminism,
+    buildId: options.buildId ?? defaultBuildId,
+    deterministicGlobals: options.deterministicGlobals ?? true,
+    fastPaths: options.fastPaths ?? true,
+    alwaysReplay: options.alwaysReplay ?? false,
+    logger: options.logger ?? silentLogger,
+    hooks: options.hooks ?? {},
+  };
+}
+
+function whole(name: string, value: number, min: number): number {
+  if (!Number.isSafeInteger(value) || value < min) {
+    throw invalid(name, value, `a whole number of ${min} or more`);
+  }
+  return value;
+}
+
+// A lease shorter than this cannot be renewed in time by a process that also does its work.
+function lease(name: string, value: Duration): number {
+  const ms = toMs(value, name);
+  if (ms < 50) throw invalid(name, value, '50 ms or more');
+  return ms;
+}
+
+function invalid(name: string, value: unknown, wanted: string): PerdureError {
+  return new PerdureError('INVALID_OPTION', `${name} is ${String(value)}; use ${wanted}.`);
+}

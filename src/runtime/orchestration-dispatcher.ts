@@ -1,0 +1,162 @@
+import type { Clock } from '../model/clock.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { OrchestrationAbandon, OrchestrationItem } from '../providers/orchestration-queue.ts';
+import type { Turn } from '../providers/turn.ts';
+import type { Leases } from './leases.ts';
+import type { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from './options.ts';
+import { pause, withRetries } from './provider-retry.ts';
+import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
+import type { Turns } from './turns.ts';
+
+export interface OrchestrationDispatcherParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly leases: Leases<ClaimedInstance>;
+  readonly runner: TurnRunner;
+  readonly turns: Turns;
+  /** The instance is free again: what settled meanwhile may have its turn. */
+  readonly onReleased: (live: LiveInstance) => void;
+}
+
+/** A claim on an instance, from its fetch to its ack. */
+export class ClaimedInstance {
+  readonly lockToken: string;
+  lost = false;
+
+  constructor(lockToken: string) {
+    this.lockToken = lockToken;
+  }
+
+  onLost(): void {
+    this.lost = true;
+  }
+}
+
+const errorPauseMs = 200;
+// One batch runs its turns while another is being acked.
+const maxBatches = 2;
+
+/** Fetches a batch of instances, runs their turns, acks the batch. */
+export class OrchestrationDispatcher {
+  readonly #params: OrchestrationDispatcherParams;
+  readonly #stopping = new AbortController();
+  readonly #batches = new Set<Promise<void>>();
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(params: OrchestrationDispatcherParams) {
+    this.#params = params;
+  }
+
+  start(): void {
+    if (this.#params.registry.runnable().length > 0) this.#loop = this.#fetchUntilStopped();
+  }
+
+  /** Stops fetching and finishes the turns that were begun. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#loop;
+    await Promise.all(this.#batches);
+  }
+
+  async #fetchUntilStopped(): Promise<void> {
+    const { provider, clock, registry, options } = this.#params;
+    const { signal } = this.#stopping;
+    const runnable = registry.runnable();
+    while (!signal.aborted) {
+      try {
+        const items = await provider.fetchOrchestrationItems({
+          max: options.orchestrationBatch,
+          lockMs: options.orchestrationLeaseMs,
+          waitMs: options.pollIntervalMs,
+          signal,
+          runnable,
+          buildId: options.buildId,
+        });
+        if (items.length > 0) this.#begin(items);
+      } catch (error) {
+        if (signal.aborted) return;
+        options.logger.warn({ error }, 'fetching orchestrations failed; trying again');
+        await pause(clock, errorPauseMs, signal);
+      }
+      if (this.#batches.size >= maxBatches) await Promise.race(this.#batches);
+    }
+  }
+
+  #begin(items: readonly OrchestrationItem[]): void {
+    const batch = this.#process(items).finally(() => this.#batches.delete(batch));
+    this.#batches.add(batch);
+  }
+
+  async #process(items: readonly OrchestrationItem[]): Promise<void> {
+    const { clock, leases, runner } = this.#params;
+    const claims = items.map(({ lockToken, nowMs }) => {
+      const claim = new ClaimedInstance(lockToken);
+      leases.add(claim, Math.min(clock.now(), nowMs));
+      return claim;
+    });
+    try {
+      const ran = await runner.run(items);
+      await Promise.all([
+        this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
+        this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),
+      ]);
+    } finally {
+      for (const { lockToken } of claims) leases.remove(lockToken);
+    }
+  }
+
+  async #ack(claimed: readonly ClaimedTurn[]): Promise<void> {
+    if (claimed.length === 0) return;
+    const { provider, clock, options, turns } = this.#params;
+    const acks = claimed.map(({ item, turn }) => ({
+      lockToken: item.lockToken,
+      messageKeys: item.messages.map(({ messageKey }) => messageKey),
+      turn,
+    }));
+    const deadline = clock.now() + options.orchestrationLeaseMs;
+    try {
+      const retry = { clock, logger: options.logger, deadline };
+      const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks));
+      for (const [index, { item, live, turn }] of claimed.entries()) {
+        const result = results[index];
+        if (result?.ok === true) {
+          await turns.committed(live, turn, { claimed: result.claimed, path: 'slow', nowMs: item.nowMs });
+        } else this.#refused(live, turn, result?.error);
+        this.#release(live);
+      }
+    } catch (error) {
+      // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
+      for (const { live, turn } of claimed) {
+        this.#refused(live, turn, error);
+        this.#release(live);
+      }
+    }
+  }
+
+  #refused(live: LiveInstance, turn: Turn, error: unknown): void {
+    const { options, turns } = this.#params;
+    options.logger.warn({ error, instanceId: live.instanceId }, 'a turn was not committed and will run again');
+    turns.refused(live, turn);
+  }
+
+  #release(live: LiveInstance): void {
+    live.release();
+    this.#params.onReleased(live);
+  }
+
+  async #abandon(abandons: readonly OrchestrationAbandon[]): Promise<void> {
+    if (abandons.length === 0) return;
+    const { provider, clock, options } = this.#params;
+    const deadline = clock.now() + options.orchestrationLeaseMs;
+    try {
+      const retry = { clock, logger: options.logger, deadline };
+      await withRetries(retry, () => provider.abandonOrchestrationItems(abandons));
+    } catch (error) {
+      options.logger.error({ error }, 'handing instances back failed; their leases will run out');
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { PerdureError } from '../model/errors.ts';
+import { createProgram } from '../orchestration/program.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import { Execution } from '../replay/execution.ts';
+import type { ResolvedOptions } from './options.ts';
+
+/** What an execution needs to know of the instance it runs. */
+export interface ProgramSubject {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Makes executions from the registered code. */
+export class ProgramFactory {
+  readonly #registry: Registry;
+  readonly #options: ResolvedOptions;
+  readonly #onBroken: (instanceId: string) => void;
+
+  /** `onBroken` is called when code misbehaves between its turns, so that a turn can say so. */
+  constructor(registry: Registry, options: ResolvedOptions, onBroken: (instanceId: string) => void) {
+    this.#registry = registry;
+    this.#options = options;
+    this.#onBroken = onBroken;
+  }
+
+  createExecution(subject: ProgramSubject): Execution {
+    const { instanceId, incarnation, executionId, name, version } = subject;
+    const definition = this.#registry.find(name, version);
+    if (definition === undefined) {
+      throw new PerdureError(
+        'UNREGISTERED',
+        `Orchestration ${JSON.stringify(name)} version ${JSON.stringify(version)} is not registered with this worker.`,
+      );
+    }
+    return new Execution({
+      instanceId,
+      incarnation,
+      executionId,
+      program: createProgram(definition, { log: this.#options.logger }),
+      payloadLimitBytes: this.#options.payloadLimitBytes,
+      maxBufferedEvents: this.#options.maxBufferedEvents,
+      onBroken: () => this.#onBroken(instanceId),
+    });
+  }
+}

@@ -1,0 +1,107 @@
+import { CanceledError } from '../model/errors.ts';
+import type { Logger } from '../model/logger.ts';
+import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
+import type { ActivityClient, ActivityContext } from '../orchestration/activity-context.ts';
+import type { WorkItem } from '../providers/work-queue.ts';
+import type { ResolvedOptions } from './options.ts';
+
+/** What a running handler sees. */
+export class RunningActivityContext implements ActivityContext {
+  readonly #item: WorkItem;
+  readonly #options: ResolvedOptions;
+  readonly client: ActivityClient;
+  // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
+  #controller: AbortController | undefined;
+  #reason: CanceledError | undefined;
+  #heartbeat: { readonly heartbeat?: Payload | null } = {};
+  #ended = false;
+
+  constructor(params: {
+    readonly item: WorkItem;
+    readonly options: ResolvedOptions;
+    readonly client: ActivityClient;
+  }) {
+    this.#item = params.item;
+    this.#options = params.options;
+    this.client = params.client;
+  }
+
+  get instanceId(): string {
+    return this.#item.instanceId;
+  }
+
+  get executionId(): number {
+    return this.#item.executionId;
+  }
+
+  get orchestrationName(): string {
+    return this.#item.orchestration;
+  }
+
+  get activityName(): string {
+    return this.#item.name;
+  }
+
+  get attempt(): number {
+    return this.#item.failures + 1;
+  }
+
+  /** Stable over attempts and crashes: what a payment provider wants to see. */
+  get idempotencyKey(): string {
+    const { instanceId, incarnation, executionId, operation } = this.#item;
+    return `${instanceId}/${incarnation}/${executionId}.${operation}`;
+  }
+
+  get lastHeartbeat(): unknown {
+    return decodePayload(this.#item.heartbeat);
+  }
+
+  get log(): Logger {
+    return this.#options.logger;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  get isCanceled(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  throwIfCanceled(): void {
+    if (this.#reason !== undefined) throw this.#reason;
+  }
+
+  /** Resolves with the reason once the activity should stop. */
+  canceled(): Promise<CanceledError> {
+    const { signal } = this;
+    return new Promise((resolve) => {
+      const settle = (): void => resolve(signal.reason as CanceledError);
+      if (signal.aborted) settle();
+      else signal.addEventListener('abort', settle, { once: true });
+    });
+  }
+
+  heartbeat(details?: unknown): void {
+    if (this.#ended) return;
+    const what = `The heartbeat of activity ${JSON.stringify(this.#item.name)}`;
+    this.#heartbeat = { heartbeat: encodePayload(details, what, this.#options.payloadLimitBytes) };
+  }
+
+  takeHeartbeat(): { readonly heartbeat?: Payload | null } {
+    const heartbeat = this.#heartbeat;
+    this.#heartbeat = {};
+    return heartbeat;
+  }
+
+  abort(reason: CanceledError): void {
+    this.#reason ??= reason;
+    this.#controller?.abort(reason);
+  }
+
+  end(): void {
+    this.#ended = true;
+  }
+}

@@ -1,0 +1,37 @@
+import type { Failure } from '../model/failure.ts';
+import type { Message } from '../model/message.ts';
+import type { Payload } from '../model/payload.ts';
+import type { WorkItem, WorkOutcome } from '../providers/work-queue.ts';
+
+/** How an activity ended for good. */
+export type Outcome =
+  | { readonly kind: 'completed'; readonly payload: Payload | null }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+  | { readonly kind: 'canceled' };
+
+/** A work item together with its final outcome, not yet acked. */
+export interface SettledActivity {
+  readonly item: WorkItem;
+  readonly outcome: Outcome;
+}
+
+/** The message that the store would deliver for this outcome: what a turn in memory applies instead. */
+export function toMessage(settled: SettledActivity): Message | undefined {
+  const { executionId, operation } = settled.item;
+  const { outcome } = settled;
+  switch (outcome.kind) {
+    case 'completed':
+      return { kind: 'activityCompleted', executionId, operation, payload: outcome.payload };
+    case 'failed':
+      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure };
+    case 'canceled':
+      return undefined;
+  }
+}
+
+/** The outcome as a store takes it. */
+export function toWorkOutcome(outcome: Outcome): WorkOutcome {
+  return outcome.kind === 'failed'
+    ? { kind: 'failed', failure: JSON.stringify(outcome.failure) }
+    : outcome;
+}

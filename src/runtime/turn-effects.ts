@@ -1,0 +1,205 @@
+import {
+  encodeEvent,
+  type ActivityScheduled,
+  type HistoryEvent,
+  type OperationWithdrawn,
+  type ParentRef,
+  type TerminalEvent,
+} from '../model/event.ts';
+import { platformFailure } from '../model/failure.ts';
+import { inputHash } from '../model/input-hash.ts';
+import { encodeMessage, type Message } from '../model/message.ts';
+import { randomToken } from '../model/random-id.ts';
+import type {
+  ActivityCancel,
+  NewChild,
+  NewTimer,
+  NewWorkItem,
+  OutgoingMessage,
+  Turn,
+  TurnOutcome,
+} from '../providers/turn.ts';
+
+/** Whose turn it was. */
+export interface TurnSubject {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly parent: ParentRef | null;
+}
+
+export interface TurnEffectsParams {
+  readonly subject: TurnSubject;
+  readonly firstEventId: number;
+  readonly events: readonly HistoryEvent[];
+  /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
+  readonly claimMs: (activity: string) => number | undefined;
+}
+
+interface Effects {
+  readonly workItems: NewWorkItem[];
+  readonly timers: NewTimer[];
+  readonly children: NewChild[];
+  /** Withdrawn here, scheduled in an earlier turn. */
+  readonly withdrawn: Map<number, OperationWithdrawn>;
+  customStatus: string | null | undefined;
+  terminal: TerminalEvent | undefined;
+}
+
+/** Derives what a store must do from the events that a turn recorded: the events are the only source. */
+export function toTurn(params: TurnEffectsParams): Turn {
+  const effects = collect(params);
+  const { terminal } = effects;
+  // The end of an execution cancels its outstanding items, so those of this very turn need not be inserted.
+  const over = terminal !== undefined;
+  return {
+    turnId: randomToken(),
+    version: params.subject.version,
+    firstEventId: params.firstEventId,
+    events: params.events.map(encodeEvent),
+    workItems: over ? [] : effects.workItems,
+    timers: over ? [] : effects.timers,
+    children: effects.children,
+    messages: terminal === undefined ? [] : answerToParent(params.subject, terminal),
+    ...toWithdrawals(effects.withdrawn),
+    ...(effects.customStatus !== undefined && { customStatus: effects.customStatus }),
+    outcome: toOutcome(params.subject, terminal),
+  };
+}
+
+function collect(params: TurnEffectsParams): Effects {
+  const effects: Effects = {
+    workItems: [],
+    timers: [],
+    children: [],
+    withdrawn: new Map(),
+    customStatus: undefined,
+    terminal: undefined,
+  };
+  for (const event of params.events) {
+    if (event.kind === 'operationWithdrawn') effects.withdrawn.set(event.target, event);
+  }
+  for (const event of params.events) collectOne(effects, event, params);
+  return effects;
+}
+
+function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsParams): void {
+  switch (event.kind) {
+    case 'activityScheduled':
+      // What this very turn scheduled and withdrew again never reaches the store.
+      if (effects.withdrawn.delete(event.operation)) break;
+      effects.workItems.push(toWorkItem(event, params.claimMs(event.name)));
+      break;
+    case 'timerCreated':
+      if (effects.withdrawn.delete(event.operation)) break;
+      effects.timers.push({ operation: event.operation, fireAt: event.fireAt });
+      break;
+    case 'childScheduled':
+    case 'detachedStarted':
+      effects.children.push(toChild(params.subject, event));
+      break;
+    case 'customStatusSet':
+      effects.customStatus = event.payload;
+      break;
+    case 'executionCompleted':
+    case 'executionFailed':
+    case 'executionContinuedAsNew':
+      effects.terminal = event;
+      break;
+    default:
+      break;
+  }
+}
+
+function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewWorkItem {
+  return {
+    operation: event.operation,
+    name: event.name,
+    payload: event.payload,
+    options: event.options === undefined ? null : JSON.stringify(event.options),
+    ...(claimMs !== undefined && { claimMs }),
+  };
+}
+
+function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
+  const activityCancels: ActivityCancel[] = [];
+  const timerWithdrawals: number[] = [];
+  for (const { target, targetKind, reason } of withdrawn.values()) {
+    if (targetKind === 'activity') activityCancels.push({ operation: target, reason });
+    if (targetKind === 'timer') timerWithdrawals.push(target);
+  }
+  return { activityCancels, timerWithdrawals };
+}
+
+function toChild(
+  subject: TurnSubject,
+  event: Extract<HistoryEvent, { kind: 'childScheduled' | 'detachedStarted' }>,
+): NewChild {
+  const { name, version, childId, payload, operation } = event;
+  const waits = event.kind === 'childScheduled';
+  const { executionId } = subject;
+  const parent: ParentRef = { instanceId: subject.instanceId, executionId, operation };
+  return {
+    instanceId: childId,
+    incarnation: randomToken(),
+    name,
+    version,
+    inputHash: inputHash(payload),
+    start: encodeMessage({ kind: 'start', name, version, payload, ...(waits && { parent }) }),
+    parentOperation: waits ? operation : null,
+    ifTaken: waits
+      ? encodeMessage({
+          kind: 'childFailed',
+          executionId,
+          operation,
+          failure: takenFailure(childId),
+        })
+      : null,
+  };
+}
+
+function takenFailure(childId: string) {
+  return platformFailure(
+    'INSTANCE_ALREADY_EXISTS',
+    `The id ${JSON.stringify(childId)} already belongs to an instance. Give the child another id, or leave it out to have one generated.`,
+  );
+}
+
+/** The message that tells a waiting parent how its child ended; none when nobody waits or the child goes on. */
+export function answerToParent(
+  subject: TurnSubject,
+  terminal: TerminalEvent,
+): readonly OutgoingMessage[] {
+  const { parent } = subject;
+  if (parent === null || terminal.kind === 'executionContinuedAsNew') return [];
+  const { executionId, operation } = parent;
+  const answer: Message =
+    terminal.kind === 'executionCompleted'
+      ? { kind: 'childCompleted', executionId, operation, payload: terminal.payload }
+      : { kind: 'childFailed', executionId, operation, failure: terminal.failure };
+  return [{ instanceId: parent.instanceId, message: encodeMessage(answer) }];
+}
+
+function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {
+  switch (terminal?.kind) {
+    case undefined:
+      return { status: 'running' };
+    case 'executionCompleted':
+      return { status: 'completed', payload: terminal.payload };
+    case 'executionFailed':
+      return { status: 'failed', failure: JSON.stringify(terminal.failure) };
+    case 'executionContinuedAsNew': {
+      const { version, payload, carried } = terminal;
+      const start: Message = {
+        kind: 'start',
+        name: subject.name,
+        version,
+        payload,
+        ...(subject.parent !== null && { parent: subject.parent }),
+        ...(carried !== undefined && { carried }),
+      };
+      return { status: 'continuedAsNew', version, start: encodeMessage(start) };
+    }
+  }
+}

@@ -1,0 +1,183 @@
+import { isPerdureError, NondeterminismError } from '../model/errors.ts';
+import { decodeEvent, type StoredEvent } from '../model/event.ts';
+import { platformFailure, type Failure } from '../model/failure.ts';
+import { decodeMessage, type Message, type StoredMessage } from '../model/message.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import type { OrchestrationAbandon, OrchestrationItem } from '../providers/orchestration-queue.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { Turn } from '../providers/turn.ts';
+import { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from './options.ts';
+import type { ProgramFactory } from './program-factory.ts';
+import { reportSafely } from './report-safely.ts';
+import { toTurn } from './turn-effects.ts';
+import type { Turns } from './turns.ts';
+import type { WarmCache } from './warm-cache.ts';
+
+/** A turn that ran and is to be acked; the instance is held until then. */
+export interface ClaimedTurn {
+  readonly kind: 'turn';
+  readonly item: OrchestrationItem;
+  readonly live: LiveInstance;
+  readonly turn: Turn;
+}
+
+/** A claim that is to be handed back. */
+export interface HandedBack {
+  readonly kind: 'abandon';
+  readonly abandon: OrchestrationAbandon;
+}
+
+export interface TurnRunnerParams {
+  readonly provider: Provider;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly programs: ProgramFactory;
+  readonly turns: Turns;
+}
+
+const firstHoldBackMs = 1_000;
+const maxHoldBackMs = 60_000;
+
+/** Runs one turn for each claimed instance: live where it stands, or replayed from its history. */
+export class TurnRunner {
+  readonly #params: TurnRunnerParams;
+  /** How long each instance was last held back, so that the next time it is longer. */
+  readonly #holdBackMs = new Map<string, number>();
+
+  constructor(params: TurnRunnerParams) {
+    this.#params = params;
+  }
+
+  async run(items: readonly OrchestrationItem[]): Promise<readonly (ClaimedTurn | HandedBack)[]> {
+    const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
+    const histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+    const results: (ClaimedTurn | HandedBack)[] = [];
+    for (const [index, item] of items.entries()) {
+      results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
+    }
+    return results;
+  }
+
+  async #takeLive(item: OrchestrationItem): Promise<LiveInstance | undefined> {
+    const { cache } = this.#params;
+    const live = cache.get(item.instanceKey);
+    if (live === undefined) return undefined;
+    await live.acquire();
+    const stands =
+      !live.gone &&
+      live.incarnation === item.incarnation &&
+      live.executionId === item.executionId &&
+      live.lastTurn === item.lastTurn;
+    if (stands) return live;
+    cache.evict(live);
+    live.release();
+    return undefined;
+  }
+
+  async #readHistories(
+    items: readonly OrchestrationItem[],
+  ): Promise<ReadonlyMap<number, readonly StoredEvent[]>> {
+    const cold = items.filter((item) => item.historyLength > 0);
+    if (cold.length === 0) return new Map();
+    const histories = await this.#params.provider.readHistory(
+      cold.map(({ instanceKey, executionId }) => ({ instanceKey, executionId, after: 0 })),
+    );
+    return new Map(cold.map((item, index) => [item.instanceKey, histories[index] ?? []]));
+  }
+
+  async #runOne(
+    item: OrchestrationItem,
+    warm: LiveInstance | undefined,
+    history: readonly StoredEvent[],
+  ): Promise<ClaimedTurn | HandedBack> {
+    const { options, cache, turns } = this.#params;
+    let live = warm;
+    try {
+      if (item.claims > options.maxClaims) return this.#end(item, live, poison(item));
+      const messages = item.messages.map((message) => decodeMessage(message satisfies StoredMessage));
+      live ??= await this.#rebuild(item, messages, history);
+      const { version } = live;
+      const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
+      this.#holdBackMs.delete(item.instanceId);
+      return { kind: 'turn', item, live, turn: turns.plan(live, result) };
+    } catch (error) {
+      if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
+        return this.#end(item, live, platformFailure('NONDETERMINISM', error.message));
+      }
+      if (live !== undefined) {
+        cache.evict(live);
+        live.release();
+      }
+      return this.#holdBack(item, error);
+    }
+  }
+
+  async #rebuild(
+    item: OrchestrationItem,
+    messages: readonly Message[],
+    history: readonly StoredEvent[],
+  ): Promise<LiveInstance> {
+    const live = this.#createLive(item, this.#pickVersion(item, messages));
+    await live.acquire();
+    await live.execution.replay(history.map(decodeEvent));
+    return live;
+  }
+
+  #pickVersion(item: OrchestrationItem, messages: readonly Message[]): string {
+    const start = messages.find((message) => message.kind === 'start');
+    const version = item.version ?? start?.version ?? null;
+    return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
+  }
+
+  #createLive(item: OrchestrationItem, version: string): LiveInstance {
+    const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
+    const subject = { instanceId, executionId, name, version, parent };
+    const execution = this.#params.programs.createExecution({ ...subject, incarnation });
+    return new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn });
+  }
+
+  /** Ends an instance without running its code. */
+  #end(item: OrchestrationItem, warm: LiveInstance | undefined, failure: Failure): ClaimedTurn {
+    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []));
+    if (warm === undefined) live.tryAcquire();
+    const turn = toTurn({
+      subject: live,
+      firstEventId: item.historyLength + 1,
+      events: [{ kind: 'executionFailed', at: item.nowMs, failure }],
+      claimMs: () => undefined,
+    });
+    return { kind: 'turn', item, live, turn };
+  }
+
+  // A bad deploy must not kill runs: the instance waits, visible as blocked, for a build that agrees with it.
+  #holdBack(item: OrchestrationItem, error: unknown): HandedBack {
+    const { options } = this.#params;
+    const { instanceId, lockToken, name } = item;
+    const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
+    this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
+    const reason = error instanceof Error ? error.message : String(error);
+    options.logger.error({ error, instanceId, orchestration: name, retryInMs: delayMs }, 'an instance is held back');
+    reportSafely(options.logger, () =>
+      options.hooks.instanceBlocked?.({ instanceId, orchestration: name, reason, retryInMs: delayMs }),
+    );
+    return {
+      kind: 'abandon',
+      abandon: {
+        lockToken,
+        delayMs,
+        // Data that cannot be read will not become readable: those claims count, and end as poison.
+        giveBackClaim: !isPerdureError(error, 'UNDECODABLE'),
+        blocked: { reason, buildId: options.buildId },
+      },
+    };
+  }
+}
+
+function poison(item: OrchestrationItem): Failure {
+  return platformFailure(
+    'POISON',
+    `The turn was claimed ${item.claims} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
+  );
+}

@@ -1,0 +1,146 @@
+import { decodeEvent } from '../model/event.ts';
+import type { Registry } from '../orchestration/registry.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { ClaimedAtInsert, Turn } from '../providers/turn.ts';
+import type { WorkItem } from '../providers/work-queue.ts';
+import type { TurnResult } from '../replay/execution.ts';
+import type { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from './options.ts';
+import type { ProgramFactory } from './program-factory.ts';
+import { reportSafely } from './report-safely.ts';
+import type { Slots } from './slots.ts';
+import { toTurn, type TurnSubject } from './turn-effects.ts';
+import type { WarmCache } from './warm-cache.ts';
+
+export interface TurnsParams {
+  readonly provider: Provider;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly slots: Slots;
+  readonly programs: ProgramFactory;
+  /** Starts items that a commit claimed for this process. */
+  readonly startClaimed: (items: readonly WorkItem[]) => void;
+}
+
+/** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
+export class Turns {
+  readonly #params: TurnsParams;
+
+  constructor(params: TurnsParams) {
+    this.#params = params;
+  }
+
+  /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
+  plan(subject: TurnSubject, result: TurnResult): Turn {
+    const { options, registry, slots } = this.#params;
+    let budget = options.fastPaths ? slots.free : 0;
+    const turn = toTurn({
+      subject,
+      firstEventId: result.firstEventId,
+      events: result.events,
+      claimMs: (activity) => {
+        if (budget === 0 || !registry.hasActivity(activity)) return undefined;
+        budget -= 1;
+        return options.activityLeaseMs;
+      },
+    });
+    slots.take(claimCount(turn));
+    return turn;
+  }
+
+  /** The turn is in the store: the instance stays live or ends, and what was claimed for us starts. */
+  async committed(
+    live: LiveInstance,
+    turn: Turn,
+    commit: { readonly claimed: readonly ClaimedAtInsert[]; readonly path: 'fast' | 'slow'; readonly nowMs: number },
+  ): Promise<void> {
+    const { cache, options } = this.#params;
+    live.lastTurn = turn.turnId;
+    this.#report(live, turn, commit.path);
+    if (turn.outcome.status !== 'running') cache.evict(live);
+    else if (options.warmCacheBytes === 0) cache.evict(live);
+    else {
+      if (options.alwaysReplay) await this.#replayAfresh(live);
+      cache.put(live);
+    }
+    this.#startClaimed(live, turn, commit.claimed, commit.nowMs);
+  }
+
+  /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
+  refused(live: LiveInstance | undefined, turn: Turn): void {
+    this.#params.slots.release(claimCount(turn));
+    if (live !== undefined) this.#params.cache.evict(live);
+  }
+
+  #startClaimed(
+    live: LiveInstance,
+    turn: Turn,
+    claimed: readonly ClaimedAtInsert[],
+    nowMs: number,
+  ): void {
+    const { slots, startClaimed } = this.#params;
+    const unclaimed = claimCount(turn) - claimed.length;
+    if (unclaimed > 0) slots.release(unclaimed);
+    if (claimed.length === 0) return;
+    const byOperation = new Map(turn.workItems.map((item) => [item.operation, item]));
+    const items: WorkItem[] = [];
+    for (const { operation, lockToken } of claimed) {
+      const item = byOperation.get(operation);
+      if (item === undefined) continue;
+      items.push({
+        lockToken,
+        instanceKey: live.instanceKey,
+        instanceId: live.instanceId,
+        incarnation: live.incarnation,
+        executionId: live.executionId,
+        operation,
+        name: item.name,
+        orchestration: live.name,
+        payload: item.payload,
+        options: item.options,
+        claims: 1,
+        failures: 0,
+        heartbeat: null,
+        cancel: null,
+        nowMs,
+      });
+    }
+    startClaimed(items);
+  }
+
+  async #replayAfresh(live: LiveInstance): Promise<void> {
+    const { provider, programs, options } = this.#params;
+    const { instanceKey, executionId } = live;
+    const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
+    const fresh = programs.createExecution(live);
+    await fresh.replay(stored.map(decodeEvent));
+    if (fresh.historyLength !== live.execution.historyLength) {
+      options.logger.error({ instanceId: live.instanceId }, 'a fresh replay differs from the live instance');
+    }
+    live.execution.dispose();
+    live.execution = fresh;
+  }
+
+  #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {
+    const { options } = this.#params;
+    const { turnCommitted } = options.hooks;
+    if (turnCommitted === undefined) return;
+    reportSafely(options.logger, () =>
+      turnCommitted({
+        instanceId: live.instanceId,
+        executionId: live.executionId,
+        orchestration: live.name,
+        events: turn.events.length,
+        path,
+        status: turn.outcome.status,
+      }),
+    );
+  }
+}
+
+function claimCount(turn: Turn): number {
+  let count = 0;
+  for (const item of turn.workItems) if (item.claimMs !== undefined) count += 1;
+  return count;
+}

@@ -1,0 +1,65 @@
+import type { LiveInstance } from './live-instance.ts';
+
+/**
+ * Live instances between their turns, bounded by bytes; the one that rested longest goes first. It only ever saves
+ * replays: whoever takes an instance out checks that the store's last turn is the one it stands at.
+ */
+export class WarmCache {
+  readonly #maxBytes: number;
+  readonly #entries = new Map<number, { readonly live: LiveInstance; readonly bytes: number }>();
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(instanceKey: number): LiveInstance | undefined {
+    return this.#entries.get(instanceKey)?.live;
+  }
+
+  /** Keeps an instance after a committed turn, as the most recently used. */
+  put(live: LiveInstance): void {
+    const replaced = this.#forget(live.instanceKey);
+    if (replaced !== undefined && replaced !== live) discard(replaced);
+    const bytes = live.execution.sizeBytes;
+    this.#entries.set(live.instanceKey, { live, bytes });
+    this.#bytes += bytes;
+    if (this.#bytes > this.#maxBytes) this.#shrink();
+  }
+
+  /** Drops an instance that ended or can no longer be trusted. */
+  evict(live: LiveInstance): void {
+    if (this.get(live.instanceKey) === live) this.#forget(live.instanceKey);
+    discard(live);
+  }
+
+  clear(): void {
+    for (const { live } of this.#entries.values()) discard(live);
+    this.#entries.clear();
+    this.#bytes = 0;
+  }
+
+  #shrink(): void {
+    for (const { live } of this.#entries.values()) {
+      if (this.#bytes <= this.#maxBytes) return;
+      if (!live.busy) this.evict(live);
+    }
+  }
+
+  #forget(instanceKey: number): LiveInstance | undefined {
+    const entry = this.#entries.get(instanceKey);
+    if (entry === undefined) return undefined;
+    this.#entries.delete(instanceKey);
+    this.#bytes -= entry.bytes;
+    return entry.live;
+  }
+}
+
+function discard(live: LiveInstance): void {
+  live.gone = true;
+  live.execution.dispose();
+}

@@ -1,0 +1,170 @@
+/**
+ * A worker runs orchestrations and activities. Its parts, in the order in which a run meets them:
+ * first-turns (an instance begins), orchestration-dispatcher and turn-runner (turns with a claim), turns (what a commit
+ * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
+ * memory where it can), leases (claims are kept alive).
+ */
+import type { Clock } from '../model/clock.ts';
+import { encodeMessage } from '../model/message.ts';
+import type { ActivityClient } from '../orchestration/activity-context.ts';
+import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
+import { Registry, type Definitions } from '../orchestration/registry.ts';
+import type { CreateResult, NewInstance } from '../providers/instances.ts';
+import type { Hint, Provider } from '../providers/provider.ts';
+import { ActivityDispatcher } from './activity-dispatcher.ts';
+import type { ActivityRun } from './activity-run.ts';
+import { Completions } from './completions.ts';
+import { FirstTurns } from './first-turns.ts';
+import { Leases } from './leases.ts';
+import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
+import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
+import { ProgramFactory } from './program-factory.ts';
+import { Slots } from './slots.ts';
+import { TurnRunner } from './turn-runner.ts';
+import { Turns } from './turns.ts';
+import { WarmCache } from './warm-cache.ts';
+
+export interface WorkerParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly definitions: Definitions;
+  readonly options: WorkerOptions;
+  /** What activities see as `ctx.client`. */
+  readonly client: ActivityClient;
+}
+
+/** Runs what is registered with it until it is stopped. */
+export class Worker {
+  readonly #provider: Provider;
+  readonly #options: ResolvedOptions;
+  readonly #cache: WarmCache;
+  readonly #orchestrations: OrchestrationDispatcher;
+  readonly #activities: ActivityDispatcher;
+  readonly #completions: Completions;
+  readonly #firstTurns: FirstTurns;
+  readonly #activityLeases: Leases<ActivityRun>;
+  readonly #orchestrationLeases: Leases<ClaimedInstance>;
+  readonly #unsubscribe: () => void;
+  #stopped: Promise<void> | undefined;
+
+  constructor({ provider, clock, definitions, options: given, client }: WorkerParams) {
+    const registry = new Registry(definitions);
+    const options = resolveOptions(given, registry.buildId);
+    const { logger } = options;
+    const cache = new WarmCache(options.warmCacheBytes);
+    const slots = new Slots(options.activityConcurrency);
+    const programs = new ProgramFactory(registry, options, (instanceId) => this.#wake(instanceId));
+    const turns = new Turns({
+      provider,
+      registry,
+      options,
+      cache,
+      slots,
+      programs,
+      startClaimed: (items) => this.#activities.startClaimed(items),
+    });
+    this.#provider = provider;
+    this.#options = options;
+    this.#cache = cache;
+    this.#activityLeases = new Leases<ActivityRun>({
+      clock,
+      leaseMs: options.activityLeaseMs,
+      logger,
+      renew: (runs) => this.#renewActivities(runs),
+    });
+    this.#orchestrationLeases = new Leases<ClaimedInstance>({
+      clock,
+      leaseMs: options.orchestrationLeaseMs,
+      logger,
+      renew: (claims) =>
+        provider.renewOrchestrationLocks(
+          claims.map(({ lockToken }) => lockToken),
+          options.orchestrationLeaseMs,
+        ),
+    });
+    this.#completions = new Completions({
+      provider,
+      clock,
+      options,
+      cache,
+      turns,
+      onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
+    });
+    this.#activities = new ActivityDispatcher({
+      provider,
+      clock,
+      registry,
+      options,
+      client,
+      slots,
+      leases: this.#activityLeases,
+      settle: (settled) => this.#completions.settle(settled),
+    });
+    this.#orchestrations = new OrchestrationDispatcher({
+      provider,
+      clock,
+      registry,
+      options,
+      leases: this.#orchestrationLeases,
+      runner: new TurnRunner({ provider, registry, options, cache, programs, turns }),
+      turns,
+      onReleased: (live) => this.#completions.takeTurn(live),
+    });
+    this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
+    this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
+    if (options.deterministicGlobals) installDeterministicGlobals();
+  }
+
+  /** Begins to fetch work. */
+  start(): void {
+    this.#orchestrations.start();
+    this.#activities.start();
+  }
+
+  /** Creates an instance together with its first turn, if this worker can run it. */
+  startInstance(instance: NewInstance): Promise<CreateResult> | undefined {
+    return this.#options.fastPaths ? this.#firstTurns.start(instance) : undefined;
+  }
+
+  /**
+   * Stops fetching, lets running activities finish within `shutdownGrace`, aborts the signals of the rest, and hands
+   * them back so that another worker can take them at once. Idempotent.
+   */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    this.#firstTurns.stop();
+    await Promise.all([this.#orchestrations.stop(), this.#activities.stop()]);
+    await this.#completions.drained();
+    this.#activityLeases.stop();
+    this.#orchestrationLeases.stop();
+    this.#unsubscribe();
+    this.#cache.clear();
+  }
+
+  async #renewActivities(runs: readonly ActivityRun[]): Promise<readonly boolean[]> {
+    const results = await this.#provider.renewWorkItemLocks(
+      runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() })),
+      this.#options.activityLeaseMs,
+    );
+    return results.map((result, index) => {
+      if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
+      return result.held;
+    });
+  }
+
+  #onHint(hint: Hint): void {
+    if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+  }
+
+  /** The code of an instance broke between its turns: ask for one, so that it is told. */
+  #wake(instanceId: string): void {
+    const message = encodeMessage({ kind: 'wake' });
+    this.#provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
+      this.#options.logger.error({ error, instanceId }, 'waking a broken instance failed');
+    });
+  }
+}
