@@ -188,6 +188,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   customStatusSet: [operationField],
   operationWithdrawn: [
     ['target', isCount],
+    ['targetKind', (value) => value === 'activity' || value === 'timer' || value === 'event'],
     ['reason', isText],
   ],
 };

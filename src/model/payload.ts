@@ -34,8 +34,8 @@ function stringify(value: unknown, what: string): string | undefined {
   let problem: string | undefined;
   try {
     problem = findUncarriable(value);
-    // The type of JSON.stringify hides that a toJSON which returns undefined leaves nothing.
-    if (problem === undefined) return JSON.stringify(value) as string | undefined;
+    // A toJSON that returns undefined leaves nothing, which the type of JSON.stringify does not say.
+    if (problem === undefined) return JSON.stringify(value);
   } catch (cause) {
     throw new PerdureError(
       'NOT_SERIALIZABLE',

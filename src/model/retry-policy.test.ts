@@ -62,7 +62,7 @@ describe('a retry policy', () => {
     });
     fc.assert(
       fc.property(anyPolicy, fc.integer({ min: 1, max: 1e9 }), (options, failures) => {
-        const policy = resolveRetryPolicy({ ...options, maxAttempts: Infinity } as RetryPolicy);
+        const policy = resolveRetryPolicy({ ...options, maxAttempts: Infinity });
         const delay = nextRetryDelayMs(policy, failures, failure, Math.random);
         expect(Number.isSafeInteger(delay)).toBe(true);
         expect(delay).toBeGreaterThanOrEqual(0);

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest';
+import {
+  decodeEvent,
+  encodeEvent,
+  isCommand,
+  isIncoming,
+  type HistoryEvent,
+  type StoredEvent,
+} from './event.ts';
+
+const failure = { name: 'Error', message: 'm', cause: { name: 'E', message: 'n' } };
+const parent = { instanceId: 'p', executionId: 2, operation: 7 };
+const carried = [
+  { name: 'go', payload: '1' },
+  { name: 'go', payload: null },
+];
+const retry = {
+  maxAttempts: null,
+  backoff: 'fixed',
+  initialDelayMs: 1,
+  maxDelayMs: 2,
+  factor: 2,
+  jitter: 0,
+  nonRetryable: ['x'],
+} as const;
+
+const events: readonly HistoryEvent[] = [
+  { kind: 'executionStarted', at: 1, name: 'n', version: '1', payload: '"in"', parent, carried },
+  { kind: 'executionStarted', at: 1, name: 'n', version: '1', payload: null },
+  { kind: 'activityScheduled', at: 1, operation: 1, name: 'a', payload: '{"a":1}' },
+  {
+    kind: 'activityScheduled',
+    at: 1,
+    operation: 1,
+    name: 'a',
+    payload: null,
+    options: { retry, attemptTimeoutMs: 5 },
+  },
+  { kind: 'timerCreated', at: 1, operation: 2, fireAt: 99 },
+  { kind: 'eventAwaited', at: 1, operation: 3, name: 'go' },
+  {
+    kind: 'childScheduled',
+    at: 1,
+    operation: 4,
+    name: 'c',
+    version: null,
+    childId: 'i',
+    payload: '1',
+  },
+  {
+    kind: 'detachedStarted',
+    at: 1,
+    operation: 5,
+    name: 'c',
+    version: '2',
+    childId: 'i',
+    payload: '1',
+  },
+  { kind: 'customStatusSet', at: 1, operation: 6, payload: '"half"' },
+  { kind: 'operationWithdrawn', at: 1, target: 3, targetKind: 'timer', reason: 'x' },
+  { kind: 'activityCompleted', at: 1, operation: 1, payload: '"out"' },
+  { kind: 'activityFailed', at: 1, operation: 1, failure },
+  { kind: 'timerFired', at: 1, operation: 2 },
+  { kind: 'eventReceived', at: 1, name: 'go', payload: null },
+  { kind: 'childCompleted', at: 1, operation: 4, payload: null },
+  { kind: 'childFailed', at: 1, operation: 4, failure },
+  { kind: 'executionCompleted', at: 1, payload: '5' },
+  { kind: 'executionFailed', at: 1, failure },
+  { kind: 'executionContinuedAsNew', at: 1, version: '2', payload: '1', carried },
+];
+
+describe('an event', () => {
+  test.each(events)('of kind $kind comes back from a store as it went in', (event) => {
+    expect(decodeEvent(encodeEvent(event))).toEqual({ payload: null, ...event });
+  });
+
+  test('keeps its payload as text, beside the rest', () => {
+    expect(encodeEvent(events[2]!)).toEqual({
+      kind: 'activityScheduled',
+      at: 1,
+      data: '{"operation":1,"name":"a"}',
+      payload: '{"a":1}',
+    });
+  });
+
+  test('is a command, an answer, or neither', () => {
+    expect(events.filter(isCommand).map(({ kind }) => kind)).toEqual([
+      'activityScheduled',
+      'activityScheduled',
+      'timerCreated',
+      'eventAwaited',
+      'childScheduled',
+      'detachedStarted',
+      'customStatusSet',
+      'operationWithdrawn',
+    ]);
+    expect(events.filter(isIncoming).map(({ kind }) => kind)).toEqual([
+      'activityCompleted',
+      'activityFailed',
+      'timerFired',
+      'eventReceived',
+      'childCompleted',
+      'childFailed',
+    ]);
+  });
+
+  test('cannot be turned into another kind by its stored fields', () => {
+    const stored = {
+      kind: 'timerFired',
+      at: 1,
+      data: '{"operation":2,"kind":"eventReceived","at":9}',
+    };
+    expect(decodeEvent({ ...stored, payload: null })).toMatchObject({ kind: 'timerFired', at: 1 });
+  });
+
+  test('never brings a __proto__ key with it', () => {
+    const data =
+      '{"operation":1,"failure":{"name":"E","message":"m","__proto__":{"bad":1}},"__proto__":{"bad":1}}';
+    const event = decodeEvent({ kind: 'activityFailed', at: 1, data, payload: null });
+    expect(event).not.toHaveProperty('bad');
+    expect(event).toHaveProperty('failure');
+    expect((event as { failure: object }).failure).not.toHaveProperty('bad');
+  });
+});
+
+describe('an event cannot be decoded when', () => {
+  const stored = (kind: string, data: string): StoredEvent => ({
+    kind,
+    at: 1,
+    data,
+    payload: null,
+  });
+
+  test.each<[string, StoredEvent]>([
+    ['its kind is unknown', stored('activityPostponed', '{"operation":1}')],
+    ['its kind is that of every object', stored('constructor', '{}')],
+    ['its fields are not JSON', stored('timerFired', '{"operation":')],
+    ['its fields are empty', stored('timerFired', '')],
+    ['its fields are a list', stored('executionCompleted', '[]')],
+    ['its fields are null', stored('executionCompleted', 'null')],
+    [
+      'its time is missing',
+      { ...stored('executionCompleted', '{}'), at: null as unknown as number },
+    ],
+    ['its operation is missing', stored('timerFired', '{}')],
+    ['its operation is zero', stored('activityCompleted', '{"operation":0}')],
+    ['its operation is text', stored('activityCompleted', '{"operation":"1"}')],
+    ['its name is missing', stored('eventReceived', '{}')],
+    ['its failure is missing', stored('activityFailed', '{"operation":1}')],
+    ['its failure is no failure', stored('executionFailed', '{"failure":{"name":"E"}}')],
+    ['its time to fire is text', stored('timerCreated', '{"operation":1,"fireAt":"x"}')],
+    ['its child has no id', stored('childScheduled', '{"operation":1,"name":"c","version":null}')],
+    ['its version is missing', stored('executionStarted', '{"name":"n"}')],
+    [
+      'its parent is incomplete',
+      stored('executionStarted', '{"name":"n","version":"1","parent":{}}'),
+    ],
+    [
+      'what it carries is no list of events',
+      stored('executionStarted', '{"name":"n","version":"1","carried":[{"name":"go"}]}'),
+    ],
+    [
+      'its options are a list',
+      stored('activityScheduled', '{"operation":1,"name":"a","options":[]}'),
+    ],
+    ['its target is missing', stored('operationWithdrawn', '{"reason":"x","targetKind":"timer"}')],
+    [
+      'it withdraws what cannot be withdrawn',
+      stored('operationWithdrawn', '{"reason":"x","target":1,"targetKind":"child"}'),
+    ],
+  ])('%s', (_, event) => {
+    expect(() => decodeEvent(event)).toThrow(
+      expect.objectContaining({
+        code: 'UNDECODABLE',
+        message: expect.stringContaining(JSON.stringify(event.kind)) as string,
+      }),
+    );
+  });
+});

@@ -1,0 +1,215 @@
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { CanceledError, PerdureError } from './errors.ts';
+import { decodeFailure, isFailure, platformFailure, toError, toFailure } from './failure.ts';
+
+describe('a failure', () => {
+  test('keeps name, message, stack, code, details and cause of an error', () => {
+    class CardDeclined extends Error {
+      override name = 'CardDeclined';
+      code = 'card_declined';
+      details = { last4: '4242' };
+    }
+    const error = new CardDeclined('No money', { cause: new TypeError('inner') });
+    const failure = toFailure(error);
+    expect(failure).toEqual({
+      name: 'CardDeclined',
+      message: 'No money',
+      stack: error.stack,
+      code: 'card_declined',
+      details: { last4: '4242' },
+      cause: expect.objectContaining({ name: 'TypeError', message: 'inner' }) as unknown,
+    });
+    expect(toFailure(Object.assign(new Error('x'), { nonRetryable: true })).nonRetryable).toBe(
+      true,
+    );
+    expect(toFailure(Object.assign(new Error('x'), { nonRetryable: 'yes' }))).not.toHaveProperty(
+      'nonRetryable',
+    );
+  });
+
+  test('is plain data that JSON carries unchanged, whatever was thrown', () => {
+    fc.assert(
+      fc.property(
+        fc.anything({ withBigInt: true, withMap: true, withNullPrototype: true }),
+        (thrown) => {
+          for (const value of [
+            thrown,
+            Object.assign(new Error('x'), { details: thrown, cause: thrown }),
+          ]) {
+            const failure = toFailure(value);
+            expect(isFailure(failure)).toBe(true);
+            expect(JSON.parse(JSON.stringify(failure))).toEqual(failure);
+          }
+        },
+      ),
+    );
+  });
+
+  test('keeps the code of the errors of Node, numbers included', () => {
+    expect(toFailure(Object.assign(new Error('x'), { code: 'ENOENT' })).code).toBe('ENOENT');
+    expect(toFailure(Object.assign(new Error('x'), { code: 404 })).code).toBe('404');
+    expect(toFailure(Object.assign(new Error('x'), { code: {} }))).not.toHaveProperty('code');
+    expect(toFailure(new CanceledError('stop', 'cancel')).code).toBe('OPERATION_CANCELED');
+  });
+
+  test('knows an error from another realm', () => {
+    const foreign = runInNewContext('new RangeError("elsewhere")') as unknown;
+    expect(foreign instanceof Error).toBe(false);
+    expect(toFailure(foreign)).toMatchObject({ name: 'RangeError', message: 'elsewhere' });
+  });
+
+  test('says why each part of an AggregateError failed', async () => {
+    const error: unknown = await Promise.any([
+      Promise.reject(new TypeError('first')),
+      Promise.reject(Object.assign(new Error('second'), { code: 'E2' })),
+    ]).catch((reason: unknown) => reason);
+    expect(toFailure(error)).toMatchObject({
+      name: 'AggregateError',
+      details: {
+        errors: [
+          { name: 'TypeError', message: 'first' },
+          { name: 'Error', message: 'second', code: 'E2' },
+        ],
+      },
+    });
+  });
+
+  test.each<[string, unknown, object]>([
+    ['undefined', undefined, { message: 'undefined was thrown' }],
+    ['null', null, { message: 'null' }],
+    ['a string', 'oops', { message: 'oops' }],
+    ['an empty string', '', { message: '' }],
+    ['a number', 42, { message: '42' }],
+    ['NaN', Number.NaN, { message: 'a value of type number' }],
+    ['a BigInt', 1n, { message: 'a value of type bigint' }],
+    ['a symbol', Symbol('x'), { message: 'a value of type symbol' }],
+    ['a function', () => 1, { message: 'a value of type function' }],
+    ['an object', { a: 1 }, { message: '{"a":1}', details: { a: 1 } }],
+    ['a Map', new Map(), { message: 'a value of type object' }],
+  ])('is made of a thrown %s', (_, thrown, expected) => {
+    expect(toFailure(thrown)).toEqual({ name: 'NonError', ...expected });
+  });
+
+  test('loses only what cannot be read of a hostile error', () => {
+    const throwing = () => {
+      throw new Error('not for you');
+    };
+    const error = new Error('readable');
+    for (const key of ['stack', 'code', 'details', 'cause', 'name', 'nonRetryable']) {
+      Object.defineProperty(error, key, { get: throwing });
+    }
+    expect(toFailure(error)).toEqual({ name: 'Error', message: 'readable' });
+  });
+
+  test('is made even of things that cannot be inspected at all', () => {
+    const throwing = () => {
+      throw new Error('not for you');
+    };
+    const { proxy, revoke } = Proxy.revocable(new Error('x'), {});
+    revoke();
+    const hostile = [
+      proxy,
+      new Proxy(new Error('x'), { get: throwing, getPrototypeOf: throwing }),
+      { toJSON: throwing },
+      Object.assign(new Error('x'), { message: { toString: throwing } }),
+      Object.assign(new Error('x'), { name: Symbol('name') }),
+    ];
+    for (const thrown of hostile) expect(isFailure(toFailure(thrown))).toBe(true);
+  });
+
+  test('cuts texts that are too long, without cutting a character in two', () => {
+    const failure = toFailure(new Error('🚚'.repeat(100_000) + 'x'));
+    expect(failure.message.length).toBeLessThan(33_000);
+    expect(failure.message).toMatch(/… \(cut\)$/);
+    expect(toFailure(`x${'🚚'.repeat(100_000)}`).message.isWellFormed()).toBe(true);
+  });
+
+  test('drops details that are too large or that JSON cannot carry', () => {
+    expect(
+      toFailure(Object.assign(new Error('x'), { details: 'y'.repeat(40_000) })),
+    ).not.toHaveProperty('details');
+    expect(toFailure(Object.assign(new Error('x'), { details: { a: 1n } }))).not.toHaveProperty(
+      'details',
+    );
+  });
+
+  test('follows causes only so far, also when one is its own cause', () => {
+    const error = new Error('loop');
+    error.cause = error;
+    let depth = 0;
+    for (let at = toFailure(error); at.cause !== undefined; at = at.cause) depth++;
+    expect(depth).toBe(8);
+  });
+
+  test('never brings a __proto__ key with it', () => {
+    const sneaky = { toJSON: () => JSON.parse('{"__proto__":{"polluted":true}}') as unknown };
+    expect(toFailure(sneaky)).not.toHaveProperty('details');
+    expect(toFailure(Object.assign(new Error('x'), { details: sneaky }))).not.toHaveProperty(
+      'details',
+    );
+  });
+});
+
+describe('an error made of a failure', () => {
+  test('has everything that was recorded, and fails again the same way', () => {
+    const failure = toFailure(
+      Object.assign(
+        new RangeError('outer', { cause: Object.assign(new Error('inner'), { code: 'X' }) }),
+        {
+          details: [1],
+          nonRetryable: true,
+        },
+      ),
+    );
+    const error = toError(failure);
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toMatchObject({
+      name: 'RangeError',
+      message: 'outer',
+      details: [1],
+      stack: failure.stack,
+    });
+    expect(error.cause).toMatchObject({ message: 'inner', code: 'X' });
+    expect(toFailure(error)).toEqual(failure);
+  });
+
+  test('shows as little as an ordinary error when it is printed or compared', () => {
+    expect(Object.keys(toError(toFailure(Object.assign(new Error('x'), { code: 'Y' }))))).toEqual(
+      [],
+    );
+  });
+});
+
+describe('a stored failure', () => {
+  test('is read back', () => {
+    const failure = toFailure(new Error('x', { cause: 'y' }));
+    expect(decodeFailure(JSON.stringify(failure))).toEqual(failure);
+  });
+
+  test.each([
+    null,
+    '',
+    '{',
+    'null',
+    '[]',
+    '"x"',
+    '{}',
+    '{"name":"E"}',
+    '{"name":"E","message":1}',
+    '{"name":"E","message":"m","cause":{}}',
+  ])('that is damaged (%j) still reads as a failure, which says so', (text) => {
+    expect(decodeFailure(text)).toMatchObject({ code: 'UNDECODABLE' });
+  });
+});
+
+test('a failure that Perdure itself states has a code and is never retried', () => {
+  expect(platformFailure('POISON', 'too often')).toEqual({
+    name: 'PerdureError',
+    message: 'too often',
+    code: 'POISON',
+    nonRetryable: true,
+  });
+  expect(new PerdureError('POISON', 'x').name).toBe('PerdureError');
+});
