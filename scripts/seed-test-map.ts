@@ -1,0 +1,114 @@
+/** Reads the table of docs/seed-tests.md and says where it and the list of cases, tests and decisions part. */
+
+/** Capabilities that are not built yet; a case may be planned for one of them and for nothing else. */
+const PLANNED = ['cancellation', 'management', 'tasks and flows', 'jobs and sessions'] as const;
+
+export interface SeedTestMap {
+  /** docs/seed-cases.json as text: every case by its id, in our own words. */
+  readonly cases: string;
+  /** docs/seed-tests.md as text. */
+  readonly table: string;
+  /** The text of a file of the repository, or undefined when there is none. */
+  readonly readFile: (path: string) => string | undefined;
+}
+
+interface Row {
+  readonly id: string;
+  readonly wording: string;
+  readonly where: string;
+}
+
+/** What is wrong with the map, one sentence each, and how many cases stand where. */
+export function checkSeedTestMap(map: SeedTestMap): {
+  readonly problems: readonly string[];
+  readonly tested: number;
+  readonly decided: number;
+  readonly planned: number;
+} {
+  const cases = JSON.parse(map.cases) as Readonly<Record<string, string>>;
+  const rows = readRows(map.table);
+  const kinds = rows.map(({ where }) => kindOf(where));
+  const count = (kind: string): number => kinds.filter((each) => each === kind).length;
+  return {
+    problems: [
+      ...duplicates(listedIds(map.cases), 'docs/seed-cases.json'),
+      ...duplicates(
+        rows.map(({ id }) => id),
+        'docs/seed-tests.md',
+      ),
+      ...differences(cases, rows),
+      ...rows.flatMap((row) => placeProblems(row, map.readFile)),
+    ],
+    tested: count('test'),
+    decided: count('decision'),
+    planned: count('planned'),
+  };
+}
+
+function readRows(table: string): Row[] {
+  return table.split('\n').flatMap((line) => {
+    const [, id, wording, where] =
+      /^\|\s*(S\d{3}-\w+)\s*\|\s*(.*?)\s*\|\s*(.*?)\s*\|$/.exec(line) ?? [];
+    return id === undefined ? [] : [{ id, wording: wording ?? '', where: where ?? '' }];
+  });
+}
+
+// JSON.parse keeps the last of two equal keys without a word.
+function listedIds(text: string): string[] {
+  return [...text.matchAll(/"(S\d{3}-\w+)":/g)].map(([, id]) => id ?? '');
+}
+
+function duplicates(ids: readonly string[], file: string): string[] {
+  const repeated = new Set(ids.filter((id, index) => ids.indexOf(id) !== index));
+  return [...repeated].map((id) => `${id} occurs more than once in ${file}`);
+}
+
+function differences(cases: Readonly<Record<string, string>>, rows: readonly Row[]): string[] {
+  const mapped = new Set(rows.map(({ id }) => id));
+  const missing = Object.keys(cases).filter((id) => !mapped.has(id));
+  return [
+    ...(Object.keys(cases).length === 0 ? ['no case was read'] : []),
+    ...missing.map((id) => `${id} has no row in docs/seed-tests.md`),
+    ...rows.flatMap(({ id, wording }) => {
+      const expected = cases[id];
+      if (expected === undefined) return [`${id} is no case of docs/seed-cases.json`];
+      return wording === expected ? [] : [`${id} is worded otherwise in docs/seed-cases.json`];
+    }),
+  ];
+}
+
+function kindOf(where: string): 'test' | 'decision' | 'planned' {
+  if (where.startsWith('planned:')) return 'planned';
+  return where.startsWith('[decision ') ? 'decision' : 'test';
+}
+
+function placeProblems({ id, where }: Row, readFile: SeedTestMap['readFile']): string[] {
+  switch (kindOf(where)) {
+    case 'planned': {
+      const capability = where.slice('planned:'.length).trim();
+      const known = PLANNED.some((each) => each === capability);
+      return known ? [] : [`${id} is planned for "${capability}", which is no planned capability`];
+    }
+    case 'decision': {
+      const path = /^\[decision \d{3}\]\((decisions\/[\w-]+\.md)\)$/.exec(where)?.[1];
+      const found = path !== undefined && readFile(`docs/${path}`) !== undefined;
+      return found ? [] : [`${id} names a decision that does not exist: ${where}`];
+    }
+    case 'test':
+      return where.split('<br>').flatMap((test) => testProblems(id, test.trim(), readFile));
+  }
+}
+
+function testProblems(id: string, test: string, readFile: SeedTestMap['readFile']): string[] {
+  const [, path, title] = /^`([^`]+)`: (.+)$/.exec(test) ?? [];
+  if (path === undefined || title === undefined) {
+    return [`${id} names neither a test, a decision nor a plan: ${test}`];
+  }
+  const text = readFile(path);
+  if (text === undefined) return [`${id} names ${path}, which does not exist`];
+  return hasTitle(text, title) ? [] : [`${id}: ${path} has no test "${title}"`];
+}
+
+function hasTitle(text: string, title: string): boolean {
+  return ["'", '"', '`'].some((quote) => text.includes(quote + title + quote));
+}
