@@ -1,0 +1,126 @@
+import { closeSync, openSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import type { Clock } from '../../model/clock.ts';
+import { ProviderError } from '../../model/errors.ts';
+import { migrate } from './migrate.ts';
+import { isBusy, toProviderError } from './sqlite-errors.ts';
+
+export interface ConnectionOptions {
+  /** A file, or `':memory:'`. */
+  readonly path: string;
+  readonly synchronous: 'full' | 'normal';
+  readonly clock: Clock;
+  readonly busyTimeoutMs: number;
+}
+
+// WAL-reset corruption was fixed here.
+const oldestSqlite = [3, 51, 3] as const;
+
+// How long a statement may block the event loop for another process's lock; past it the wait is asynchronous.
+const blockingWaitMs = 5;
+
+// quick_check reads every page. Above this size only the header, the schema and what is used is checked.
+const maxCheckedBytes = 64 * 1024 * 1024;
+
+/** Opens the file, checks that it is whole and of a schema that this version knows, and brings it up to date. */
+export async function openConnection(options: ConnectionOptions): Promise<Database.Database> {
+  const { path, clock } = options;
+  const inMemory = path === ':memory:';
+  // Absolute, so that no path is taken for a URI.
+  const file = inMemory ? path : resolve(path);
+  const isNew = inMemory || createPrivately(file);
+  const db = openFile(file);
+  try {
+    assertVersion(db);
+    const deadline = performance.now() + options.busyTimeoutMs;
+    await whenNotBusy(deadline, () => configure(db, options));
+    if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
+    await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
+    return db;
+  } catch (error) {
+    db.close();
+    throw toProviderError('open', error);
+  }
+}
+
+/** Creates the file for its owner alone; SQLite gives -wal and -shm the same mode. Says whether it is new. */
+function createPrivately(file: string): boolean {
+  try {
+    closeSync(openSync(file, 'ax', 0o600));
+    return true;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return statSync(file).size === 0;
+    throw new ProviderError({
+      operation: 'open',
+      message: `open: the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
+      retryable: false,
+      cause,
+    });
+  }
+}
+
+function openFile(file: string): Database.Database {
+  try {
+    return new Database(file, { timeout: blockingWaitMs });
+  } catch (error) {
+    throw toProviderError('open', error);
+  }
+}
+
+function configure(db: Database.Database, { synchronous }: ConnectionOptions): void {
+  const mode = db.pragma('journal_mode = WAL', { simple: true });
+  if (!db.memory && mode !== 'wal') {
+    throw new ProviderError({
+      operation: 'open',
+      message: `open: the file cannot be put into WAL mode (it is in ${String(mode)}). Use a local file system.`,
+      retryable: false,
+    });
+  }
+  db.pragma(`synchronous = ${synchronous === 'normal' ? 'NORMAL' : 'FULL'}`);
+  db.pragma('cache_size = -32000');
+  db.pragma('temp_store = MEMORY');
+  // A checkpoint costs two fsyncs; every 16 MiB they vanish among the commits.
+  db.pragma('wal_autocheckpoint = 4000');
+  db.pragma('journal_size_limit = 67108864');
+}
+
+function assertVersion(db: Database.Database): void {
+  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
+  const parts = version.split('.').map(Number);
+  const difference = oldestSqlite.map((wanted, i) => (parts[i] ?? 0) - wanted).find((d) => d !== 0);
+  if (difference !== undefined && difference < 0) {
+    throw new ProviderError({
+      operation: 'open',
+      message: `open: SQLite ${version} is too old; ${oldestSqlite.join('.')} or newer is needed. Upgrade better-sqlite3.`,
+      retryable: false,
+    });
+  }
+}
+
+function assertWhole(db: Database.Database): void {
+  const bytes =
+    Number(db.pragma('page_count', { simple: true })) *
+    Number(db.pragma('page_size', { simple: true }));
+  if (bytes > maxCheckedBytes) return;
+  const result = db.pragma('quick_check(1)', { simple: true });
+  if (result === 'ok') return;
+  throw new ProviderError({
+    operation: 'open',
+    message: `open: the database file is damaged (${String(result)}). Restore it from a backup.`,
+    retryable: false,
+    code: 'STORE_DAMAGED',
+  });
+}
+
+async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
+  for (;;) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error;
+      await delay(Math.random() * 20);
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type Database from 'better-sqlite3';
+import { isTerminal, type InstanceStatus } from '../../model/status.ts';
+import type { ExecutionRecord, InstanceRecord, ListInstancesParams } from '../instances.ts';
+import type { Definitions } from './definitions.ts';
+import { listQuery } from './list-query.ts';
+
+interface RecordRow extends Omit<InstanceRecord, 'name' | 'version' | 'blocked'> {
+  readonly definitionKey: number;
+  readonly blockedReason: string | null;
+  readonly blockedAt: number | null;
+}
+
+interface CurrentExecution {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly definitionKey: number;
+  readonly status: InstanceStatus;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly historyLength: number;
+}
+
+const columns = `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+  instances.definition_key AS definitionKey, status, execution_id AS executionId,
+  parent_instance_id AS parentInstanceId, output, failure, custom_status AS customStatus,
+  created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
+  blocked_reason AS blockedReason, blocked_at AS blockedAt`;
+
+const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
+
+/** Reads instances as clients see them. */
+export class InstanceRecords {
+  readonly #db: Database.Database;
+  readonly #definitions: Definitions;
+  readonly #select;
+  readonly #selectCurrent;
+  readonly #selectArchived;
+  // One statement per shape of a filter; there are few shapes.
+  readonly #lists = new Map<string, Database.Statement<[Record<string, unknown>], RecordRow>>();
+
+  constructor(db: Database.Database, definitions: Definitions) {
+    this.#db = db;
+    this.#definitions = definitions;
+    this.#select = db.prepare<[string], RecordRow>(
+      `SELECT ${columns} FROM ${source} WHERE instance_id = ?`,
+    );
+    this.#selectCurrent = db.prepare<[string], CurrentExecution>(
+      `SELECT instance_key AS instanceKey, execution_id AS executionId, definition_key AS definitionKey, status,
+              execution_started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+       FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectArchived = db.prepare<
+      [number],
+      Omit<ExecutionRecord, 'version'> & { definitionKey: number }
+    >(
+      `SELECT execution_id AS executionId, definition_key AS definitionKey, status,
+              started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+       FROM executions WHERE instance_key = ? ORDER BY execution_id`,
+    );
+  }
+
+  get(instanceId: string): InstanceRecord | undefined {
+    const row = this.#select.get(instanceId);
+    return row === undefined ? undefined : this.#toRecord(row);
+  }
+
+  list(params: ListInstancesParams): readonly InstanceRecord[] {
+    const { name } = params.filter;
+    const query = listQuery(
+      params,
+      name === undefined ? undefined : this.#definitions.keysOf('orchestration', name),
+    );
+    if (query === undefined) return [];
+    let statement = this.#lists.get(query.keys);
+    if (statement === undefined) {
+      statement = this.#db.prepare(
+        `SELECT ${columns} FROM ${source} WHERE instance_key IN (${query.keys})
+         ORDER BY instance_key DESC LIMIT :limit`,
+      );
+      if (this.#lists.size >= 100) this.#lists.clear();
+      this.#lists.set(query.keys, statement);
+    }
+    return statement.all(query.values).map((row) => this.#toRecord(row));
+  }
+
+  listExecutions(instanceId: string): readonly ExecutionRecord[] {
+    const current = this.#selectCurrent.get(instanceId);
+    if (current === undefined) return [];
+    const archived = this.#selectArchived.all(current.instanceKey);
+    return [...archived, { ...current, status: executionStatus(current) }].map((row) => ({
+      executionId: row.executionId,
+      status: row.status,
+      version: this.#definitions.get(row.definitionKey).version,
+      startedAt: row.startedAt,
+      endedAt: row.endedAt,
+      historyLength: row.historyLength,
+    }));
+  }
+
+  #toRecord(row: RecordRow): InstanceRecord {
+    const { definitionKey, blockedReason, blockedAt, ...rest } = row;
+    const { name, version } = this.#definitions.get(definitionKey);
+    const blocked =
+      blockedReason === null || blockedAt === null ? null : { reason: blockedReason, at: blockedAt };
+    return { ...rest, name, version, blocked };
+  }
+}
+
+/** The next execution of a running instance is pending until its own first turn. */
+function executionStatus({ status, startedAt }: CurrentExecution): InstanceStatus {
+  return startedAt === null && !isTerminal(status) && status !== 'canceling' ? 'pending' : status;
+}

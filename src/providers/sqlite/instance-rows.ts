@@ -1,0 +1,216 @@
+import type Database from 'better-sqlite3';
+import type { ParentRef } from '../../model/event.ts';
+import type { InstanceStatus } from '../../model/status.ts';
+import type { Turn, TurnOutcome } from '../turn.ts';
+import type { TurnTarget } from './turns.ts';
+
+/** A turn's target with what fences it. */
+export interface InstanceRow extends TurnTarget {
+  readonly incarnation: string;
+  readonly lastTurn: string | null;
+  readonly parentInstanceId: string | null;
+  readonly parentExecutionId: number | null;
+  readonly parentOperation: number | null;
+}
+
+interface Receiver {
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+  readonly status: InstanceStatus;
+}
+
+interface NewRow {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly inputHash: string;
+}
+
+/** Writes and fences of the rows of `instances`; the clauses that keep a terminal state stand here. */
+export class InstanceRows {
+  readonly #insert;
+  readonly #insertStarted;
+  readonly #select;
+  readonly #selectReceiver;
+  readonly #selectStart;
+  readonly #run;
+  readonly #complete;
+  readonly #fail;
+  readonly #setCustomStatus;
+  readonly #continueAsNew;
+  readonly #archive;
+
+  constructor(db: Database.Database) {
+    this.#insert = db.prepare<
+      [string, string, number, string, string | null, number | null, number | null, number]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              input_hash, parent_instance_id, parent_execution_id, parent_operation, created_at)
+       VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    this.#insertStarted = db.prepare<
+      [string, string, number, number, string, string, number, number, number]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              last_turn, input_hash, created_at, started_at, execution_started_at)
+       VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    this.#select = db.prepare<[number], InstanceRow>(
+      `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, definition_key AS definitionKey,
+              status, execution_id AS executionId, history_length AS historyLength, last_turn AS lastTurn,
+              parent_instance_id AS parentInstanceId, parent_execution_id AS parentExecutionId,
+              parent_operation AS parentOperation
+       FROM instances WHERE instance_key = ?`,
+    );
+    this.#selectReceiver = db.prepare<[string], Receiver>(
+      `SELECT instance_key AS instanceKey, definition_key AS definitionKey, status
+       FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
+      `SELECT definition_key AS definitionKey, input_hash AS inputHash FROM instances WHERE instance_id = ?`,
+    );
+    const progress = `definition_key = ?, last_turn = ?, history_length = ?,
+      started_at = coalesce(started_at, ?), execution_started_at = coalesce(execution_started_at, ?)`;
+    // A cancel request that came meanwhile stays: no turn lowers 'canceling' to 'running'.
+    const keepCanceling = `status = iif(status = 'canceling', 'canceling', 'running')`;
+    const live = 'WHERE instance_key = ? AND ended_at IS NULL';
+    this.#run = db.prepare<[number, string, number, number, number, number]>(
+      `UPDATE instances SET ${keepCanceling}, ${progress} ${live}`,
+    );
+    this.#complete = db.prepare<
+      [string | null, number, number, number, string, number, number, number, number]
+    >(
+      `UPDATE instances SET status = 'completed', output = ?, ended_at = ?, completed_at = ?, ${progress} ${live}`,
+    );
+    this.#fail = db.prepare<
+      [string, number, number, number, string, number, number, number, number]
+    >(
+      `UPDATE instances SET status = 'failed', failure = ?, ended_at = ?, failed_at = ?, ${progress} ${live}`,
+    );
+    this.#setCustomStatus = db.prepare<[string | null, number]>(
+      'UPDATE instances SET custom_status = ? WHERE instance_key = ?',
+    );
+    this.#archive = db.prepare<
+      [{ instanceKey: number; endedKey: number; historyLength: number; now: number }]
+    >(
+      `INSERT INTO executions (instance_key, execution_id, definition_key, status, history_length, started_at, ended_at)
+       SELECT instance_key, execution_id, :endedKey, 'continuedAsNew', :historyLength,
+              coalesce(execution_started_at, :now), :now
+       FROM instances WHERE instance_key = :instanceKey AND ended_at IS NULL`,
+    );
+    this.#continueAsNew = db.prepare<[number, number, number]>(
+      `UPDATE instances SET ${keepCanceling}, definition_key = ?, execution_id = execution_id + 1,
+         last_turn = NULL, history_length = 0, execution_started_at = NULL, started_at = coalesce(started_at, ?)
+       ${live}`,
+    );
+  }
+
+  get(instanceKey: number): InstanceRow | undefined {
+    return this.#select.get(instanceKey);
+  }
+
+  findReceiver(instanceId: string): Receiver | undefined {
+    return this.#selectReceiver.get(instanceId);
+  }
+
+  /** By what a repeated start is recognised. */
+  findStart(instanceId: string): { definitionKey: number; inputHash: string } | undefined {
+    return this.#selectStart.get(instanceId);
+  }
+
+  /** Inserts an instance that waits for its first turn; `undefined` when the id is taken. */
+  insertPending(options: {
+    readonly instance: NewRow;
+    readonly definitionKey: number;
+    readonly parent: ParentRef | null;
+    readonly now: number;
+  }): number | undefined {
+    const { instance, definitionKey, parent, now } = options;
+    const { changes, lastInsertRowid } = this.#insert.run(
+      instance.instanceId,
+      instance.incarnation,
+      definitionKey,
+      instance.inputHash,
+      parent?.instanceId ?? null,
+      parent?.executionId ?? null,
+      parent?.operation ?? null,
+      now,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  /** Inserts an instance that has had its first turn already, and waits on; `undefined` when the id is taken. */
+  insertStarted(options: {
+    readonly instance: NewRow;
+    readonly definitionKey: number;
+    readonly turn: Turn;
+    readonly now: number;
+  }): number | undefined {
+    const { instance, definitionKey, turn, now } = options;
+    const { changes, lastInsertRowid } = this.#insertStarted.run(
+      instance.instanceId,
+      instance.incarnation,
+      definitionKey,
+      turn.events.length,
+      turn.turnId,
+      instance.inputHash,
+      now,
+      now,
+      now,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  /** Sets where a turn leaves its instance. */
+  update(options: {
+    readonly target: TurnTarget;
+    readonly turn: Turn;
+    readonly outcome: Exclude<TurnOutcome, { status: 'continuedAsNew' }>;
+    readonly definitionKey: number;
+    readonly now: number;
+  }): void {
+    const { target, turn, outcome, definitionKey, now } = options;
+    const { instanceKey } = target;
+    const length = target.historyLength + turn.events.length;
+    const progress = [definitionKey, turn.turnId, length, now, now, instanceKey] as const;
+    switch (outcome.status) {
+      case 'running':
+        return mustChangeOne(this.#run.run(...progress));
+      case 'completed':
+        return mustChangeOne(this.#complete.run(outcome.payload, now, now, ...progress));
+      case 'failed':
+        return mustChangeOne(this.#fail.run(outcome.failure, now, now, ...progress));
+    }
+  }
+
+  setCustomStatus(instanceKey: number, customStatus: string | null): void {
+    this.#setCustomStatus.run(customStatus, instanceKey);
+  }
+
+  /** Keeps the execution that has ended and turns the instance to its next one. */
+  continueAsNew(options: {
+    readonly target: TurnTarget;
+    readonly turn: Turn;
+    readonly endedKey: number;
+    readonly nextKey: number;
+    readonly now: number;
+  }): void {
+    const { target, turn, endedKey, nextKey, now } = options;
+    const { instanceKey } = target;
+    const historyLength = target.historyLength + turn.events.length;
+    mustChangeOne(this.#archive.run({ instanceKey, endedKey, historyLength, now }));
+    mustChangeOne(this.#continueAsNew.run(nextKey, now, instanceKey));
+  }
+}
+
+export function parentOf(row: InstanceRow): ParentRef | null {
+  const { parentInstanceId, parentExecutionId, parentOperation } = row;
+  return parentInstanceId === null || parentExecutionId === null || parentOperation === null
+    ? null
+    : { instanceId: parentInstanceId, executionId: parentExecutionId, operation: parentOperation };
+}
+
+function mustChangeOne({ changes }: { readonly changes: number }): void {
+  if (changes !== 1) throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+}

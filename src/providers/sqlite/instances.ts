@@ -1,0 +1,119 @@
+import { isTerminal } from '../../model/status.ts';
+import type {
+  CreateResult,
+  EnqueueResult,
+  InstanceStore,
+  NewInstance,
+  NewMessage,
+} from '../instances.ts';
+import { ProviderError } from '../../model/errors.ts';
+import type { Scope } from './group-commit.ts';
+import type { Store } from './store.ts';
+import type { TurnTarget } from './turns.ts';
+
+/** Creation, messages and reads of instances. */
+export function createInstanceStore(store: Store): InstanceStore {
+  return {
+    createInstances: (instances) =>
+      store.write('createInstances', (scope) => instances.map((one) => create(store, scope, one))),
+
+    enqueueMessages: (messages) =>
+      store.write('enqueueMessages', (scope) => messages.map((one) => enqueue(store, scope, one))),
+
+    getInstances: (instanceIds) =>
+      store.read('getInstances', () => instanceIds.map((id) => store.instanceRecords.get(id))),
+
+    listInstances: (params) =>
+      store.read('listInstances', () => store.instanceRecords.list(params)),
+
+    listExecutions: (instanceId) =>
+      store.read('listExecutions', () => store.instanceRecords.listExecutions(instanceId)),
+
+    readInstanceHistory: ({ instanceId, ...range }) =>
+      store.read('readInstanceHistory', () => {
+        const instance = store.instances.findReceiver(instanceId);
+        if (instance === undefined) return [];
+        return store.history.read({ ...range, instanceKey: instance.instanceKey });
+      }),
+  };
+}
+
+function create(store: Store, scope: Scope, instance: NewInstance): CreateResult {
+  const result = scope.isolate(
+    () =>
+      (instance.firstTurn === undefined
+        ? createPending(store, scope, instance)
+        : createStarted(store, scope, instance, instance.firstTurn)) ?? known(store, instance),
+  );
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
+}
+
+function createPending(
+  store: Store,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult | undefined {
+  const { now, effects } = scope;
+  const definitionKey = store.definitions.intern('orchestration', instance.name, instance.version);
+  const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
+  if (instanceKey === undefined) return undefined;
+  store.messages.insert(instanceKey, instance.start, now);
+  store.locks.touch(instanceKey, definitionKey, now);
+  effects.orchestrations = true;
+  return { kind: 'created', instanceKey, claimed: [] };
+}
+
+function createStarted(
+  store: Store,
+  scope: Scope,
+  instance: NewInstance,
+  turn: NonNullable<NewInstance['firstTurn']>,
+): CreateResult | undefined {
+  if (turn.firstEventId !== 1) {
+    throw new ProviderError({
+      operation: 'createInstances',
+      message: `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`,
+      retryable: false,
+    });
+  }
+  const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
+  const { now } = scope;
+  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
+  if (instanceKey === undefined) return undefined;
+  const { instanceId } = instance;
+  const target: TurnTarget = {
+    instanceKey,
+    instanceId,
+    executionId: 1,
+    definitionKey,
+    status: 'running',
+    historyLength: 0,
+  };
+  const claimed = store.turns.commitFirst(scope, target, turn);
+  return { kind: 'created', instanceKey, claimed };
+}
+
+/** The answer for an id that is taken. */
+function known(store: Store, { instanceId, name, inputHash }: NewInstance): CreateResult {
+  const existing = store.instances.findStart(instanceId);
+  if (existing === undefined) throw new Error('An instance that is there cannot be read.');
+  const existingName = store.definitions.get(existing.definitionKey).name;
+  return existingName === name && existing.inputHash === inputHash
+    ? { kind: 'exists' }
+    : { kind: 'conflict', name: existingName };
+}
+
+function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
+  const { instanceId, message, maxPending } = entry;
+  const receiver = store.instances.findReceiver(instanceId);
+  if (receiver === undefined) return 'missing';
+  if (isTerminal(receiver.status)) return 'over';
+  const { instanceKey, definitionKey } = receiver;
+  if (maxPending !== undefined && store.messages.isFull(instanceKey, message.kind, maxPending)) {
+    return 'full';
+  }
+  store.messages.insert(instanceKey, message, scope.now);
+  store.locks.touch(instanceKey, definitionKey, scope.now);
+  scope.effects.orchestrations = true;
+  return 'enqueued';
+}

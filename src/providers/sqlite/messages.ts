@@ -1,0 +1,111 @@
+import type Database from 'better-sqlite3';
+import type { StoredMessage } from '../../model/message.ts';
+import type { FetchedMessage } from '../orchestration-queue.ts';
+
+/** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
+export class Messages {
+  readonly #insert;
+  readonly #selectVisible;
+  readonly #hasVisible;
+  readonly #firstVisibleAt;
+  readonly #count;
+  readonly #countOfKind;
+  readonly #deleteOne;
+  readonly #deleteTimer;
+  readonly #deleteOfExecutions;
+  readonly #deleteAll;
+
+  constructor(db: Database.Database) {
+    this.#insert = db.prepare<
+      [number, number, string, number | null, number | null, string, string | null]
+    >(
+      `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    );
+    // In the order in which they became visible: timers by their time, the rest as enqueued.
+    this.#selectVisible = db.prepare<[number, number, number], FetchedMessage>(
+      `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
+       FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
+       ORDER BY visible_at, message_key LIMIT ?`,
+    );
+    this.#hasVisible = db
+      .prepare<
+        [number, number],
+        1
+      >('SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ? LIMIT 1')
+      .pluck();
+    this.#firstVisibleAt = db
+      .prepare<
+        [number],
+        number | null
+      >('SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?')
+      .pluck();
+    this.#count = db
+      .prepare<
+        [number, number],
+        number
+      >('SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT ?)')
+      .pluck();
+    this.#countOfKind = db
+      .prepare<
+        [number, string, number],
+        number
+      >('SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT ?)')
+      .pluck();
+    this.#deleteOne = db.prepare<[number, number]>(
+      'DELETE FROM orchestrator_queue WHERE message_key = ? AND instance_key = ?',
+    );
+    this.#deleteTimer = db.prepare<[number, number, number]>(
+      `DELETE FROM orchestrator_queue
+       WHERE instance_key = ? AND execution_id = ? AND operation = ? AND kind = 'timerFired'`,
+    );
+    this.#deleteOfExecutions = db.prepare<[number, number]>(
+      'DELETE FROM orchestrator_queue WHERE instance_key = ? AND execution_id <= ?',
+    );
+    this.#deleteAll = db.prepare<[number]>('DELETE FROM orchestrator_queue WHERE instance_key = ?');
+  }
+
+  insert(instanceKey: number, message: StoredMessage, visibleAt: number): void {
+    const { kind, executionId, operation, data, payload } = message;
+    this.#insert.run(instanceKey, visibleAt, kind, executionId, operation, data, payload);
+  }
+
+  readVisible(instanceKey: number, now: number, max: number): readonly FetchedMessage[] {
+    return this.#selectVisible.all(instanceKey, now, max);
+  }
+
+  hasVisible(instanceKey: number, now: number): boolean {
+    return this.#hasVisible.get(instanceKey, now) !== undefined;
+  }
+
+  /** When the first message of an instance is, or was, visible; `null` when it has none. */
+  firstVisibleAt(instanceKey: number): number | null {
+    return this.#firstVisibleAt.get(instanceKey) ?? null;
+  }
+
+  /** Says whether at least `max` messages of a kind wait. */
+  isFull(instanceKey: number, kind: string, max: number): boolean {
+    // The first count reads the index alone, and is nearly always enough.
+    return (
+      this.#count.get(instanceKey, max) === max &&
+      this.#countOfKind.get(instanceKey, kind, max) === max
+    );
+  }
+
+  delete(instanceKey: number, messageKeys: readonly number[]): void {
+    for (const messageKey of messageKeys) this.#deleteOne.run(messageKey, instanceKey);
+  }
+
+  deleteTimers(instanceKey: number, executionId: number, operations: readonly number[]): void {
+    for (const operation of operations) this.#deleteTimer.run(instanceKey, executionId, operation);
+  }
+
+  /** Deletes timers and completions up to an execution; external events belong to none and stay. */
+  deleteOfExecutions(instanceKey: number, upToExecutionId: number): void {
+    this.#deleteOfExecutions.run(instanceKey, upToExecutionId);
+  }
+
+  deleteAll(instanceKey: number): void {
+    this.#deleteAll.run(instanceKey);
+  }
+}

@@ -1,0 +1,165 @@
+import { LockLostError } from '../../model/errors.ts';
+import type {
+  FetchOrchestrationItemsParams,
+  OrchestrationAck,
+  OrchestrationItem,
+  OrchestrationQueue,
+  Runnable,
+} from '../orchestration-queue.ts';
+import type { CommitResult } from '../turn.ts';
+import { chooseDue } from './choose-due.ts';
+import type { Scope } from './group-commit.ts';
+import type { DueInstance } from './instance-locks.ts';
+import { parentOf } from './instance-rows.ts';
+import { formatToken } from './lock-token.ts';
+import type { Store } from './store.ts';
+import { isTerminal } from '../../model/status.ts';
+
+const defaultMaxMessages = 1_000;
+
+/** Claims, acks and releases of instances. */
+export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+  return {
+    fetchOrchestrationItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchOrchestrationItems',
+        topic: 'orchestrations',
+        nextAt: (now) => nextAt(store, params, now),
+        claim: (scope) => claim(store, scope, params),
+      }),
+
+    readHistory: (params) =>
+      store.read('readHistory', () => params.map((one) => store.history.read(one))),
+
+    ackOrchestrationItems: (acks) =>
+      store.write('ackOrchestrationItems', (scope) => acks.map((one) => ack(store, scope, one))),
+
+    abandonOrchestrationItems: (abandons) =>
+      store.write('abandonOrchestrationItems', (scope) =>
+        abandons.map(({ lockToken, ...abandon }) => {
+          const instanceKey = store.locks.heldBy(lockToken, scope.now);
+          if (instanceKey === undefined) return false;
+          store.locks.hold({
+            instanceKey,
+            delayMs: abandon.delayMs,
+            giveBackClaim: abandon.giveBackClaim,
+            blocked: abandon.blocked,
+            now: scope.now,
+          });
+          scope.effects.orchestrations = true;
+          return true;
+        }),
+      ),
+
+    renewOrchestrationLocks: (lockTokens, extendMs) =>
+      store.write('renewOrchestrationLocks', ({ now }) =>
+        lockTokens.map((token) => store.locks.renew(token, now, now + Math.ceil(extendMs))),
+      ),
+  };
+}
+
+function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
+  const result = scope.isolate((): CommitResult => {
+    const instanceKey = store.locks.heldBy(lockToken, scope.now);
+    const target = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
+    if (target === undefined) {
+      return { ok: false, error: new LockLostError('ackOrchestrationItems') };
+    }
+    const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
+    if (error !== undefined) return { ok: false, error };
+    store.messages.delete(target.instanceKey, messageKeys);
+    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+  });
+  return result.ok ? result.value : result;
+}
+
+/** When the next instance that this worker can run is due; the past means now. */
+function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number): number {
+  const { runnable, buildId } = params;
+  let next = Infinity;
+  for (const definitionKey of definitionKeys(store, runnable)) {
+    next = Math.min(next, store.locks.firstNextAt(definitionKey));
+    if (buildId !== undefined && next > now) {
+      const blocked = store.locks.selectBlocked({ definitionKey, buildId, now, max: 1 });
+      if (blocked.length > 0) next = now;
+    }
+  }
+  return next;
+}
+
+function claim(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
+  const items: OrchestrationItem[] = [];
+  for (const due of selectDue(store, scope, params)) {
+    const item = claimOne(store, scope, due, params);
+    if (item !== undefined) items.push(item);
+  }
+  return items;
+}
+
+function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
+  const { max, runnable, buildId } = params;
+  const { now } = scope;
+  const keys = definitionKeys(store, runnable);
+  const select = (suspect: boolean, max: number): DueInstance[] =>
+    keys.flatMap((definitionKey) => store.locks.selectDue({ definitionKey, suspect, now, max }));
+  const blocked =
+    buildId === undefined
+      ? []
+      : keys.flatMap((definitionKey) =>
+          store.locks.selectBlocked({ definitionKey, buildId, now, max }),
+        );
+  return chooseDue({
+    max,
+    trusted: [...select(false, max), ...blocked.filter(({ claims }) => claims < 2)],
+    suspects: () => [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
+    keyOf: ({ instanceKey }) => instanceKey,
+  });
+}
+
+function claimOne(
+  store: Store,
+  scope: Scope,
+  { instanceKey, claims }: DueInstance,
+  { lockMs, maxMessages = defaultMaxMessages }: FetchOrchestrationItemsParams,
+): OrchestrationItem | undefined {
+  const { now } = scope;
+  const instance = store.instances.get(instanceKey);
+  if (instance === undefined || isTerminal(instance.status)) {
+    // Nobody is left to read them.
+    store.messages.deleteAll(instanceKey);
+    store.locks.delete(instanceKey);
+    return undefined;
+  }
+  const messages = store.messages.readVisible(instanceKey, now, maxMessages);
+  if (messages.length === 0) {
+    store.locks.correct(instanceKey);
+    return undefined;
+  }
+  const { name, version } = store.definitions.get(instance.definitionKey);
+  return {
+    instanceKey,
+    instanceId: instance.instanceId,
+    incarnation: instance.incarnation,
+    executionId: instance.executionId,
+    name,
+    version,
+    parent: parentOf(instance),
+    lockToken: formatToken(instanceKey, store.locks.claim(instanceKey, now + Math.ceil(lockMs))),
+    claims: claims + 1,
+    lastTurn: instance.lastTurn,
+    historyLength: instance.historyLength,
+    nowMs: now,
+    messages,
+  };
+}
+
+function definitionKeys(store: Store, runnable: readonly Runnable[] | undefined): readonly number[] {
+  if (runnable === undefined) return store.definitions.keysOf('orchestration');
+  const keys = new Set<number>();
+  for (const { name, version } of runnable) {
+    const key = store.definitions.find('orchestration', name, version);
+    if (key !== undefined) keys.add(key);
+  }
+  return [...keys];
+}

@@ -1,0 +1,50 @@
+import { basename } from 'node:path';
+import { systemClock, type Clock } from '../../model/clock.ts';
+import { PerdureError } from '../../model/errors.ts';
+import type { Provider } from '../provider.ts';
+import { openConnection } from './connection.ts';
+import { createInstanceStore } from './instances.ts';
+import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { Store } from './store.ts';
+import { createWorkQueue } from './work-queue.ts';
+
+/** How a SQLite store is opened. */
+export interface SqliteOptions {
+  /** A file, made if it is not there, or `':memory:'`. */
+  readonly path: string;
+  /** `full` (default): what was acknowledged survives a power cut. `normal`: it survives a crash of the process. */
+  readonly synchronous?: 'full' | 'normal';
+  /** Decides visibility and expiry; the machine's clock by default. */
+  readonly clock?: Clock;
+  /** How often to look for changes of other processes while somebody waits; default 5 ms. */
+  readonly pollMs?: number;
+  /** How long an operation waits while other processes hold the database; default 30 s. */
+  readonly busyTimeoutMs?: number;
+}
+
+/** Opens a SQLite store; several processes may open the same file. */
+export async function openSqlite(options: SqliteOptions): Promise<Provider> {
+  const { path, synchronous = 'full', clock = systemClock } = options;
+  const { pollMs = 5, busyTimeoutMs = 30_000 } = options;
+  check(typeof path === 'string' && path !== '' && !path.includes('\0'), 'path', 'the path of a file');
+  check(synchronous === 'full' || synchronous === 'normal', 'synchronous', `'full' or 'normal'`);
+  check(pollMs >= 1, 'pollMs', '1 or more');
+  check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');
+  const db = await openConnection({ path, synchronous, clock, busyTimeoutMs });
+  const store = new Store({ db, clock, pollMs, busyTimeoutMs });
+  return {
+    name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
+    ...createOrchestrationQueue(store),
+    ...createWorkQueue(store),
+    ...createInstanceStore(store),
+    hints(listener) {
+      store.assertOpen('hints');
+      return store.wakeUps.listen(listener);
+    },
+    close: () => store.close(),
+  };
+}
+
+function check(holds: boolean, option: string, wanted: string): void {
+  if (!holds) throw new PerdureError('INVALID_OPTION', `openSqlite: ${option} must be ${wanted}.`);
+}

@@ -1,0 +1,140 @@
+import type Database from 'better-sqlite3';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../../model/clock.ts';
+import { PerdureError } from '../../model/errors.ts';
+import { Definitions } from './definitions.ts';
+import { GroupCommit, type Scope } from './group-commit.ts';
+import { History } from './history.ts';
+import { InstanceLocks } from './instance-locks.ts';
+import { InstanceRecords } from './instance-records.ts';
+import { InstanceRows } from './instance-rows.ts';
+import { Messages } from './messages.ts';
+import { isBusy, toProviderError } from './sqlite-errors.ts';
+import { Turns } from './turns.ts';
+import { WakeUps, type Topic } from './wake-ups.ts';
+import { WorkItems } from './work-items.ts';
+
+export interface StoreOptions {
+  readonly db: Database.Database;
+  readonly clock: Clock;
+  readonly pollMs: number;
+  readonly busyTimeoutMs: number;
+}
+
+/** A fetch that claims what is due, or waits for it. */
+interface Fetch<T> {
+  readonly operation: string;
+  readonly topic: Topic;
+  readonly max: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** When the next thing to claim is due, read without a lock; the past means now. */
+  readonly nextAt: (now: number) => number;
+  readonly claim: (scope: Scope) => readonly T[];
+}
+
+/** What the capabilities share: the tables, and the ways to write, read and wait. */
+export class Store {
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly instanceRecords: InstanceRecords;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly workItems: WorkItems;
+  readonly turns: Turns;
+  readonly wakeUps: WakeUps;
+  readonly #db: Database.Database;
+  readonly #clock: Clock;
+  readonly #busyTimeoutMs: number;
+  readonly #groupCommit: GroupCommit;
+  #closing: Promise<void> | undefined;
+
+  constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
+    this.#db = db;
+    this.#clock = clock;
+    this.#busyTimeoutMs = busyTimeoutMs;
+    this.definitions = new Definitions(db);
+    this.history = new History(db);
+    this.instances = new InstanceRows(db);
+    this.instanceRecords = new InstanceRecords(db, this.definitions);
+    this.messages = new Messages(db);
+    this.locks = new InstanceLocks(db, this.messages);
+    this.workItems = new WorkItems(db);
+    this.turns = new Turns(this);
+    this.wakeUps = new WakeUps({ db, clock, pollMs });
+    this.#groupCommit = new GroupCommit({
+      db,
+      clock,
+      definitions: this.definitions,
+      busyTimeoutMs,
+      onCommitted: (effects) => this.wakeUps.announce(effects),
+    });
+  }
+
+  /** Throws once the store is closed. */
+  assertOpen(operation: string): void {
+    if (this.#closing === undefined) return;
+    throw new PerdureError(
+      'CLOSED',
+      `${operation}: the store is closed. Open it again, or close it later.`,
+    );
+  }
+
+  /** Runs the work in a transaction that it may share with others; settles after the commit. */
+  async write<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
+    this.assertOpen(operation);
+    return this.#groupCommit.run(operation, work);
+  }
+
+  /** Runs a read at once; one that another connection keeps out for a moment is tried again. */
+  async read<T>(operation: string, work: () => T): Promise<T> {
+    const deadline = performance.now() + this.#busyTimeoutMs;
+    for (;;) {
+      this.assertOpen(operation);
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || performance.now() > deadline) throw toProviderError(operation, error);
+        await delay(Math.random() * 10);
+      }
+    }
+  }
+
+  async fetch<T>(fetch: Fetch<T>): Promise<readonly T[]> {
+    const { operation, topic, max, waitMs, signal, claim } = fetch;
+    this.assertOpen(operation);
+    if (max < 1) return [];
+    const deadline = this.#clock.now() + waitMs;
+    while (signal?.aborted !== true && this.#closing === undefined) {
+      // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
+      // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
+      const now = Math.floor(this.#clock.now());
+      const nextAt = await this.#look(fetch, now);
+      if (nextAt <= now) {
+        const claimed = await this.#groupCommit.run(operation, claim);
+        if (claimed.length > 0) return claimed;
+      } else if (now >= deadline) return [];
+      else await this.wakeUps.wait({ topic, until: Math.min(deadline, nextAt), signal });
+    }
+    return [];
+  }
+
+  #look({ operation, nextAt }: Fetch<unknown>, now: number): Promise<number> {
+    return this.read(operation, () => nextAt(now));
+  }
+
+  /** Finishes what was begun, ends the waits, closes the file. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // In the next microtask `closing` is set, so that woken fetches end.
+    await Promise.resolve();
+    this.wakeUps.close();
+    await this.#groupCommit.drain();
+    this.#db.close();
+  }
+}

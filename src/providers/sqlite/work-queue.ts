@@ -1,0 +1,239 @@
+import { LockLostError, ProviderError } from '../../model/errors.ts';
+import { platformFailure, type Failure } from '../../model/failure.ts';
+import { encodeMessage, type StoredMessage } from '../../model/message.ts';
+import { isTerminal } from '../../model/status.ts';
+import type { CommitResult } from '../turn.ts';
+import type {
+  FetchWorkItemsParams,
+  TurnAck,
+  WorkItem,
+  WorkItemAck,
+  WorkOutcome,
+  WorkQueue,
+} from '../work-queue.ts';
+import { chooseDue } from './choose-due.ts';
+import type { Scope } from './group-commit.ts';
+import { isLive } from './instance-locks.ts';
+import type { Store } from './store.ts';
+import { toCancelInfo, type DueItem, type HeldItem } from './work-items.ts';
+
+/** Claims, acks and releases of work items. */
+export function createWorkQueue(store: Store): WorkQueue {
+  const lost = (operation: string): CommitResult => ({
+    ok: false,
+    error: new LockLostError(operation),
+  });
+
+  return {
+    fetchWorkItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchWorkItems',
+        topic: 'work',
+        nextAt: () => store.workItems.firstNextAt(definitionKeys(store, params.names)),
+        claim: (scope) => claim(store, scope, params),
+      }),
+
+    ackWorkItems: (acks) =>
+      store.write('ackWorkItems', (scope) => acks.map((one) => ackItem(store, scope, one))),
+
+    ackTurns: (acks) =>
+      store.write('ackTurns', (scope) => acks.map((one) => ackTurn(store, scope, one))),
+
+    renewWorkItemLocks: (renewals, extendMs) =>
+      store.write('renewWorkItemLocks', ({ now }) =>
+        renewals.map(({ lockToken, heartbeat }) => {
+          const until = now + Math.ceil(extendMs);
+          const cancel = store.workItems.renew({ lockToken, now, until, heartbeat });
+          return cancel === undefined ? { held: false } : { held: true, cancel };
+        }),
+      ),
+
+    abandonWorkItems: (abandons) =>
+      store.write('abandonWorkItems', (scope) =>
+        abandons.map(({ lockToken, delayMs, giveBackClaim }) =>
+          handBack(store, scope, lockToken, (item) => ({
+            itemKey: item.itemKey,
+            nextAt: scope.now + Math.ceil(delayMs),
+            claimsBack: giveBackClaim ? 1 : 0,
+          })),
+        ),
+      ),
+
+    retryWorkItems: (retries) =>
+      store.write('retryWorkItems', (scope) =>
+        retries.map(({ lockToken, delayMs, failure }) =>
+          handBack(store, scope, lockToken, (item) => ({
+            itemKey: item.itemKey,
+            nextAt: scope.now + Math.ceil(delayMs),
+            claimsBack: Number.MAX_SAFE_INTEGER,
+            failure,
+          })),
+        ),
+      ),
+  };
+
+  function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
+    const result = scope.isolate((): CommitResult => {
+      const item = store.workItems.heldBy(lockToken, scope.now);
+      if (item === undefined) return lost('ackWorkItems');
+      settle(store, scope, item, outcome);
+      return { ok: true, claimed: [] };
+    });
+    return result.ok ? result.value : result;
+  }
+
+  function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
+    const result = scope.isolate((): CommitResult => {
+      const { instanceKey, executionId, turn } = ack;
+      const target = store.instances.get(instanceKey);
+      const stands =
+        target?.status === 'running' &&
+        target.incarnation === ack.incarnation &&
+        target.executionId === executionId &&
+        target.lastTurn === ack.lastTurn;
+      if (!stands || !isFree(store, instanceKey, scope.now)) return lost('ackTurns');
+      const items = new Map<number, HeldItem>();
+      for (const lockToken of ack.lockTokens) {
+        const item = store.workItems.heldBy(lockToken, scope.now);
+        const fits =
+          item?.instanceKey === instanceKey &&
+          item.executionId === executionId &&
+          item.cancelRequested === 0;
+        if (!fits) return lost('ackTurns');
+        items.set(item.itemKey, item);
+      }
+      const error = store.turns.refusal(target, turn, 'ackTurns');
+      if (error !== undefined) return { ok: false, error };
+      for (const itemKey of items.keys()) store.workItems.delete(itemKey);
+      return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+    });
+    return result.ok ? result.value : result;
+  }
+}
+
+/** Nobody holds the instance, and no message waits that the turn has not seen. */
+function isFree(store: Store, instanceKey: number, now: number): boolean {
+  const lock = store.locks.get(instanceKey);
+  // Without a row there is no message either.
+  return lock === undefined || (!isLive(lock, now) && !store.messages.hasVisible(instanceKey, now));
+}
+
+function handBack(
+  store: Store,
+  scope: Scope,
+  lockToken: string,
+  how: (item: HeldItem) => Parameters<Store['workItems']['handBack']>[0],
+): boolean {
+  const item = store.workItems.heldBy(lockToken, scope.now);
+  if (item === undefined) return false;
+  // What was asked to stop does not start again.
+  if (item.cancelRequested === 1) settle(store, scope, item, { kind: 'canceled' });
+  else store.workItems.handBack(how(item));
+  scope.effects.work = true;
+  return true;
+}
+
+/** Deletes the item and tells its execution, if that still goes on. */
+function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
+  const { instanceKey, instanceStatus, instanceDefinitionKey } = item;
+  const message = toMessage(item, outcome);
+  store.workItems.delete(item.itemKey);
+  const over =
+    instanceStatus === null ||
+    isTerminal(instanceStatus) ||
+    item.instanceExecutionId !== item.executionId;
+  if (over || instanceDefinitionKey === null) return;
+  store.messages.insert(instanceKey, message, scope.now);
+  store.locks.touch(instanceKey, instanceDefinitionKey, scope.now);
+  scope.effects.orchestrations = true;
+}
+
+function toMessage(item: HeldItem, outcome: WorkOutcome): StoredMessage {
+  const { executionId, operation } = item;
+  switch (outcome.kind) {
+    case 'completed': {
+      const { payload } = outcome;
+      return { kind: 'activityCompleted', executionId, operation, data: '{}', payload };
+    }
+    case 'failed': {
+      const failure = parseFailure(outcome.failure);
+      return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
+    }
+    case 'canceled': {
+      const failure = platformFailure('OPERATION_CANCELED', item.cancelReason ?? 'canceled');
+      return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
+    }
+  }
+}
+
+function parseFailure(text: string): Failure {
+  try {
+    return JSON.parse(text) as Failure;
+  } catch (cause) {
+    throw new ProviderError({
+      operation: 'ackWorkItems',
+      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
+      retryable: false,
+      cause,
+    });
+  }
+}
+
+function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItemsParams) {
+  const { now } = scope;
+  const keys = definitionKeys(store, names);
+  const select = (suspect: boolean, max: number): DueItem[] =>
+    keys.flatMap((definitionKey) => store.workItems.selectDue({ definitionKey, suspect, now, max }));
+  const chosen = chooseDue({
+    max,
+    // A flagged item is only ended, never run, so it cannot kill its process.
+    trusted: [...store.workItems.selectFlagged(now, max), ...select(false, max)],
+    suspects: () => select(true, 1),
+    keyOf: ({ itemKey }) => itemKey,
+  });
+  const items: WorkItem[] = [];
+  for (const { itemKey } of chosen) {
+    const item = claimOne(store, itemKey, now, lockMs);
+    if (item !== undefined) items.push(item);
+  }
+  return items;
+}
+
+function claimOne(
+  store: Store,
+  itemKey: number,
+  now: number,
+  lockMs: number,
+): WorkItem | undefined {
+  const claimed = store.workItems.claim(itemKey, now + Math.ceil(lockMs));
+  if (claimed === undefined) return undefined;
+  const { lockToken, row } = claimed;
+  return {
+    lockToken,
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
+    operation: row.operation,
+    name: store.definitions.get(row.definitionKey).name,
+    orchestration: store.definitions.get(row.instanceDefinitionKey).name,
+    payload: row.payload,
+    options: row.options,
+    claims: row.claims,
+    failures: row.failures,
+    heartbeat: row.heartbeat,
+    cancel: toCancelInfo(row),
+    nowMs: now,
+  };
+}
+
+function definitionKeys(store: Store, names: readonly string[] | undefined): readonly number[] {
+  if (names === undefined) return store.definitions.keysOf('activity');
+  const keys = new Set<number>();
+  for (const name of names) {
+    const key = store.definitions.find('activity', name, null);
+    if (key !== undefined) keys.add(key);
+  }
+  return [...keys];
+}
