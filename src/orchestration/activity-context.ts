@@ -1,0 +1,53 @@
+import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { CancelTrigger } from '../model/errors.ts';
+import type { Logger } from '../model/logger.ts';
+import type { InputArguments } from './input-arguments.ts';
+
+/** Why an activity should stop. */
+export interface CancelInfo {
+  readonly reason: string;
+  readonly trigger: CancelTrigger;
+}
+
+/** The part of a client that an activity can use. */
+export interface ActivityClient {
+  /** Starts an instance and answers its handle. */
+  start<Input, Output>(
+    orchestration: OrchestrationRef<Input, Output>,
+    ...args: InputArguments<Input, { readonly id?: string | undefined }>
+  ): Promise<{ readonly id: string }>;
+  start(
+    orchestration: string,
+    input?: unknown,
+    options?: { readonly id?: string | undefined },
+  ): Promise<{ readonly id: string }>;
+  /** Sends an external event to an instance. */
+  raiseEvent<Value>(id: string, event: EventToken<Value> | string, payload?: Value): Promise<void>;
+  /** Reads what is known of an instance; `undefined` for an unknown id. */
+  get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
+}
+
+/** What the handler of an activity is given besides its input. */
+export interface ActivityContext {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+  readonly activityName: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** The same for every attempt of this call and for no other: hand it to services that can deduplicate. */
+  readonly idempotencyKey: string;
+  /** Aborted when the activity should stop; its `reason` is a `CanceledError`. */
+  readonly signal: AbortSignal;
+  readonly isCanceled: boolean;
+  /** Throws the `CanceledError` if the activity should stop. */
+  throwIfCanceled(): void;
+  /** Resolves once the activity should stop. */
+  canceled(): Promise<CancelInfo>;
+  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
+  heartbeat(details?: unknown): void;
+  /** What an earlier attempt last reported. */
+  readonly lastHeartbeat: unknown;
+  readonly client: ActivityClient;
+  readonly log: Logger;
+}

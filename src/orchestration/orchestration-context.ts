@@ -1,0 +1,113 @@
+import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { Duration } from '../model/duration.ts';
+import type { Logger } from '../model/logger.ts';
+import type { DurablePromise } from '../replay/durable-promise.ts';
+import type { CallOptions } from './activity.ts';
+import type { InputArguments } from './input-arguments.ts';
+
+export interface ChildOptions {
+  /** Default: made from the parent's id, its execution and the place in it. */
+  readonly id?: string | undefined;
+  /** Default: the version of the definition; for a plain name, the newest. */
+  readonly version?: string | undefined;
+}
+
+export interface DetachedOptions {
+  readonly id: string;
+  readonly version?: string | undefined;
+}
+
+export interface WaitOptions {
+  /** Rejects with code `TIMEOUT` after this long. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** Which of several promises settled first, by its place, and its value. */
+export type Selected<T extends readonly unknown[]> = {
+  [K in keyof T]: {
+    readonly index: K extends `${infer Index extends number}` ? Index : number;
+    readonly value: Awaited<T[K]>;
+  };
+}[number];
+
+/** Which of several promises settled first, by its key, and its value. */
+export type SelectedKey<T> = {
+  [K in keyof T]: { readonly key: K; readonly value: Awaited<T[K]> };
+}[keyof T];
+
+/** What the code of an orchestration may use: every wait and every effect goes through it. */
+export interface OrchestrationContext<Input = unknown> {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  /** Whether the code is being shown what has already happened. Do not let decisions depend on it. */
+  readonly isReplaying: boolean;
+  /** Silent during replay, so each line appears once. */
+  readonly log: Logger;
+
+  /** Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. */
+  call<In, Out>(
+    activity: ActivityRef<In, Out>,
+    ...args: InputArguments<In, CallOptions>
+  ): DurablePromise<Out>;
+  call(activity: string, input?: unknown, options?: CallOptions): DurablePromise<unknown>;
+
+  /** Waits for a time that outlives the process. */
+  sleep(duration: Duration): DurablePromise<void>;
+  /** Waits until a moment, given as a date or in milliseconds since the epoch; at once if it has passed. */
+  sleepUntil(moment: Date | number): DurablePromise<void>;
+  /** Waits for an external event; one that has already arrived is taken at once. */
+  waitFor<Value>(event: EventToken<Value>, options?: WaitOptions): DurablePromise<Value>;
+  waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
+
+  /** Starts a child and waits for it. A failed one rejects with code `CHILD_FAILED`. */
+  child<In, Out>(
+    orchestration: OrchestrationRef<In, Out>,
+    ...args: InputArguments<In, ChildOptions>
+  ): DurablePromise<Out>;
+  child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
+  /** Starts an instance that this one does not wait for, and resolves at once with its id. */
+  startDetached<In>(
+    orchestration: OrchestrationRef<In>,
+    input: In,
+    options: DetachedOptions,
+  ): Promise<string>;
+  startDetached(orchestration: string, input: unknown, options: DetachedOptions): Promise<string>;
+
+  /** Like `Promise.all`. */
+  all<const T extends readonly unknown[]>(
+    promises: T,
+  ): DurablePromise<{ -readonly [K in keyof T]: Awaited<T[K]> }>;
+  /** Like `Promise.allSettled`. */
+  allSettled<const T extends readonly unknown[]>(
+    promises: T,
+  ): DurablePromise<{ -readonly [K in keyof T]: PromiseSettledResult<Awaited<T[K]>> }>;
+  /** Like `Promise.any`. */
+  any<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>>;
+  /** Like `Promise.race`, and cancels the activities, timers and waits that lost. */
+  race<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>>;
+  /** Like `race`, and tells which one settled first: `{ index, value }`, or `{ key, value }` for a record. */
+  select<const T extends readonly unknown[]>(promises: T): DurablePromise<Selected<T>>;
+  select<const T extends Readonly<Record<string, unknown>>>(
+    promises: T,
+  ): DurablePromise<SelectedKey<T>>;
+
+  /**
+   * Ends this execution and begins the next with a new input and an empty history. Nothing after it runs: the
+   * promise never settles, so no `catch` or `finally` of yours gets in the way. Default: the same version.
+   */
+  continueAsNew(
+    ...args: InputArguments<Input, { readonly version?: undefined }>
+  ): Promise<never>;
+  continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;
+
+  /** Shows a small value of your choice to whoever looks at the instance. */
+  setCustomStatus(value: unknown): void;
+  /** The time inside the orchestration, in milliseconds since the epoch. It advances with events. */
+  now(): number;
+  /** Like `Math.random()`, the same in every replay. */
+  random(): number;
+  /** Like `crypto.randomUUID()`, the same in every replay. */
+  uuid(): string;
+}

@@ -1,0 +1,39 @@
+import type { OrchestrationRef, StandardSchema } from '../model/definition.ts';
+import { checkName } from '../model/names.ts';
+import { checkDefinition, checkSchema } from './definition-checks.ts';
+import type { OrchestrationContext } from './orchestration-context.ts';
+
+export interface OrchestrationDefinitionOptions<Input> {
+  /** Default '1'. A run stays on the version it started with; several versions may be registered together. */
+  readonly version?: string | undefined;
+  /** A Standard Schema that every input must satisfy. */
+  readonly input?: StandardSchema<Input> | undefined;
+}
+
+/** A named, versioned, deterministic async function whose progress is durable. */
+export interface OrchestrationDefinition<
+  Input = unknown,
+  Output = unknown,
+> extends OrchestrationRef<Input, Output> {
+  // A method, so that definitions of all inputs fit into one list.
+  handler(context: OrchestrationContext<Input>, input: Input): Output | Promise<Output>;
+}
+
+const known = ['input', 'version'];
+
+/** Defines an orchestration: code that may await only what its context gives it, and survives crashes. */
+export function orchestration<Input = void, Output = unknown>(
+  name: string,
+  handler: (context: OrchestrationContext<Input>, input: Input) => Output | Promise<Output>,
+  options: OrchestrationDefinitionOptions<Input> = {},
+): OrchestrationDefinition<Input, Output> {
+  const what = `orchestration '${checkName(name, 'Orchestration name')}'`;
+  checkDefinition({ what, handler, options, known });
+  return Object.freeze({
+    kind: 'orchestration',
+    name,
+    version: checkName(options.version ?? '1', 'Orchestration version'),
+    inputSchema: checkSchema(options.input, what),
+    handler,
+  });
+}

@@ -1,0 +1,22 @@
+import type { ExecutionStarted } from '../model/event.ts';
+import type { Logger } from '../model/logger.ts';
+import { decodePayload } from '../model/payload.ts';
+import { validateInput } from '../model/validate-input.ts';
+import type { Execution } from '../replay/execution.ts';
+import type { OrchestrationDefinition } from './orchestration.ts';
+import { LiveContext } from './live-context.ts';
+
+/** Makes the program of an execution from a definition: decodes and validates the input, runs the handler. */
+export function createProgram(
+  definition: OrchestrationDefinition,
+  environment: { readonly log: Logger },
+): (execution: Execution, started: ExecutionStarted) => Promise<unknown> {
+  return async (execution, started) => {
+    const input = decodePayload(started.payload);
+    const context = new LiveContext({ execution, started, log: environment.log });
+    const { inputSchema } = definition;
+    if (inputSchema === undefined) return definition.handler(context, input);
+    const what = `Orchestration '${definition.name}'`;
+    return definition.handler(context, await validateInput(inputSchema, input, what));
+  };
+}

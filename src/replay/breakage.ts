@@ -1,0 +1,69 @@
+import type { PerdureError } from '../model/errors.ts';
+import { toFailure, type Failure } from '../model/failure.ts';
+import { yieldToEventLoop } from './event-loop.ts';
+import { runOutsideScope } from './scope.ts';
+
+/** What went wrong with the code beside its own result: a stray await, rejections that nobody handles. */
+export class Breakage {
+  readonly #onBroken: (() => void) | undefined;
+  readonly #unhandled = new Map<Promise<unknown>, unknown>();
+  #stray: PerdureError | undefined;
+
+  constructor(onBroken: (() => void) | undefined) {
+    this.#onBroken = onBroken;
+  }
+
+  get isBroken(): boolean {
+    return this.#stray !== undefined || this.#unhandled.size > 0;
+  }
+
+  /** What to fail the instance with. */
+  get failure(): Failure | undefined {
+    if (this.#stray !== undefined) return toFailure(this.#stray);
+    const [first] = this.#unhandled;
+    return first === undefined ? undefined : toFailure(first[1]);
+  }
+
+  /** Keeps the first stray await: later ones are its consequences. */
+  addStray(error: PerdureError, duringTurn: boolean): void {
+    const wasBroken = this.isBroken;
+    this.#stray ??= error;
+    if (!wasBroken && !duringTurn) this.#report();
+  }
+
+  addUnhandled(promise: Promise<unknown>, reason: unknown, duringTurn: boolean): void {
+    const wasBroken = this.isBroken;
+    this.#unhandled.set(promise, reason);
+    if (!wasBroken && !duringTurn) this.#report();
+  }
+
+  removeUnhandled(promise: Promise<unknown>): void {
+    this.#unhandled.delete(promise);
+  }
+
+  /** Node reports rejections, and that they are handled after all, only when the loop comes round. */
+  async settle(): Promise<void> {
+    await yieldToEventLoop();
+  }
+
+  clear(): void {
+    this.#unhandled.clear();
+    this.#stray = undefined;
+  }
+
+  #report(): void {
+    const onBroken = this.#onBroken;
+    if (onBroken !== undefined) runOutsideScope(onBroken);
+  }
+}
+
+/** Says what can no longer be recorded, because the instance has already ended. */
+export function warnOfLateRejection(instanceId: string, reason: unknown): void {
+  const { name, message } = toFailure(reason);
+  runOutsideScope(() => {
+    process.emitWarning(
+      `Instance '${instanceId}' had already ended when a promise of its code was rejected and nobody handled it: ${name}: ${message}`,
+      { type: 'PerdureWarning', code: 'PERDURE_LATE_REJECTION' },
+    );
+  });
+}
