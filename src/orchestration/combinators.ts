@@ -46,23 +46,21 @@ export function withDeadline<T>(params: {
 }): DurablePromise<T> {
   const { operation, timer, message } = params;
   const deferred = deferredGroup<T>([operation, timer]);
-  operation.then(
-    (value) => {
-      deferred.resolve(value);
-      withdraw(timer, { trigger: 'race_lost' });
-    },
-    (error: unknown) => {
-      deferred.reject(error);
-      withdraw(timer, { trigger: 'race_lost' });
-    },
-  );
-  timer.then(
-    () => {
-      deferred.reject(new PerdureError('TIMEOUT', message));
-      withdraw(operation, { trigger: 'timeout' });
-    },
-    () => undefined,
-  );
+  const expire = (): void => {
+    deferred.reject(new PerdureError('TIMEOUT', message));
+    withdraw(operation, { trigger: 'timeout' });
+  };
+  const stopTimer = (): void => withdraw(timer, { trigger: 'race_lost' });
+  const succeed = (value: T): void => {
+    deferred.resolve(value);
+    stopTimer();
+  };
+  const fail = (error: unknown): void => {
+    deferred.reject(error);
+    stopTimer();
+  };
+  operation.then(succeed, fail);
+  timer.then(expire, () => undefined);
   return deferred.promise;
 }
 

@@ -53,7 +53,7 @@ function patchRandomness(): void {
   });
   // A named import of node:crypto follows the patch, too, once the exports are synchronised.
   for (const crypto of [globalThis.crypto, nodeCrypto]) {
-    const realUuid = crypto.randomUUID.bind(crypto) as typeof nodeCrypto.randomUUID;
+    const realUuid = crypto.randomUUID.bind(crypto);
     define(crypto, 'randomUUID', function randomUUID(options?: nodeCrypto.RandomUUIDOptions) {
       return currentScope()?.execution.uuid() ?? realUuid(options);
     });
@@ -78,18 +78,16 @@ function forbid(
 ): void {
   const real: unknown = Reflect.get(owner, name);
   if (typeof real !== 'function') return;
-  const handler = {
-    apply(target: () => unknown, thisArg: unknown, args: unknown[]): unknown {
-      if (currentScope() !== undefined && !isAllowed(handler.apply)) {
-        throw new PerdureError(
-          'FORBIDDEN_IN_ORCHESTRATION',
-          `${name}() cannot be used in an orchestration: its effect would not survive a crash or a replay. Use ${instead}.`,
-        );
-      }
-      return Reflect.apply(target, thisArg, args);
-    },
+  const apply = (target: () => unknown, thisArg: unknown, args: unknown[]): unknown => {
+    if (currentScope() !== undefined && !isAllowed(apply)) {
+      throw new PerdureError(
+        'FORBIDDEN_IN_ORCHESTRATION',
+        `${name}() cannot be used in an orchestration: its effect would not survive a crash or a replay. Use ${instead}.`,
+      );
+    }
+    return Reflect.apply(target, thisArg, args);
   };
-  define(owner, name, new Proxy(real as () => unknown, handler));
+  define(owner, name, new Proxy(real as () => unknown, { apply }));
 }
 
 /** Node's own streams and consoles use ticks for what they do on behalf of the code, such as writing a log line. */

@@ -72,7 +72,8 @@ export class LiveContext implements OrchestrationContext {
     options?: CallOptions,
   ): DurablePromise<Out> {
     const name = nameOf(activity, 'activity');
-    if (options !== undefined) checkOptions('call', options, ['retry', 'attemptTimeout', 'timeout']);
+    if (options !== undefined)
+      checkOptions('call', options, ['retry', 'attemptTimeout', 'timeout']);
     const chosen = chooseCallOptions(activity, options);
     const payload = this.#encode(input, `The input of activity '${name}'`);
     const { commands } = this.#execution;
@@ -132,7 +133,6 @@ export class LiveContext implements OrchestrationContext {
   }
 
   // Not async: the command takes its place in history when the method is called.
-  // oxlint-disable-next-line typescript/promise-function-async
   startDetached(
     orchestration: OrchestrationRef | string,
     input: unknown,
@@ -170,7 +170,10 @@ export class LiveContext implements OrchestrationContext {
       return firstOf(promises, (index, value) => ({ index, value }) as never);
     }
     const keys = Object.keys(promises);
-    return firstOf(Object.values(promises), (index, value) => ({ key: keys[index], value }) as never);
+    return firstOf(
+      Object.values(promises),
+      (index, value) => ({ key: keys[index], value }) as never,
+    );
   }
 
   continueAsNew(

@@ -97,9 +97,7 @@ export interface OrchestrationContext<Input = unknown> {
    * Ends this execution and begins the next with a new input and an empty history. Nothing after it runs: the
    * promise never settles, so no `catch` or `finally` of yours gets in the way. Default: the same version.
    */
-  continueAsNew(
-    ...args: InputArguments<Input, { readonly version?: undefined }>
-  ): Promise<never>;
+  continueAsNew(...args: InputArguments<Input, { readonly version?: undefined }>): Promise<never>;
   continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;
 
   /** Shows a small value of your choice to whoever looks at the instance. */

@@ -100,8 +100,12 @@ function checkKind(definition: unknown, kind: 'orchestration' | 'activity'): voi
 }
 
 function hashOf(orchestrations: readonly OrchestrationDefinition[]): string {
-  const parts = orchestrations.map(({ name, version, handler }) =>
-    JSON.stringify([name, version, Function.prototype.toString.call(handler)]),
+  const parts = orchestrations.map((definition) =>
+    JSON.stringify([definition.name, definition.version, sourceOf(definition)]),
   );
   return createHash('sha256').update(parts.sort().join('\n')).digest('base64url').slice(0, 16);
+}
+
+function sourceOf(definition: OrchestrationDefinition): string {
+  return String(Reflect.get(definition, 'handler'));
 }

@@ -103,8 +103,7 @@ export class Commands implements OperationOwner {
       operation: operation.id,
       name: start.name,
       version: start.version,
-      childId:
-        start.id ?? defaultChildId({ instanceId, executionId, operation: operation.id }),
+      childId: start.id ?? defaultChildId({ instanceId, executionId, operation: operation.id }),
       payload: start.payload,
     });
     this.#table.add(operation);

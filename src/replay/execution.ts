@@ -285,7 +285,8 @@ export class Execution implements CommandHost, ScopedExecution {
     const isStuck = this.#table.size === 0;
     if (!isStuck && !this.#breakage.isBroken) return undefined;
     await this.#breakage.settle();
-    const failure = this.#breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
+    const failure =
+      this.#breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
     return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
   }
 
@@ -338,7 +339,8 @@ export class Execution implements CommandHost, ScopedExecution {
 
   #match(recorded: CommandEvent): void {
     const issued = this.#issued.next;
-    if (issued === undefined) throw this.#disagreeWith(recorded, this.#standing('does not do that'));
+    if (issued === undefined)
+      throw this.#disagreeWith(recorded, this.#standing('does not do that'));
     if (!isSameCommand(recorded, issued)) {
       throw this.#disagreeWith(recorded, `issued ${describeEvent(issued)}`);
     }
@@ -421,9 +423,7 @@ export class Execution implements CommandHost, ScopedExecution {
   }
 
   #standing(otherwise: string): string {
-    return this.#outcome === undefined
-      ? otherwise
-      : `has ended: ${describeEvent(this.#outcome)}`;
+    return this.#outcome === undefined ? otherwise : `has ended: ${describeEvent(this.#outcome)}`;
   }
 
   #disagreeWith(recorded: HistoryEvent, code: string): NondeterminismError {

@@ -1,4 +1,9 @@
-import { Deferred, DurablePromise, type DurableSource, type Withdrawal } from './durable-promise.ts';
+import {
+  Deferred,
+  DurablePromise,
+  type DurableSource,
+  type Withdrawal,
+} from './durable-promise.ts';
 import type { Scope } from './scope.ts';
 
 export type OperationKind = 'activity' | 'timer' | 'event' | 'child';

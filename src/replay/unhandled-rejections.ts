@@ -13,7 +13,7 @@ export function guardUnhandledRejections(): void {
   if (flags[installed] === true) return;
   flags[installed] = true;
   const owners = new WeakMap<object, ScopedExecution>();
-  const emit = process.emit as (...args: unknown[]) => boolean;
+  const emit = Reflect.get(process, 'emit') as (...args: unknown[]) => boolean;
 
   function emitUnlessOurs(this: unknown, ...args: unknown[]): boolean {
     const [name] = args;
