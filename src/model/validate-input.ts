@@ -1,6 +1,8 @@
 import type { StandardSchema } from './definition.ts';
 import { PerdureError } from './errors.ts';
 
+const maxShown = 10;
+
 /** Returns the value as the schema parsed it, or throws `INVALID_INPUT` with what is wrong and where. */
 export async function validateInput(
   schema: StandardSchema | undefined,
@@ -8,23 +10,35 @@ export async function validateInput(
   what: string,
 ): Promise<unknown> {
   if (schema === undefined) return value;
-  const result = await schema['~standard'].validate(value);
+  const result = await validate(schema, value, what);
   if (result.issues === undefined) return result.value;
-  const problems = result.issues.slice(0, 10).map(describe).join('; ');
+  const problems = result.issues.slice(0, maxShown).map(describe).join('; ');
   throw new PerdureError(
     'INVALID_INPUT',
     `${what} was given an input that its schema refuses: ${problems}.`,
   );
 }
 
-interface Issue {
-  readonly message: string;
-  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+type Result = Awaited<ReturnType<StandardSchema['~standard']['validate']>>;
+type Issue = NonNullable<Result['issues']>[number];
+
+async function validate(schema: StandardSchema, value: unknown, what: string): Promise<Result> {
+  try {
+    return await schema['~standard'].validate(value);
+  } catch (cause) {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `${what} has a schema that could not be asked: it threw the error given as the cause. Use a Standard Schema, such as one of zod, valibot or arktype.`,
+      { cause },
+    );
+  }
 }
 
 function describe(issue: Issue): string {
-  const path = (issue.path ?? [])
-    .map((segment) => String(typeof segment === 'object' ? segment.key : segment))
-    .join('.');
+  const path = (issue.path ?? []).reduce<string>((shown, segment) => {
+    const key = typeof segment === 'object' ? segment.key : segment;
+    if (typeof key === 'number') return `${shown}[${key}]`;
+    return shown === '' ? String(key) : `${shown}.${String(key)}`;
+  }, '');
   return path === '' ? issue.message : `${path}: ${issue.message}`;
 }

@@ -1,0 +1,78 @@
+// Taken before anything can patch the globals.
+const { setImmediate: realSetImmediate } = globalThis;
+
+/** An instance that is being created by this client. */
+export interface Birth {
+  readonly instanceId: string;
+  born: boolean;
+  over: boolean;
+}
+
+/**
+ * Remembers the instances that this client creates, from before they exist until the caller had a chance to wait
+ * for them: the rest of the turn of the event loop in which `start` answered. Whoever waits by then needs no
+ * first read, because an end would have been heard.
+ */
+export class Births {
+  readonly #births = new Map<string, Birth>();
+  #leaving: Birth[] = [];
+  readonly #onFirst: () => void;
+  readonly #onNoneLeft: () => void;
+
+  constructor(options: { readonly onFirst: () => void; readonly onNoneLeft: () => void }) {
+    this.#onFirst = options.onFirst;
+    this.#onNoneLeft = options.onNoneLeft;
+  }
+
+  get size(): number {
+    return this.#births.size;
+  }
+
+  /** Says that an instance is about to be created, before any hint about it can go out. */
+  announce(instanceId: string): Birth {
+    if (this.#births.size === 0) this.#onFirst();
+    const birth: Birth = { instanceId, born: false, over: false };
+    this.#births.set(instanceId, birth);
+    return birth;
+  }
+
+  /** The instance is new. */
+  confirm(birth: Birth): void {
+    birth.born = true;
+    this.#leaving.push(birth);
+    if (this.#leaving.length === 1) realSetImmediate(() => this.#forgetLeaving());
+  }
+
+  /** The instance was not created, or had existed before: nothing is known of it. */
+  withdraw(birth: Birth): void {
+    this.#forget(birth);
+    if (this.#births.size === 0) this.#onNoneLeft();
+  }
+
+  /** These instances are over, if they are among ours. */
+  markOver(instanceIds: readonly string[]): void {
+    if (this.#births.size === 0) return;
+    for (const instanceId of instanceIds) {
+      const birth = this.#births.get(instanceId);
+      if (birth !== undefined) birth.over = true;
+    }
+  }
+
+  /** Says whether an instance was born here a moment ago and no end of it was heard since. */
+  isNewAndAlive(instanceId: string): boolean {
+    const birth = this.#births.get(instanceId);
+    return birth !== undefined && birth.born && !birth.over;
+  }
+
+  #forgetLeaving(): void {
+    const leaving = this.#leaving;
+    this.#leaving = [];
+    for (const birth of leaving) this.#forget(birth);
+    if (this.#births.size === 0) this.#onNoneLeft();
+  }
+
+  // The same id may have been announced again meanwhile.
+  #forget(birth: Birth): void {
+    if (this.#births.get(birth.instanceId) === birth) this.#births.delete(birth.instanceId);
+  }
+}

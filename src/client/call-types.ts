@@ -1,0 +1,14 @@
+/** The arguments of `start` after the definition: the input may be left out where `undefined` is one. */
+export type StartArguments<Input> = undefined extends Input
+  ? [input?: Input, options?: StartOptions]
+  : [input: Input, options?: StartOptions];
+
+/** The arguments of `raiseEvent` after the event: the payload may be left out where `undefined` is one. */
+export type EventArguments<Value> = undefined extends Value ? [payload?: Value] : [payload: Value];
+
+export interface StartOptions {
+  /** Chosen by the caller, so that the same start made twice is one instance. Default: generated. */
+  readonly id?: string | undefined;
+  /** The version to run on. Default: that of the definition; for a plain name the newest that a worker has. */
+  readonly version?: string | undefined;
+}

@@ -1,0 +1,233 @@
+import type { Clock } from '../model/clock.ts';
+import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+import { inputHash } from '../model/input-hash.ts';
+import { encodeMessage } from '../model/message.ts';
+import { checkInstanceId } from '../model/names.ts';
+import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
+import { randomToken, timeOrderedId } from '../model/random-id.ts';
+import { validateInput } from '../model/validate-input.ts';
+import type {
+  CreateResult,
+  ExecutionRecord,
+  InstanceRecord,
+  NewInstance,
+} from '../providers/instances.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import { CompletionWaiter } from './completion-waiter.ts';
+import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
+import {
+  exportHistory,
+  listExecutions,
+  readHistoryPage,
+  type ExportedHistory,
+  type HistoryOptions,
+  type HistoryPage,
+} from './history.ts';
+import { alreadyExists, clientClosed, notFound, refusedEvent } from './instance-errors.ts';
+import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
+import {
+  listInstances,
+  type InstancePage,
+  type ListFilter,
+  type ListPage,
+} from './instance-list.ts';
+import { takeResult } from './instance-result.ts';
+import { readFields } from './option-fields.ts';
+import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+
+export interface ClientOptions {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  /** The largest input and event payload, in bytes of JSON. Default 2 MiB. */
+  readonly payloadLimitBytes?: number | undefined;
+  /** How many events may wait for one instance to take its next turn. Default 2,000. */
+  readonly maxPendingEvents?: number | undefined;
+  /** Lets a worker in this process create instances together with their first turn. */
+  readonly starter?: (() => InstanceStarter | undefined) | undefined;
+}
+
+/** Creates an instance together with its first turn, or declines with `undefined`. */
+export interface InstanceStarter {
+  start(instance: NewInstance): Promise<CreateResult> | undefined;
+}
+
+/** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
+export class Client {
+  readonly #provider: Provider;
+  readonly #clock: Clock;
+  readonly #payloadLimitBytes: number;
+  readonly #maxPendingEvents: number;
+  readonly #starter: () => InstanceStarter | undefined;
+  readonly #completions: CompletionWaiter;
+  readonly #access: InstanceAccess;
+  #closed = false;
+
+  constructor(options: ClientOptions) {
+    this.#provider = options.provider;
+    this.#clock = options.clock;
+    this.#payloadLimitBytes = checkCount(
+      'payloadLimitBytes',
+      options.payloadLimitBytes ?? defaultPayloadLimitBytes,
+    );
+    this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
+    this.#starter = options.starter ?? (() => undefined);
+    this.#completions = new CompletionWaiter(options);
+    this.#access = {
+      result: (id, waitOptions) => this.#result(id, waitOptions),
+      status: (id) => this.#status(id),
+      raise: (id, event, payload) => this.#raise(id, event, payload),
+    };
+  }
+
+  /**
+   * Starts an instance. With an `id` the same start may be made any number of times: the first creates the
+   * instance, the others find it; the same id with another orchestration or input is `INSTANCE_ALREADY_EXISTS`.
+   */
+  start<Input, Output>(
+    definition: OrchestrationRef<Input, Output>,
+    ...args: StartArguments<Input>
+  ): Promise<Handle<Output>>;
+  start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
+  async start(
+    definition: OrchestrationRef | string,
+    input?: unknown,
+    options?: StartOptions,
+  ): Promise<Handle> {
+    this.#assertOpen();
+    const { name, version, schema } = readTarget(definition);
+    const chosen = readStartOptions(options);
+    const what = `Orchestration ${JSON.stringify(name)}`;
+    const valid = schema === undefined ? input : await validateInput(schema, input, what);
+    const payload = encodePayload(valid, `The input of ${what}`, this.#payloadLimitBytes);
+    const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
+    const startVersion = chosen.version ?? version;
+    await this.#create({
+      instanceId,
+      incarnation: randomToken(),
+      name,
+      version: startVersion,
+      inputHash: inputHash(payload),
+      start: encodeMessage({ kind: 'start', name, version: startVersion, payload }),
+    });
+    return new Handle(instanceId, this.#access);
+  }
+
+  /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
+  handle<Output = unknown>(id: string): Handle<Output>;
+  handle<Input, Output>(definition: OrchestrationRef<Input, Output>, id: string): Handle<Output>;
+  handle(definitionOrId: OrchestrationRef | string, id?: string): Handle {
+    return new Handle(checkInstanceId(id ?? definitionOrId), this.#access);
+  }
+
+  /** Sends an external event to an instance, where it waits until the code asks for it. */
+  raiseEvent<Value>(
+    id: string,
+    event: EventToken<Value>,
+    ...payload: EventArguments<Value>
+  ): Promise<void>;
+  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
+  raiseEvent(id: string, event: EventToken | string, payload?: unknown): Promise<void> {
+    return this.#raise(id, event, payload);
+  }
+
+  /** Reads what is known of an instance; `undefined` for an unknown id. */
+  async get(id: string): Promise<InstanceInfo | undefined> {
+    this.#assertOpen();
+    const [record] = await this.#provider.getInstances([checkInstanceId(id)]);
+    return record && toInstanceInfo(record);
+  }
+
+  /** Waits until an instance is over, however it ends. */
+  async wait(id: string, options?: WaitOptions): Promise<InstanceInfo> {
+    return toInstanceInfo(await this.#completion(id, options));
+  }
+
+  /** Lists instances, newest first, one page at a time. */
+  async list(filter?: ListFilter, page?: ListPage): Promise<InstancePage> {
+    this.#assertOpen();
+    return listInstances(this.#provider, filter, page);
+  }
+
+  /** Reads a page of an execution's history, for inspection. */
+  async history(id: string, options?: HistoryOptions): Promise<HistoryPage> {
+    this.#assertOpen();
+    return readHistoryPage(this.#provider, checkInstanceId(id), options);
+  }
+
+  /** Lists the executions of an instance, oldest first. */
+  async executions(id: string): Promise<readonly ExecutionRecord[]> {
+    this.#assertOpen();
+    return listExecutions(this.#provider, checkInstanceId(id));
+  }
+
+  /** Exports a whole execution (by default the current one) as plain JSON, to replay code against. */
+  async exportHistory(id: string, executionId?: number): Promise<ExportedHistory> {
+    this.#assertOpen();
+    return exportHistory(this.#provider, checkInstanceId(id), executionId);
+  }
+
+  /** Ends all waits with `CLOSED` and refuses further calls. Instances go on. Idempotent. */
+  close(): void {
+    this.#closed = true;
+    this.#completions.close();
+  }
+
+  async #create(instance: NewInstance): Promise<void> {
+    const birth = this.#completions.births.announce(instance.instanceId);
+    let result: CreateResult | undefined;
+    try {
+      result = await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+    } finally {
+      if (result?.kind === 'created') this.#completions.births.confirm(birth);
+      else this.#completions.births.withdraw(birth);
+    }
+    if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
+  }
+
+  async #createInStore(instance: NewInstance): Promise<CreateResult> {
+    const [result] = await this.#provider.createInstances([instance]);
+    if (result === undefined) throw new Error('createInstances answered nothing.');
+    return result;
+  }
+
+  async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {
+    this.#assertOpen();
+    const instanceId = checkInstanceId(id);
+    const { name, schema } = readEvent(event);
+    const what = `Event ${JSON.stringify(name)}`;
+    const valid = schema === undefined ? value : await validateInput(schema, value, what);
+    const payload = encodePayload(valid, `The payload of ${what}`, this.#payloadLimitBytes);
+    const message = encodeMessage({ kind: 'eventRaised', name, payload });
+    const maxPending = this.#maxPendingEvents;
+    const [result] = await this.#provider.enqueueMessages([{ instanceId, message, maxPending }]);
+    if (result !== 'enqueued') throw refusedEvent(instanceId, name, result);
+  }
+
+  async #status(id: string): Promise<InstanceInfo> {
+    const info = await this.get(id);
+    if (info === undefined) throw notFound(id);
+    return info;
+  }
+
+  async #result(id: string, options?: WaitOptions): Promise<unknown> {
+    return takeResult(await this.#completion(id, options));
+  }
+
+  #completion(id: string, options: WaitOptions | undefined): Promise<InstanceRecord> {
+    const { timeout } = readFields(options, 'options', ['timeout'] as const);
+    const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
+    return this.#completions.wait(checkInstanceId(id), timeoutMs);
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw clientClosed();
+  }
+}
+
+function checkCount(option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw new PerdureError('INVALID_OPTION', `${option} must be a whole number of 1 or more.`);
+}

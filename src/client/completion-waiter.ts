@@ -1,0 +1,188 @@
+import { systemClock, type Clock } from '../model/clock.ts';
+import { PerdureError, ProviderError } from '../model/errors.ts';
+import { isTerminal } from '../model/status.ts';
+import type { InstanceRecord } from '../providers/instances.ts';
+import type { Hint, Provider } from '../providers/provider.ts';
+import { Births } from './births.ts';
+import { clientClosed, notFound } from './instance-errors.ts';
+import { InstanceReader } from './instance-reader.ts';
+
+export interface CompletionWaiterParams {
+  readonly provider: Provider;
+  /** Decides when a wait has timed out. */
+  readonly clock: Clock;
+  /** Decides when to read without a hint: not the injected clock, which may skip a month and would read for each second of it. */
+  readonly recheckClock?: Clock;
+}
+
+interface Waiter {
+  readonly timeoutMs: number | undefined;
+  readonly resolve: (record: InstanceRecord) => void;
+  readonly reject: (error: Error) => void;
+  cancelAlarm: (() => void) | undefined;
+  timedOut: boolean;
+}
+
+const recheckMs = 1_000;
+
+/**
+ * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
+ *
+ * W1. A wait reads its row once it listens, so an end just before is not missed; unless the instance was born
+ *     while we listened, because then an end would have been heard.
+ * W2. Hints may all be lost: the rows of all waits are read again every second.
+ * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
+ * W4. When nobody waits, no listener and no timer is left.
+ */
+export class CompletionWaiter {
+  /** Instances that are being created here. */
+  readonly births: Births;
+  readonly #provider: Provider;
+  readonly #clock: Clock;
+  readonly #recheckClock: Clock;
+  readonly #reader: InstanceReader;
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  #closed = false;
+  #stopListening: (() => void) | undefined;
+  #cancelRecheck: (() => void) | undefined;
+
+  constructor({ provider, clock, recheckClock = systemClock }: CompletionWaiterParams) {
+    this.#provider = provider;
+    this.#clock = clock;
+    this.#recheckClock = recheckClock;
+    this.births = new Births({
+      onFirst: () => this.#listen(),
+      onNoneLeft: () => this.#rest(),
+    });
+    this.#reader = new InstanceReader({
+      provider,
+      onRecord: (instanceId, record) => this.#onRecord(instanceId, record),
+      onError: (instanceId, error) => this.#onError(instanceId, error),
+    });
+  }
+
+  /** Resolves with the row of an instance once it is over. */
+  wait(instanceId: string, timeoutMs?: number): Promise<InstanceRecord> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(clientClosed());
+      const waiter: Waiter = {
+        timeoutMs,
+        resolve,
+        reject,
+        cancelAlarm: undefined,
+        timedOut: false,
+      };
+      this.#add(instanceId, waiter);
+      this.#listen();
+      this.#cancelRecheck ??= this.#setRecheck();
+      if (timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
+      if (!this.births.isNewAndAlive(instanceId)) this.#reader.request(instanceId);
+    });
+  }
+
+  /** Ends all waits, and all to come, with `CLOSED`. */
+  close(): void {
+    this.#closed = true;
+    for (const instanceId of this.#waiters.keys()) {
+      this.#end(instanceId, ({ reject }) => reject(clientClosed()));
+    }
+    this.#rest();
+  }
+
+  #listen(): void {
+    this.#stopListening ??= this.#provider.hints((hint) => this.#onHint(hint));
+  }
+
+  #onHint(hint: Hint): void {
+    if (hint.kind === 'changed') this.#readWaiting(this.#waiters.keys());
+    if (hint.kind !== 'finished') return;
+    this.births.markOver(hint.instanceIds);
+    this.#readWaiting(hint.instanceIds);
+  }
+
+  #readWaiting(instanceIds: Iterable<string>): void {
+    for (const instanceId of instanceIds) {
+      if (this.#waiters.has(instanceId)) this.#reader.request(instanceId);
+    }
+  }
+
+  #onRecord(instanceId: string, record: InstanceRecord | undefined): void {
+    if (record === undefined) {
+      this.#end(instanceId, ({ reject }) => reject(notFound(instanceId)));
+    } else if (isTerminal(record.status)) {
+      this.#end(instanceId, ({ resolve }) => resolve(record));
+    } else {
+      this.#endTimedOut(instanceId);
+    }
+  }
+
+  // A store that may recover is asked again by the next recheck; the limit is the wait's own timeout.
+  #onError(instanceId: string, error: Error): void {
+    if (error instanceof ProviderError && error.retryable) this.#endTimedOut(instanceId, error);
+    else this.#end(instanceId, ({ reject }) => reject(error));
+  }
+
+  #setRecheck(): () => void {
+    return this.#recheckClock.setAlarm(this.#recheckClock.now() + recheckMs, () => {
+      this.#cancelRecheck = this.#setRecheck();
+      this.#readWaiting(this.#waiters.keys());
+    });
+  }
+
+  #setTimeout(instanceId: string, waiter: Waiter): () => void {
+    return this.#clock.setAlarm(this.#clock.now() + (waiter.timeoutMs ?? 0), () => {
+      waiter.timedOut = true;
+      this.#reader.request(instanceId);
+    });
+  }
+
+  #add(instanceId: string, waiter: Waiter): void {
+    const waiters = this.#waiters.get(instanceId);
+    if (waiters === undefined) this.#waiters.set(instanceId, new Set([waiter]));
+    else waiters.add(waiter);
+  }
+
+  #endTimedOut(instanceId: string, cause?: Error): void {
+    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+      if (!waiter.timedOut) continue;
+      this.#remove(instanceId, waiter);
+      waiter.reject(timedOut(instanceId, waiter, cause));
+    }
+    this.#rest();
+  }
+
+  #end(instanceId: string, settle: (waiter: Waiter) => void): void {
+    const waiters = this.#waiters.get(instanceId);
+    if (waiters === undefined) return;
+    this.#waiters.delete(instanceId);
+    for (const waiter of waiters) {
+      waiter.cancelAlarm?.();
+      settle(waiter);
+    }
+    this.#rest();
+  }
+
+  #remove(instanceId: string, waiter: Waiter): void {
+    const waiters = this.#waiters.get(instanceId);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.#waiters.delete(instanceId);
+  }
+
+  /** Stops what nobody needs any more. */
+  #rest(): void {
+    if (this.#waiters.size > 0) return;
+    this.#cancelRecheck?.();
+    this.#cancelRecheck = undefined;
+    if (this.births.size > 0 && !this.#closed) return;
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+  }
+}
+
+function timedOut(instanceId: string, { timeoutMs }: Waiter, cause?: Error): PerdureError {
+  return new PerdureError(
+    'TIMEOUT',
+    `Instance ${JSON.stringify(instanceId)} was not over after ${timeoutMs} ms. It goes on: wait again, or see with get() what it is doing.`,
+    cause && { cause },
+  );
+}

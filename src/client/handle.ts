@@ -1,0 +1,47 @@
+import type { EventToken } from '../model/definition.ts';
+import type { Duration } from '../model/duration.ts';
+import type { EventArguments } from './call-types.ts';
+import type { InstanceInfo } from './instance-info.ts';
+
+export interface WaitOptions {
+  /** How long to wait before giving up with `TIMEOUT`. Default: for ever. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** What a handle asks of its client. */
+export interface InstanceAccess {
+  result(instanceId: string, options?: WaitOptions): Promise<unknown>;
+  status(instanceId: string): Promise<InstanceInfo>;
+  raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
+}
+
+/** One instance, as seen from a client. It holds nothing but the id: any number of handles may name one instance. */
+export class Handle<Output = unknown> {
+  readonly id: string;
+  readonly #access: InstanceAccess;
+
+  constructor(id: string, access: InstanceAccess) {
+    this.id = id;
+    this.#access = access;
+  }
+
+  /**
+   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`) when
+   * it failed, and with `TIMEOUT` when it is not over in time.
+   */
+  result(options?: WaitOptions): Promise<Output> {
+    return this.#access.result(this.id, options) as Promise<Output>;
+  }
+
+  /** Reads what is known of the instance; rejects with `INSTANCE_NOT_FOUND` when there is none with this id. */
+  status(): Promise<InstanceInfo<Output>> {
+    return this.#access.status(this.id) as Promise<InstanceInfo<Output>>;
+  }
+
+  /** Sends an external event to the instance, where it waits until the code asks for it. */
+  raiseEvent<Value>(event: EventToken<Value>, ...payload: EventArguments<Value>): Promise<void>;
+  raiseEvent(name: string, payload?: unknown): Promise<void>;
+  raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
+    return this.#access.raise(this.id, event, payload);
+  }
+}

@@ -1,0 +1,123 @@
+import { PerdureError } from '../model/errors.ts';
+import { decodeEvent, type HistoryEvent } from '../model/event.ts';
+import type { ExecutionRecord, InstanceRecord } from '../providers/instances.ts';
+import type { Provider } from '../providers/provider.ts';
+import { notFound } from './instance-errors.ts';
+import { maxPageLimit, readLimit } from './instance-list.ts';
+import { invalid, readFields } from './option-fields.ts';
+
+export interface HistoryOptions {
+  /** Default: the current execution. */
+  readonly executionId?: number | undefined;
+  /** Only events with a greater id. Default 0. */
+  readonly after?: number | undefined;
+  /** 1 to 1,000. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** An event with its id: its place in its execution's history, from 1. */
+export interface HistoryEntry {
+  readonly id: number;
+  readonly event: HistoryEvent;
+}
+
+export interface HistoryPage {
+  readonly executionId: number;
+  readonly entries: readonly HistoryEntry[];
+  /** The `after` of the next page; absent when there are no more events yet. */
+  readonly nextAfter?: number;
+}
+
+/** One execution as plain JSON: keep it in a repository and replay today's code against it. */
+export interface ExportedHistory {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly events: readonly HistoryEvent[];
+}
+
+/** Reads one page of a history. */
+export async function readHistoryPage(
+  provider: Provider,
+  instanceId: string,
+  options?: HistoryOptions,
+): Promise<HistoryPage> {
+  const given = readFields(options, 'options', ['executionId', 'after', 'limit'] as const);
+  const after = readCount('after', given.after ?? 0, 0);
+  const limit = readLimit(given.limit);
+  const { executionId } = await findExecution(provider, instanceId, given.executionId);
+  // One more than asked tells whether there is a next page.
+  const entries = await readEntries(provider, { instanceId, executionId, after, limit: limit + 1 });
+  const page = { executionId, entries: entries.slice(0, limit) };
+  return entries.length > limit ? { ...page, nextAfter: after + limit } : page;
+}
+
+/** Reads a whole history. */
+export async function exportHistory(
+  provider: Provider,
+  instanceId: string,
+  givenExecutionId?: number,
+): Promise<ExportedHistory> {
+  const { incarnation, executionId } = await findExecution(provider, instanceId, givenExecutionId);
+  const events: HistoryEvent[] = [];
+  let page: readonly HistoryEntry[];
+  do {
+    const after = events.length;
+    page = await readEntries(provider, { instanceId, executionId, after, limit: maxPageLimit });
+    for (const { event } of page) events.push(event);
+  } while (page.length === maxPageLimit);
+  // A history grows only at its end, so pages fit together, unless the id was given to another instance meanwhile.
+  const [now] = await provider.getInstances([instanceId]);
+  if (now?.incarnation !== incarnation) throw notFound(instanceId);
+  return { instanceId, incarnation, executionId, events };
+}
+
+/** Lists the executions of an instance, oldest first. */
+export async function listExecutions(
+  provider: Provider,
+  instanceId: string,
+): Promise<readonly ExecutionRecord[]> {
+  const executions = await provider.listExecutions(instanceId);
+  if (executions.length === 0) throw notFound(instanceId);
+  return executions;
+}
+
+async function findExecution(
+  provider: Provider,
+  instanceId: string,
+  executionId: unknown,
+): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'>> {
+  const wanted = executionId === undefined ? undefined : readCount('executionId', executionId, 1);
+  const [record] = await provider.getInstances([instanceId]);
+  if (record === undefined) throw notFound(instanceId);
+  if (wanted === undefined) return record;
+  if (wanted <= record.executionId) return { ...record, executionId: wanted };
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,
+  );
+}
+
+async function readEntries(
+  provider: Provider,
+  params: Parameters<Provider['readInstanceHistory']>[0],
+): Promise<readonly HistoryEntry[]> {
+  const stored = await provider.readInstanceHistory(params);
+  return stored.map((event, index) => {
+    const id = params.after + index + 1;
+    try {
+      return { id, event: decodeEvent(event) };
+    } catch (cause) {
+      throw new PerdureError(
+        'UNDECODABLE',
+        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Read on with after: ${id}.`,
+        { cause },
+      );
+    }
+  });
+}
+
+function readCount(key: string, value: unknown, min: number): number {
+  if (Number.isSafeInteger(value) && (value as number) >= min) return value as number;
+  throw invalid(key, value, `a whole number of ${min} or more`);
+}

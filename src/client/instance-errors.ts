@@ -1,0 +1,51 @@
+import { PerdureError } from '../model/errors.ts';
+import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
+
+/** There is no instance with this id. */
+export function notFound(instanceId: string): PerdureError {
+  return new PerdureError(
+    'INSTANCE_NOT_FOUND',
+    `There is no instance ${JSON.stringify(instanceId)} in this store. Check the id, or whether it was deleted.`,
+  );
+}
+
+/** The id belongs to another start. */
+export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
+  const other = takenBy === name ? 'another input' : `orchestration ${JSON.stringify(takenBy)}`;
+  return new PerdureError(
+    'INSTANCE_ALREADY_EXISTS',
+    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
+  );
+}
+
+/** An event that found nobody to read it. */
+export function refusedEvent(
+  instanceId: string,
+  event: string,
+  why: Exclude<EnqueueResult, 'enqueued'> | undefined,
+): PerdureError {
+  const [id, name] = [JSON.stringify(instanceId), JSON.stringify(event)];
+  switch (why) {
+    case 'over':
+      return new PerdureError(
+        'INSTANCE_OVER',
+        `Instance ${id} is over, so event ${name} was not kept. See with get() how it ended.`,
+      );
+    case 'full':
+      return new PerdureError(
+        'EVENT_BUFFER_FULL',
+        `Event ${name} was refused: too many events wait for instance ${id}. Raise it again later, or let a worker catch up.`,
+      );
+    case 'missing':
+    case undefined:
+      return notFound(instanceId);
+  }
+}
+
+/** The client was closed before or during the call. */
+export function clientClosed(): PerdureError {
+  return new PerdureError(
+    'CLOSED',
+    'The client is closed. Instances go on without it; open Perdure again to reach them.',
+  );
+}

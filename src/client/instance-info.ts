@@ -1,0 +1,58 @@
+import { decodeFailure, type Failure } from '../model/failure.ts';
+import { decodePayload, type Payload } from '../model/payload.ts';
+import type { InstanceStatus } from '../model/status.ts';
+import type { InstanceRecord } from '../providers/instances.ts';
+
+/** What is known of an instance. All times are milliseconds since the epoch. */
+export interface InstanceInfo<Output = unknown> {
+  readonly id: string;
+  readonly name: string;
+  /** Absent while no worker has picked one. */
+  readonly version?: string;
+  readonly status: InstanceStatus;
+  /** The current execution; each continue-as-new adds one. */
+  readonly executionId: number;
+  readonly parentId?: string;
+  /** What the orchestration returned, once it is `completed`. */
+  readonly output?: Output;
+  /** What it failed with, once it is `failed`. */
+  readonly failure?: Failure;
+  /** What the orchestration last said of itself. */
+  readonly customStatus?: unknown;
+  readonly createdAt: number;
+  readonly startedAt?: number;
+  readonly endedAt?: number;
+  /** Why its turns are held back, and since when; ended by the next good turn. */
+  readonly blocked?: { readonly reason: string; readonly at: number };
+  /** What is stored but cannot be decoded, because the store was damaged. */
+  readonly undecodable?: readonly ('output' | 'customStatus')[];
+}
+
+/** Decodes a row. Damage shows in `undecodable`, so that one bad row does not hide a page of good ones. */
+export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
+  const undecodable: ('output' | 'customStatus')[] = [];
+  const decode = (field: 'output' | 'customStatus', payload: Payload): object | undefined => {
+    try {
+      return { [field]: decodePayload(payload) };
+    } catch {
+      undecodable.push(field);
+      return undefined;
+    }
+  };
+  return {
+    id: record.instanceId,
+    name: record.name,
+    ...(record.version !== null && { version: record.version }),
+    status: record.status,
+    executionId: record.executionId,
+    ...(record.parentInstanceId !== null && { parentId: record.parentInstanceId }),
+    ...(record.output !== null && decode('output', record.output)),
+    ...(record.status === 'failed' && { failure: decodeFailure(record.failure) }),
+    ...(record.customStatus !== null && decode('customStatus', record.customStatus)),
+    createdAt: record.createdAt,
+    ...(record.startedAt !== null && { startedAt: record.startedAt }),
+    ...(record.endedAt !== null && { endedAt: record.endedAt }),
+    ...(record.blocked !== null && { blocked: record.blocked }),
+    ...(undecodable.length > 0 && { undecodable }),
+  };
+}

@@ -1,0 +1,58 @@
+import type { InstanceRecord } from '../providers/instances.ts';
+import type { Provider } from '../providers/provider.ts';
+
+const maxBatch = 1_000;
+
+export interface InstanceReaderParams {
+  readonly provider: Provider;
+  readonly onRecord: (instanceId: string, record: InstanceRecord | undefined) => void;
+  readonly onError: (instanceId: string, error: Error) => void;
+}
+
+/**
+ * Reads rows, at most 1,000 at a time. Reads never overlap: what is asked for during one is read together in the
+ * next, so that a burst of hints costs two reads and not one each.
+ */
+export class InstanceReader {
+  readonly #params: InstanceReaderParams;
+  readonly #due = new Set<string>();
+  #reading = false;
+
+  constructor(params: InstanceReaderParams) {
+    this.#params = params;
+  }
+
+  /** Reads a row soon, and after this moment, even when a read of it is under way. */
+  request(instanceId: string): void {
+    this.#due.add(instanceId);
+    if (this.#reading) return;
+    this.#reading = true;
+    // Waits that begin in the same tick share a read.
+    queueMicrotask(() => void this.#readAll());
+  }
+
+  async #readAll(): Promise<void> {
+    while (this.#due.size > 0) await this.#read(this.#takeBatch());
+    this.#reading = false;
+  }
+
+  #takeBatch(): readonly string[] {
+    const batch: string[] = [];
+    for (const instanceId of this.#due) {
+      if (batch.length === maxBatch) break;
+      batch.push(instanceId);
+      this.#due.delete(instanceId);
+    }
+    return batch;
+  }
+
+  async #read(instanceIds: readonly string[]): Promise<void> {
+    const { provider, onRecord, onError } = this.#params;
+    try {
+      const records = await provider.getInstances(instanceIds);
+      for (const [index, instanceId] of instanceIds.entries()) onRecord(instanceId, records[index]);
+    } catch (error) {
+      for (const instanceId of instanceIds) onError(instanceId, error as Error);
+    }
+  }
+}

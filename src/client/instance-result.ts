@@ -1,0 +1,34 @@
+import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
+import { decodeFailure, toError } from '../model/failure.ts';
+import { decodePayload } from '../model/payload.ts';
+import type { InstanceRecord } from '../providers/instances.ts';
+
+/** What a finished instance returned; throws what it ended with when it did not return. */
+export function takeResult(record: InstanceRecord): unknown {
+  const which = `Instance ${JSON.stringify(record.instanceId)} of ${JSON.stringify(record.name)}`;
+  switch (record.status) {
+    case 'completed':
+      return decodePayload(record.output);
+    case 'failed':
+      throw failed(record, which);
+    case 'canceled':
+      throw new CanceledError(`${which} was canceled.`, 'cancel');
+    case 'terminated':
+      throw new PerdureError('INSTANCE_TERMINATED', `${which} was terminated and has no result.`);
+    case 'pending':
+    case 'running':
+    case 'canceling':
+      throw new Error(`${which} is not over: it is ${record.status}.`);
+  }
+}
+
+function failed(record: InstanceRecord, which: string): FailedError {
+  const failure = decodeFailure(record.failure);
+  return new FailedError({
+    code: 'INSTANCE_FAILED',
+    message: `${which} failed: ${failure.message}`,
+    subject: record.name,
+    failure,
+    cause: toError(failure),
+  });
+}
