@@ -1,11 +1,15 @@
 import { PerdureError } from '../model/errors.ts';
-import { Deferred, DurablePromise, type Withdrawal } from '../replay/durable-promise.ts';
+import { DurablePromise, type Withdrawal } from '../replay/durable-promise.ts';
+import { PromiseGroup, withdraw } from './promise-group.ts';
 
 /** A durable promise over several others, whose `cancel` reaches all that are still pending. */
 export function group<T>(members: readonly unknown[], promise: Promise<T>): DurablePromise<T> {
-  const deferred = deferredGroup<T>(members);
-  promise.then(deferred.resolve, (error: unknown) => deferred.reject(error));
-  return deferred.promise;
+  const all = new PromiseGroup<T>(members);
+  promise.then(
+    (value) => all.succeed(value),
+    (error: unknown) => all.fail(error),
+  );
+  return all.promise;
 }
 
 /** Settles like the first member that settles, and withdraws the others; ties go to the first in the list. */
@@ -19,23 +23,16 @@ export function firstOf<T>(
       'race and select need at least one promise: with none they would wait for ever.',
     );
   }
-  const deferred = deferredGroup<T>(members);
-  let isSettled = false;
-  const settle = (index: number, action: () => void): void => {
-    if (isSettled) return;
-    isSettled = true;
-    action();
-    withdrawLosers(members, index);
-  };
+  const first = new PromiseGroup<T>(members);
   members.forEach((member, index) => {
     // Not Promise.resolve(): it would wrap a durable promise and let a later native one overtake it.
     const promise = member instanceof Promise ? member : Promise.resolve(member);
     promise.then(
-      (value: unknown) => settle(index, () => deferred.resolve(toValue(index, value))),
-      (error: unknown) => settle(index, () => deferred.reject(error)),
+      (value: unknown) => first.succeed(toValue(index, value)) && withdrawLosers(members, index),
+      (error: unknown) => first.fail(error) && withdrawLosers(members, index),
     );
   });
-  return deferred.promise;
+  return first.promise;
 }
 
 /** Settles like an operation, or rejects with `TIMEOUT` when its timer fires first; either withdraws the other. */
@@ -45,32 +42,19 @@ export function withDeadline<T>(params: {
   readonly message: string;
 }): DurablePromise<T> {
   const { operation, timer, message } = params;
-  const deferred = deferredGroup<T>([operation, timer]);
-  const expire = (): void => {
-    deferred.reject(new PerdureError('TIMEOUT', message));
-    withdraw(operation, { trigger: 'timeout' });
-  };
+  const both = new PromiseGroup<T>([operation, timer]);
   const stopTimer = (): void => withdraw(timer, { trigger: 'race_lost' });
-  const succeed = (value: T): void => {
-    deferred.resolve(value);
-    stopTimer();
-  };
-  const fail = (error: unknown): void => {
-    deferred.reject(error);
-    stopTimer();
-  };
-  operation.then(succeed, fail);
-  timer.then(expire, () => undefined);
-  return deferred.promise;
-}
-
-function deferredGroup<T>(members: readonly unknown[]): Deferred<T> {
-  const deferred = new Deferred<T>();
-  DurablePromise.attach(deferred.promise, {
-    kind: 'group',
-    withdraw: (withdrawal) => members.forEach((member) => withdraw(member, withdrawal)),
-  });
-  return deferred;
+  const stopOperation = (): void => withdraw(operation, { trigger: 'timeout' });
+  operation.then(
+    (value) => both.succeed(value) && stopTimer(),
+    (error: unknown) => both.fail(error) && stopTimer(),
+  );
+  timer.then(
+    () => both.fail(new PerdureError('TIMEOUT', message)) && stopOperation(),
+    // The timer was withdrawn: the operation decides.
+    () => undefined,
+  );
+  return both.promise;
 }
 
 function withdrawLosers(members: readonly unknown[], winner: number): void {
@@ -82,8 +66,4 @@ function withdrawLosers(members: readonly unknown[], winner: number): void {
   members.forEach((member, index) => {
     if (index !== winner) withdraw(member, withdrawal);
   });
-}
-
-function withdraw(member: unknown, withdrawal: Withdrawal): void {
-  DurablePromise.sourceOf(member)?.withdraw(withdrawal);
 }

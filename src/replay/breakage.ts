@@ -41,9 +41,10 @@ export class Breakage {
     this.#unhandled.delete(promise);
   }
 
-  /** Node reports rejections, and that they are handled after all, only when the loop comes round. */
-  async settle(): Promise<void> {
-    await yieldToEventLoop();
+  /** Node tells that a rejection is handled after all only when the loop comes round: ask again after that. */
+  async isConfirmed(): Promise<boolean> {
+    if (this.#unhandled.size > 0) await yieldToEventLoop();
+    return this.isBroken;
   }
 
   clear(): void {

@@ -1,8 +1,7 @@
-import { CanceledError } from '../model/errors.ts';
 import type { ActivityOptions, CommandEvent } from '../model/event.ts';
 import type { Payload } from '../model/payload.ts';
 import { defaultChildId } from './child-id.ts';
-import { DurablePromise, type Withdrawal } from './durable-promise.ts';
+import { DurablePromise, toCanceledError, type Withdrawal } from './durable-promise.ts';
 import { Operation, type OperationKind, type OperationOwner } from './operation.ts';
 import type { OperationTable } from './operation-table.ts';
 import type { Scope } from './scope.ts';
@@ -146,7 +145,7 @@ export class Commands implements OperationOwner {
       reason: detail === undefined ? trigger : `${trigger}:${detail}`,
     });
     this.#table.remove(operation);
-    operation.reject(new CanceledError(detail ?? trigger, trigger));
+    operation.reject(toCanceledError(withdrawal));
   }
 
   #open(kind: OperationKind, name: string): Operation | undefined {

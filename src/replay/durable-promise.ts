@@ -1,9 +1,14 @@
-import type { CancelTrigger } from '../model/errors.ts';
+import { CanceledError, type CancelTrigger } from '../model/errors.ts';
 
 /** Why a pending operation is given up. */
 export interface Withdrawal {
   readonly trigger: CancelTrigger;
   readonly detail?: string | undefined;
+}
+
+/** What the code that awaits a withdrawn operation gets. */
+export function toCanceledError({ trigger, detail }: Withdrawal): CanceledError {
+  return new CanceledError(detail ?? trigger, trigger);
 }
 
 /** What stands behind a durable promise: one operation, or a group of them. */

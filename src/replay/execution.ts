@@ -29,19 +29,17 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
-import { PerdureError, type NondeterminismError } from '../model/errors.ts';
+import { PerdureError } from '../model/errors.ts';
 import { toFailure } from '../model/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/payload.ts';
 import { Breakage, warnOfLateRejection } from './breakage.ts';
-import { describeEvent, isSameCommand } from './command-matching.ts';
 import { Commands, describe, type CommandHost } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
-import { IssuedCommands } from './issued-commands.ts';
-import { nondeterminism } from './nondeterminism.ts';
+import { HistoryCheck } from './history-check.ts';
 import { OperationTable } from './operation-table.ts';
-import { isSameOutcome, toStarted } from './outcome.ts';
+import { toStarted } from './outcome.ts';
 import { currentScope, runInScope, type Scope, type ScopedExecution } from './scope.ts';
 import { strayCall, strayWait } from './stray-await.ts';
 import { TurnWindow } from './turn-window.ts';
@@ -91,7 +89,7 @@ export class Execution implements CommandHost, ScopedExecution {
   readonly #options: ExecutionOptions;
   readonly #maxBufferedEvents: number;
   readonly #table = new OperationTable();
-  readonly #issued = new IssuedCommands();
+  readonly #check: HistoryCheck;
   readonly #window = new TurnWindow();
   readonly #breakage: Breakage;
   readonly #root: Scope = { execution: this };
@@ -114,6 +112,7 @@ export class Execution implements CommandHost, ScopedExecution {
     this.executionId = options.executionId;
     this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
     this.#maxBufferedEvents = options.maxBufferedEvents ?? 2_000;
+    this.#check = new HistoryCheck(options);
     this.#breakage = new Breakage(options.onBroken);
     this.commands = new Commands(this, this.#table);
   }
@@ -162,16 +161,17 @@ export class Execution implements CommandHost, ScopedExecution {
       for (let index = 0; index < events.length; index++) {
         const event = events[index] as HistoryEvent;
         if (isCommand(event)) {
-          this.#match(event);
+          this.#check.confirmCommand(event, this.#standing());
         } else if (isIncoming(event)) {
-          this.#checkApplicable(event);
+          this.#check.confirmIncoming(event, this.#standing(), this.#isApplicable(event));
           this.#apply(event);
           await this.#window.drain();
         } else if (event.kind === 'executionStarted') {
+          this.#check.confirmStart(event, this.#standing());
           this.#start(event);
           await this.#window.drain();
         } else {
-          await this.#matchOutcome(event);
+          await this.#confirmOutcome(event);
         }
         this.#length += 1;
         if (index % eventsBetweenYields === eventsBetweenYields - 1) await yieldToEventLoop();
@@ -183,13 +183,7 @@ export class Execution implements CommandHost, ScopedExecution {
 
   /** Throws `NondeterminismError` if the code did more than history records, now that all of it was fed. */
   assertReplayed(): void {
-    const extra = this.#issued.next;
-    if (extra !== undefined) {
-      throw this.#disagree('ends here', `goes on with ${describeEvent(extra)}`);
-    }
-    if (this.#outcome !== undefined && !this.#ended) {
-      throw this.#disagree('records no end', this.#standing(''));
-    }
+    if (!this.#ended) this.#check.confirmNothingLeft(this.#standing());
   }
 
   /** Runs one turn: turns messages into events, applies them one by one, collects what the code decides. */
@@ -231,7 +225,7 @@ export class Execution implements CommandHost, ScopedExecution {
   }
 
   record(command: CommandEvent): void {
-    if (this.#recording === undefined) this.#issued.add(command);
+    if (this.#recording === undefined) this.#check.addIssued(command);
     else this.#append(command);
   }
 
@@ -248,14 +242,15 @@ export class Execution implements CommandHost, ScopedExecution {
     const at = Math.max(this.#nowMs, nowMs);
     let refused = 0;
     let next = 0;
-    if (this.#breakage.isBroken) await this.#breakage.settle();
     if (this.#length === 0) {
       const started = toStarted(this.#findStart(messages), version, at);
       this.#append(started);
       this.#start(started);
       await this.#window.drain();
     }
-    for (; next < messages.length && !this.#isOver(); next++) {
+    for (; next < messages.length; next++) {
+      if (this.#outcome !== undefined) break;
+      if (this.#breakage.isBroken && (await this.#breakage.isConfirmed())) break;
       const event = this.#table.toEvent(messages[next] as Message, this.executionId, at);
       if (event === undefined) continue;
       if (event.kind === 'eventReceived' && this.#isFull(event.name)) {
@@ -284,7 +279,7 @@ export class Execution implements CommandHost, ScopedExecution {
     if (this.#outcome !== undefined) return this.#outcome;
     const isStuck = this.#table.size === 0;
     if (!isStuck && !this.#breakage.isBroken) return undefined;
-    await this.#breakage.settle();
+    await yieldToEventLoop();
     const failure =
       this.#breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
     return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
@@ -303,9 +298,6 @@ export class Execution implements CommandHost, ScopedExecution {
   }
 
   #start(started: ExecutionStarted): void {
-    if (this.#length > (this.#recording === undefined ? 0 : 1)) {
-      throw this.#disagree('records a second start', 'runs already');
-    }
     this.#nowMs = started.at;
     this.#startedAtMs = started.at;
     this.#inputBytes = started.payload?.length ?? 0;
@@ -337,44 +329,20 @@ export class Execution implements CommandHost, ScopedExecution {
     this.#table.apply(event);
   }
 
-  #match(recorded: CommandEvent): void {
-    const issued = this.#issued.next;
-    if (issued === undefined)
-      throw this.#disagreeWith(recorded, this.#standing('does not do that'));
-    if (!isSameCommand(recorded, issued)) {
-      throw this.#disagreeWith(recorded, `issued ${describeEvent(issued)}`);
-    }
-    this.#issued.confirm();
+  #isApplicable(event: IncomingEvent): boolean {
+    return this.#length > 0 && (event.kind === 'eventReceived' || this.#table.isAnswerable(event));
   }
 
-  #checkApplicable(event: IncomingEvent): void {
-    this.#checkNoneIssued(event);
-    if (this.#outcome !== undefined || this.#ended) {
-      throw this.#disagreeWith(event, this.#standing('has ended'));
-    }
-    if (event.kind !== 'eventReceived' && !this.#table.isAnswerable(event)) {
-      throw this.#disagreeWith(event, 'has no such operation outstanding');
-    }
-  }
-
-  async #matchOutcome(recorded: TerminalEvent): Promise<void> {
-    this.#checkNoneIssued(recorded);
+  async #confirmOutcome(recorded: TerminalEvent): Promise<void> {
     const outcome = await this.#conclude(recorded.at);
     // A stray await comes back when the world answers: whether and when cannot be replayed.
     const isStray = recorded.kind === 'executionFailed' && recorded.failure.code === 'STRAY_AWAIT';
-    if (!isStray || this.#outcome !== undefined) {
-      if (outcome === undefined) throw this.#disagreeWith(recorded, 'still waits');
-      if (!isSameOutcome(recorded, outcome)) {
-        throw this.#disagreeWith(recorded, `has ended: ${describeEvent(outcome)}`);
-      }
-    }
+    this.#check.confirmOutcome(recorded, {
+      eventId: this.#length + 1,
+      outcome: isStray && this.#outcome === undefined ? recorded : outcome,
+    });
+    this.#outcome = recorded;
     this.#ended = true;
-  }
-
-  #checkNoneIssued(recorded: HistoryEvent): void {
-    const extra = this.#issued.next;
-    if (extra === undefined) return;
-    throw this.#disagreeWith(recorded, `issued ${describeEvent(extra)} before it`);
   }
 
   #findStart(messages: readonly Message[]): StartMessage {
@@ -398,10 +366,6 @@ export class Execution implements CommandHost, ScopedExecution {
     this.#busy = true;
   }
 
-  #isOver(): boolean {
-    return this.#outcome !== undefined || this.#breakage.isBroken;
-  }
-
   #isFull(eventName: string): boolean {
     const { inbox } = this.#table;
     return inbox.size >= this.#maxBufferedEvents && !inbox.hasWait(eventName);
@@ -409,7 +373,10 @@ export class Execution implements CommandHost, ScopedExecution {
 
   #addStray(what: string): PerdureError {
     const error = strayCall({ ...this.#where(), what });
-    if (!this.#disposed && !this.#ended) this.#breakage.addStray(error, this.#busy);
+    const isLive = !this.#disposed && !this.#ended;
+    // Code of another instance that got hold of this one's context breaks itself, not this one.
+    const isForeign = (currentScope()?.execution ?? this) !== this;
+    if (isLive && !isForeign) this.#breakage.addStray(error, this.#busy);
     return error;
   }
 
@@ -422,16 +389,7 @@ export class Execution implements CommandHost, ScopedExecution {
     return this.#random;
   }
 
-  #standing(otherwise: string): string {
-    return this.#outcome === undefined ? otherwise : `has ended: ${describeEvent(this.#outcome)}`;
-  }
-
-  #disagreeWith(recorded: HistoryEvent, code: string): NondeterminismError {
-    return this.#disagree(`records ${describeEvent(recorded)}`, code);
-  }
-
-  #disagree(history: string, code: string): NondeterminismError {
-    const { instanceId, executionId } = this;
-    return nondeterminism({ instanceId, executionId, eventId: this.#length + 1, history, code });
+  #standing(): { eventId: number; outcome: TerminalEvent | undefined } {
+    return { eventId: this.#length + 1, outcome: this.#outcome };
   }
 }
