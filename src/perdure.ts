@@ -22,9 +22,8 @@ export interface OpenOptions {
 
 /** What a worker runs, and how. */
 export interface StartWorkerOptions extends WorkerOptions {
-  // The handlers' own types differ from one definition to the next.
-  readonly orchestrations?: readonly OrchestrationDefinition<never, unknown>[];
-  readonly activities?: readonly ActivityDefinition<never, unknown>[];
+  readonly orchestrations?: readonly OrchestrationDefinition[];
+  readonly activities?: readonly ActivityDefinition[];
 }
 
 /** An open store, with a client to start and watch instances and workers to run them. */

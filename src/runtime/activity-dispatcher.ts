@@ -176,17 +176,21 @@ export class ActivityDispatcher {
   }
 
   #giveUpClaim(lockToken: string, call: () => Promise<unknown>): void {
-    const { clock, options, leases } = this.#params;
-    const deadline = clock.now() + options.activityLeaseMs;
-    const work = withRetries({ clock, logger: options.logger, deadline }, call)
-      .catch((error: unknown) => {
-        options.logger.error({ error }, 'handing an activity back failed; its lease will run out');
-      })
-      .finally(() => {
-        leases.remove(lockToken);
-        this.#handingBack.delete(work);
-      });
+    const work = this.#callUntilHeard(call).finally(() => {
+      this.#params.leases.remove(lockToken);
+      this.#handingBack.delete(work);
+    });
     this.#handingBack.add(work);
+  }
+
+  async #callUntilHeard(call: () => Promise<unknown>): Promise<void> {
+    const { clock, options } = this.#params;
+    const deadline = clock.now() + options.activityLeaseMs;
+    try {
+      await withRetries({ clock, logger: options.logger, deadline }, call);
+    } catch (error) {
+      options.logger.error({ error }, 'handing an activity back failed; its lease will run out');
+    }
   }
 
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {

@@ -46,7 +46,8 @@ export class FirstTurns {
     const execution = programs.createExecution({ ...subject, incarnation });
     const nowMs = clock.now();
     const messages = [decodeMessage(instance.start)];
-    const firstTurn = turns.plan(subject, await execution.turn({ messages, nowMs, version }));
+    const ran = await execution.turn({ messages, nowMs, version });
+    const firstTurn = turns.plan(subject, ran);
     let result: CreateResult | undefined;
     try {
       [result] = await provider.createInstances([{ ...instance, firstTurn }]);

@@ -1,0 +1,73 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe } from 'vitest';
+import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { dropHints } from '../../src/testing/drop-hints.ts';
+
+/** An open engine of one test; everything is closed and removed after it. */
+export interface Engine {
+  readonly perdure: Perdure;
+  readonly client: Perdure['client'];
+  readonly path: string;
+  /** Starts one more worker with the mode's options. */
+  startWorker(options: StartWorkerOptions): ReturnType<Perdure['startWorker']>;
+  /** Opens the same store once more, as another process would. */
+  reopen(): Promise<Engine>;
+}
+
+interface Mode {
+  readonly name: string;
+  readonly worker: StartWorkerOptions;
+  readonly hints: boolean;
+}
+
+// Every behaviour must be the same whichever short cut is taken.
+const modes: readonly Mode[] = [
+  { name: 'all fast paths', worker: {}, hints: true },
+  { name: 'no fast paths', worker: { fastPaths: false }, hints: true },
+  { name: 'no warm cache', worker: { warmCacheBytes: 0 }, hints: true },
+  { name: 'a replay after every turn', worker: { alwaysReplay: true }, hints: true },
+  { name: 'all hints dropped', worker: {}, hints: false },
+];
+
+/** Registers a behaviour suite once per mode, on a real SQLite file. */
+export function describeEngine(title: string, suite: (open: OpenEngine) => void): void {
+  for (const mode of modes) {
+    describe(`${title} (${mode.name})`, () => {
+      const cleanups: (() => Promise<unknown>)[] = [];
+      afterEach(async () => {
+        for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+      });
+      suite(async (options) => {
+        const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));
+        cleanups.push(() => rm(folder, { recursive: true, force: true }));
+        const engine = await openEngine(join(folder, 'engine.db'), mode, cleanups);
+        if (options !== undefined) await engine.startWorker(options);
+        return engine;
+      });
+    });
+  }
+}
+
+/** Opens an engine and, when options are given, starts a worker with them. */
+export type OpenEngine = (options?: StartWorkerOptions) => Promise<Engine>;
+
+async function openEngine(
+  path: string,
+  mode: Mode,
+  cleanups: (() => Promise<unknown>)[],
+): Promise<Engine> {
+  const provider = await openSqlite({ path });
+  const perdure = await Perdure.open(mode.hints ? provider : dropHints(provider, 5));
+  cleanups.push(() => perdure.close());
+  return {
+    perdure,
+    client: perdure.client,
+    path,
+    startWorker: (options) =>
+      perdure.startWorker({ shutdownGrace: 200, ...mode.worker, ...options }),
+    reopen: () => openEngine(path, mode, cleanups),
+  };
+}

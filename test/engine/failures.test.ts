@@ -1,0 +1,162 @@
+import { expect, it } from 'vitest';
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { describeEngine } from './describe-engine.ts';
+
+describeEngine('failures and retries', (open) => {
+  it('a failed activity rejects in the orchestration with what it threw', async () => {
+    class CardError extends Error {
+      override readonly name = 'CardError';
+      readonly code = 'CARD_DECLINED';
+      readonly details = { last4: '4242' };
+    }
+    const charge = activity('charge', async () => {
+      throw new CardError('declined', { cause: new TypeError('inner') });
+    });
+    const pay = orchestration('pay', async (ctx) => {
+      try {
+        await ctx.call(charge);
+        return undefined;
+      } catch (error) {
+        const { code, message, cause } = error as Error & { code: string; cause: Error };
+        const inner = cause.cause as Error;
+        return { code, message, cause: { name: cause.name, message: cause.message }, inner: inner.message };
+      }
+    });
+    const { client } = await open({ orchestrations: [pay], activities: [charge] });
+    expect(await (await client.start(pay, undefined)).result()).toMatchObject({
+      code: 'ACTIVITY_FAILED',
+      message: expect.stringContaining('declined') as string,
+      cause: { name: 'CardError', message: 'declined' },
+      inner: 'inner',
+    });
+  });
+
+  it('a failure that nobody catches fails the instance with the cause kept', async () => {
+    const boom = activity('boom', async () => {
+      throw new RangeError('too far');
+    });
+    const run = orchestration('run', async (ctx) => await ctx.call(boom));
+    const { client } = await open({ orchestrations: [run], activities: [boom] });
+    const handle = await client.start(run, undefined, { id: 'x' });
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+    expect(await client.get('x')).toMatchObject({
+      status: 'failed',
+      failure: { code: 'ACTIVITY_FAILED', cause: { name: 'RangeError', message: 'too far' } },
+    });
+  });
+
+  it.each([
+    ['undefined', undefined],
+    ['a string', 'just text'],
+    ['null', null],
+    ['an object', { reason: 'odd' }],
+  ])('throwing %s is a failure like any other', async (_title, thrown) => {
+    const boom = activity('boom', async () => {
+      throw thrown;
+    });
+    const fromActivity = orchestration('fromActivity', async (ctx) => await ctx.call(boom));
+    const fromCode = orchestration('fromCode', async () => {
+      throw thrown;
+    });
+    const { client } = await open({ orchestrations: [fromActivity, fromCode], activities: [boom] });
+    for (const definition of [fromActivity, fromCode]) {
+      const handle = await client.start(definition, undefined);
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+    }
+  });
+
+  it('attempts go on until one succeeds, and cost the orchestration nothing', async () => {
+    let attempts = 0;
+    const flaky = activity('flaky', async () => {
+      attempts += 1;
+      if (attempts < 4) throw new Error(`attempt ${attempts}`);
+      return attempts;
+    });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(flaky, undefined, { retry: { maxAttempts: 5, initialDelay: 1, backoff: 'fixed' } }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [flaky] });
+    expect(await (await client.start(run, undefined, { id: 'f' })).result()).toBe(4);
+    const { entries } = await client.history('f');
+    expect(entries.map(({ event }) => event.kind)).toEqual([
+      'executionStarted',
+      'activityScheduled',
+      'activityCompleted',
+      'executionCompleted',
+    ]);
+  });
+
+  it('the attempts run out, a listed name or a nonRetryable error ends them at once', async () => {
+    const tried: string[] = [];
+    const fail = activity('fail', async (_ctx, name: string) => {
+      tried.push(name);
+      const error = new Error('no');
+      error.name = name;
+      throw Object.assign(error, name === 'Final' ? { nonRetryable: true } : {});
+    });
+    const run = orchestration('run', async (ctx, name: string) =>
+      ctx.call(fail, name, { retry: { maxAttempts: 3, initialDelay: 1, nonRetryable: ['Listed'] } }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [fail] });
+    for (const name of ['Plain', 'Listed', 'Final']) {
+      await expect((await client.start(run, name)).result()).rejects.toThrow();
+    }
+    expect(tried).toEqual(['Plain', 'Plain', 'Plain', 'Listed', 'Final']);
+  });
+
+  it('an attempt that takes too long is told to stop and tried again', async () => {
+    const reasons: unknown[] = [];
+    const slow = activity('slow', async (ctx) => {
+      if (ctx.attempt === 2) return 'quick';
+      await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve()));
+      reasons.push(ctx.signal.reason);
+      throw new Error('stopped');
+    });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(slow, undefined, { attemptTimeout: 20, retry: { maxAttempts: 2, initialDelay: 1 } }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [slow] });
+    expect(await (await client.start(run, undefined)).result()).toBe('quick');
+    expect(reasons).toMatchObject([{ code: 'OPERATION_CANCELED', trigger: 'timeout' }]);
+  });
+
+  it('a total timeout rejects the call and tells the handler', async () => {
+    let told: (reason: unknown) => void;
+    const stopped = new Promise<unknown>((resolve) => (told = resolve));
+    const slow = activity('slow', async (ctx) => {
+      told(await ctx.canceled());
+    });
+    const run = orchestration('run', async (ctx) => {
+      try {
+        await ctx.call(slow, undefined, { timeout: 30 });
+        return 'finished';
+      } catch (error) {
+        return (error as { code: string }).code;
+      }
+    });
+    const { client } = await open({ orchestrations: [run], activities: [slow], activityLease: 300 });
+    expect(await (await client.start(run, undefined)).result()).toBe('TIMEOUT');
+    expect(await stopped).toMatchObject({ code: 'OPERATION_CANCELED' });
+  });
+
+  it('a result that JSON cannot carry fails the activity, or the instance, with advice', async () => {
+    const cyclic: { self?: unknown } = {};
+    cyclic.self = cyclic;
+    const results: Record<string, unknown> = { cyclic, big: 10n, fn: () => 1, large: 'x'.repeat(3_000_000) };
+    const make = activity('make', async (_ctx, kind: string) => results[kind]);
+    const viaActivity = orchestration('viaActivity', async (ctx, kind: string) => ctx.call(make, kind));
+    const direct = orchestration('direct', async (_ctx, kind: string) => results[kind]);
+    const { client } = await open({ orchestrations: [viaActivity, direct], activities: [make] });
+    for (const kind of Object.keys(results)) {
+      for (const definition of [viaActivity, direct]) {
+        const handle = await client.start(definition, kind);
+        await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+        const info = await client.get(handle.id);
+        const failure = info?.failure;
+        const code = definition === direct ? failure?.code : failure?.cause?.code;
+        expect(code).toBe(kind === 'large' ? 'PAYLOAD_TOO_LARGE' : 'NOT_SERIALIZABLE');
+      }
+    }
+  });
+});

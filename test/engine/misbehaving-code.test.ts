@@ -1,0 +1,129 @@
+import { readFile } from 'node:fs/promises';
+import { expect, it } from 'vitest';
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { describeEngine } from './describe-engine.ts';
+
+describeEngine('code that misbehaves', (open) => {
+  const step = activity('step', async (_ctx, n: number) => n);
+
+  it('awaiting something that is not durable fails the instance and names the last operation', async () => {
+    const run = orchestration('run', async (ctx) => {
+      await ctx.call(step, 1);
+      return await readFile(new URL(import.meta.url), 'utf8');
+    });
+    const { client } = await open({ orchestrations: [run], activities: [step] });
+    const handle = await client.start(run, undefined);
+    await expect(handle.result()).rejects.toThrow();
+    const info = await client.get(handle.id);
+    expect(info?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
+    expect(info?.failure?.message).toMatch(/step/);
+  });
+
+  it('a context call after a stray await fails the instance, though something durable is pending', async () => {
+    const run = orchestration('run', async (ctx) => {
+      const forEver = ctx.waitFor('never');
+      const stray = readFile(new URL(import.meta.url)).then(() => ctx.call(step, 1));
+      await Promise.race([forEver, stray]);
+    });
+    const { client } = await open({ orchestrations: [run], activities: [step] });
+    const handle = await client.start(run, undefined);
+    await expect(handle.result()).rejects.toThrow();
+    expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
+  });
+
+  it('a rejection that nobody handles fails its own instance and no other', async () => {
+    const bad = orchestration('bad', async (ctx) => {
+      void ctx.call(step, 1).then(() => {
+        throw new Error('nobody looks');
+      });
+      await ctx.waitFor('never');
+    });
+    const good = orchestration('good', async (ctx) => ctx.waitFor('go'));
+    const { client } = await open({ orchestrations: [bad, good], activities: [step] });
+    const survivor = await client.start(good, undefined);
+    const handle = await client.start(bad, undefined);
+    await expect(handle.result()).rejects.toThrow(/nobody looks/);
+    await survivor.raiseEvent('go', 'alive');
+    expect(await survivor.result()).toBe('alive');
+  });
+
+  it.each([
+    ['setTimeout', () => setTimeout(() => undefined, 1)],
+    ['setInterval', () => setInterval(() => undefined, 1)],
+    ['setImmediate', () => setImmediate(() => undefined)],
+    ['fetch', () => fetch('http://127.0.0.1:9')],
+    ['process.nextTick', () => process.nextTick(() => undefined)],
+  ])('%s inside an orchestration throws with a hint', async (_name, use) => {
+    const run = orchestration('run', async () => {
+      await use();
+    });
+    const { client } = await open({ orchestrations: [run] });
+    const handle = await client.start(run, undefined);
+    await expect(handle.result()).rejects.toThrow();
+    expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'FORBIDDEN_IN_ORCHESTRATION' });
+  });
+
+  it('random numbers and ids are the same in every replay', async () => {
+    const run = orchestration('run', async (ctx) => {
+      const before = [Math.random(), crypto.randomUUID(), ctx.random(), ctx.uuid()];
+      await ctx.call(step, 1);
+      await ctx.call(step, 2);
+      return { before, again: [Math.random(), performance.now()] };
+    });
+    const { client } = await open({ orchestrations: [run], activities: [step], warmCacheBytes: 0 });
+    const { before } = await (await client.start(run, undefined)).result();
+    expect(new Set(before).size).toBe(4);
+  });
+});
+
+describeEngine('code that was changed under a live instance', (open) => {
+  const one = activity('one', async () => 1);
+  const two = activity('two', async () => 2);
+  const before = orchestration('changed', async (ctx) => {
+    await ctx.call(one);
+    await ctx.waitFor('go');
+    return 'old code';
+  });
+  const after = orchestration('changed', async (ctx) => {
+    await ctx.call(two);
+    await ctx.waitFor('go');
+    return 'new code';
+  });
+
+  it('is held back, visible, and goes on as soon as a build that agrees comes', async () => {
+    const engine = await open();
+    const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
+    const handle = await engine.client.start(before, undefined);
+    await expect
+      .poll(async () => (await engine.client.history(handle.id)).entries.at(-1)?.event.kind)
+      .toBe('eventAwaited');
+    await worker.stop();
+    const wrong = await engine.startWorker({ orchestrations: [after], activities: [one, two] });
+    await handle.raiseEvent('go', null);
+    await expect.poll(async () => (await engine.client.get(handle.id))?.blocked).toBeTruthy();
+    const blocked = await engine.client.get(handle.id);
+    expect(blocked).toMatchObject({ status: 'running' });
+    expect(blocked?.blocked?.reason).toMatch(/one/);
+    await wrong.stop();
+    const startedAt = Date.now();
+    await engine.startWorker({ orchestrations: [before], activities: [one, two] });
+    expect(await handle.result()).toBe('old code');
+    expect(Date.now() - startedAt).toBeLessThan(900);
+    expect((await engine.client.get(handle.id))?.blocked).toBeFalsy();
+  });
+
+  it('fails when told to', async () => {
+    const engine = await open();
+    const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
+    const handle = await engine.client.start(before, undefined);
+    await expect
+      .poll(async () => (await engine.client.history(handle.id)).entries.at(-1)?.event.kind)
+      .toBe('eventAwaited');
+    await worker.stop();
+    await engine.startWorker({ orchestrations: [after], activities: [one, two], onNondeterminism: 'fail' });
+    await handle.raiseEvent('go', null);
+    await expect(handle.result()).rejects.toThrow();
+    expect((await engine.client.get(handle.id))?.failure).toMatchObject({ code: 'NONDETERMINISM' });
+  });
+});
