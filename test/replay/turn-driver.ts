@@ -1,0 +1,155 @@
+import { expect } from 'vitest';
+import type { HistoryEvent, TerminalEvent } from '../../src/model/event.ts';
+import type { Failure } from '../../src/model/failure.ts';
+import { silentLogger, type Logger } from '../../src/model/logger.ts';
+import type { Message } from '../../src/model/message.ts';
+import { decodePayload, encodePayload } from '../../src/model/payload.ts';
+import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
+import { orchestration, type OrchestrationDefinition } from '../../src/orchestration/orchestration.ts';
+import { createProgram } from '../../src/orchestration/program.ts';
+import { Execution, type TurnResult } from '../../src/replay/execution.ts';
+
+export interface DriverOptions {
+  readonly instanceId?: string;
+  readonly incarnation?: string;
+  readonly executionId?: number;
+  readonly payloadLimitBytes?: number;
+  readonly maxBufferedEvents?: number;
+  readonly onBroken?: () => void;
+  readonly log?: Logger;
+  /** Replays the whole history on fresh code after every turn. Default: yes. */
+  readonly alwaysReplay?: boolean;
+}
+
+/** Plays the runtime and the world for one execution: turn by turn, with a time of its own. */
+export class TurnDriver {
+  readonly history: HistoryEvent[] = [];
+  readonly definition: OrchestrationDefinition;
+  readonly execution: Execution;
+  readonly #options: DriverOptions;
+  nowMs = 1_000;
+
+  constructor(definition: OrchestrationDefinition, options: DriverOptions = {}) {
+    this.definition = definition;
+    this.#options = options;
+    this.execution = this.#createExecution(options);
+  }
+
+  get executionId(): number {
+    return this.#options.executionId ?? 1;
+  }
+
+  /** Runs a turn with these messages and answers what it recorded. */
+  async turn(...messages: readonly Message[]): Promise<readonly HistoryEvent[]> {
+    return (await this.turnResult(...messages)).events;
+  }
+
+  async turnResult(...messages: readonly Message[]): Promise<TurnResult> {
+    const { version } = this.definition;
+    const result = await this.execution.turn({ messages, nowMs: this.nowMs, version });
+    expect(result.firstEventId).toBe(this.history.length + 1);
+    this.history.push(...result.events);
+    expect(this.execution.historyLength).toBe(this.history.length);
+    this.nowMs += 10;
+    if (this.#options.alwaysReplay !== false) await this.replayed();
+    return result;
+  }
+
+  async start(input?: unknown, ...others: readonly Message[]): Promise<readonly HistoryEvent[]> {
+    return this.turn(this.startMessage(input), ...others);
+  }
+
+  startMessage(input?: unknown): Message {
+    const { name } = this.definition;
+    return { kind: 'start', name, version: null, payload: encodePayload(input, 'input') };
+  }
+
+  /** A fresh execution that has replayed the history so far. */
+  async replayed(history: readonly HistoryEvent[] = this.history): Promise<Execution> {
+    const execution = this.#createExecution({ ...this.#options, onBroken: () => undefined });
+    await execution.replay(history);
+    execution.assertReplayed();
+    return execution;
+  }
+
+  completed(operation: number, value?: unknown): Message {
+    const { executionId } = this;
+    const payload = encodePayload(value, 'result');
+    return { kind: 'activityCompleted', executionId, operation, payload };
+  }
+
+  failed(operation: number, failure: Partial<Failure> = {}): Message {
+    const { executionId } = this;
+    return { kind: 'activityFailed', executionId, operation, failure: toFailure(failure) };
+  }
+
+  fired(operation: number): Message {
+    return { kind: 'timerFired', executionId: this.executionId, operation };
+  }
+
+  raised(name: string, value?: unknown): Message {
+    return { kind: 'eventRaised', name, payload: encodePayload(value, 'event') };
+  }
+
+  childCompleted(operation: number, value?: unknown): Message {
+    const { executionId } = this;
+    const payload = encodePayload(value, 'result');
+    return { kind: 'childCompleted', executionId, operation, payload };
+  }
+
+  childFailed(operation: number, failure: Partial<Failure> = {}): Message {
+    const { executionId } = this;
+    return { kind: 'childFailed', executionId, operation, failure: toFailure(failure) };
+  }
+
+  /** How the execution ended, if it has. */
+  get outcome(): TerminalEvent | undefined {
+    const last = this.history.at(-1);
+    const isTerminal =
+      last?.kind === 'executionCompleted' ||
+      last?.kind === 'executionFailed' ||
+      last?.kind === 'executionContinuedAsNew';
+    return isTerminal ? last : undefined;
+  }
+
+  /** What the orchestration returned. */
+  get output(): unknown {
+    expect(this.outcome).toMatchObject({ kind: 'executionCompleted' });
+    return this.outcome?.kind === 'executionCompleted'
+      ? decodePayload(this.outcome.payload)
+      : undefined;
+  }
+
+  /** What the orchestration failed with. */
+  get failure(): Failure | undefined {
+    expect(this.outcome).toMatchObject({ kind: 'executionFailed' });
+    return this.outcome?.kind === 'executionFailed' ? this.outcome.failure : undefined;
+  }
+
+  #createExecution(options: DriverOptions): Execution {
+    return new Execution({
+      instanceId: 'instance',
+      incarnation: 'incarnation',
+      executionId: 1,
+      ...options,
+      program: createProgram(this.definition, { log: options.log ?? silentLogger }),
+    });
+  }
+}
+
+/** Drives an orchestration that is given as its handler. */
+export function drive<Input = void>(
+  handler: (context: OrchestrationContext<Input>, input: Input) => unknown,
+  options?: DriverOptions,
+): TurnDriver {
+  return new TurnDriver(orchestration<Input>('subject', handler), options);
+}
+
+/** The kinds of events, for a test that cares about their order. */
+export function kindsOf(events: readonly HistoryEvent[]): readonly string[] {
+  return events.map(({ kind }) => kind);
+}
+
+function toFailure(failure: Partial<Failure>): Failure {
+  return { name: 'Error', message: 'it failed', ...failure };
+}
