@@ -1,0 +1,37 @@
+import { setTimeout as work } from 'node:timers/promises';
+import { activity, orchestration, type ActivityContext, type ActivityDefinition } from 'perdure';
+
+/** The orders that the demo places, and how long each waits before it begins. */
+export const orders = [
+  { id: 'order-1', delayMs: 0 },
+  { id: 'order-2', delayMs: 200 },
+  { id: 'order-3', delayMs: 400 },
+] as const;
+
+/** The steps of an order, in the order in which they are done. */
+export const steps = ['reserve stock', 'charge card', 'pack parcel', 'send mail'] as const;
+export type Step = (typeof steps)[number];
+
+const stepMs = 600;
+
+/** Told when a step begins and when its effect is there. */
+export type OnStep = (what: 'begun' | 'done', order: string, step: Step) => void;
+
+/** The definitions of the demo: an order is four activities, one after the other. */
+export function defineOrder(onStep: OnStep) {
+  const define = (step: Step): ActivityDefinition<void, string> =>
+    activity(step, async (ctx: ActivityContext) => {
+      onStep('begun', ctx.instanceId, step);
+      await work(stepMs);
+      onStep('done', ctx.instanceId, step);
+      return `${step}: done`;
+    });
+  const activities = steps.map(define);
+
+  const order = orchestration('order', async (ctx, delayMs: number) => {
+    await ctx.sleep(delayMs);
+    for (const step of activities) await ctx.call(step);
+    return 'on its way';
+  });
+  return { order, activities };
+}

@@ -1,0 +1,39 @@
+import { orders, steps, type Step } from './order.ts';
+
+/** How far a step is, as far as anybody outside can tell. */
+export type StepState = 'waiting' | 'running' | 'cut off' | 'done';
+
+/** What has happened to the orders so far. */
+export class Progress {
+  readonly #states = new Map<string, StepState>();
+  readonly #keptOver = new Set<string>();
+
+  state(order: string, step: Step): StepState {
+    return this.#states.get(`${order} ${step}`) ?? 'waiting';
+  }
+
+  /** Whether the step was done by a process that is gone. */
+  isKept(order: string, step: Step): boolean {
+    return this.#keptOver.has(`${order} ${step}`);
+  }
+
+  set(order: string, step: Step, state: StepState): void {
+    this.#states.set(`${order} ${step}`, state);
+  }
+
+  /** The process is gone: what ran is cut off, what was done is kept. */
+  crash(): void {
+    for (const [key, state] of this.#states) {
+      if (state === 'running') this.#states.set(key, 'cut off');
+      if (state === 'done') this.#keptOver.add(key);
+    }
+  }
+
+  count(state: StepState): number {
+    return [...this.#states.values()].filter((each) => each === state).length;
+  }
+
+  get total(): number {
+    return orders.length * steps.length;
+  }
+}

@@ -1,0 +1,46 @@
+/** The process that is killed: it runs the orders that are in the store, places those that are not, and reports. */
+import { Perdure } from 'perdure';
+import { writeLedger } from './ledger.ts';
+import { defineOrder, orders, type Step } from './order.ts';
+
+/** What the worker tells the demo. */
+export type WorkerReport =
+  | { readonly kind: 'begun' | 'done' | 'recorded'; readonly order: string; readonly step: Step }
+  | { readonly kind: 'finished'; readonly order: string; readonly result: string };
+
+const [storePath = '', ledgerPath = ''] = process.argv.slice(2);
+const report = (message: WorkerReport): void => void process.send?.(message);
+
+const unrecorded = new Map<string, Step>();
+const { order, activities } = defineOrder((what, id, step) => {
+  writeLedger(ledgerPath, { order: id, step, what, pid: process.pid });
+  if (what === 'done') unrecorded.set(id, step);
+  report({ kind: what, order: id, step });
+});
+
+const perdure = await Perdure.open(storePath);
+await perdure.startWorker({
+  orchestrations: [order],
+  activities,
+  // Short, so that the work of a killed process is taken over after a second.
+  activityLease: '1s',
+  orchestrationLease: '1s',
+  hooks: {
+    turnCommitted({ instanceId }) {
+      const step = unrecorded.get(instanceId);
+      if (step === undefined) return;
+      unrecorded.delete(instanceId);
+      report({ kind: 'recorded', order: instanceId, step });
+    },
+  },
+});
+
+// The same id is the same order: after a restart nothing is placed a second time.
+await Promise.all(
+  orders.map(async ({ id, delayMs }) => {
+    const handle = await perdure.client.start(order, delayMs, { id });
+    report({ kind: 'finished', order: id, result: await handle.result() });
+  }),
+);
+await perdure.close();
+process.disconnect?.();

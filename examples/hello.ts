@@ -1,0 +1,18 @@
+/** The smallest whole: one activity, one orchestration, one result. Run it twice: the same id is the same run. */
+import { activity, orchestration, Perdure } from 'perdure';
+
+const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);
+
+const hello = orchestration('hello', async (ctx, name: string) => {
+  return await ctx.call(greet, name);
+});
+
+const perdure = await Perdure.open('app.db'); // a file, or ':memory:'
+const worker = await perdure.startWorker({ orchestrations: [hello], activities: [greet] });
+const handle = await perdure.client.start(hello, 'World', { id: 'hello-1' });
+console.log(await handle.result());
+await worker.stop();
+await perdure.close();
+
+// Output:
+// Hello, World!

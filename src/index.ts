@@ -1,0 +1,131 @@
+import './require-node.ts';
+
+// Definitions
+export { activity } from './orchestration/activity.ts';
+export type {
+  ActivityDefinition,
+  ActivityDefinitionOptions,
+  CallOptions,
+} from './orchestration/activity.ts';
+export { orchestration } from './orchestration/orchestration.ts';
+export type {
+  OrchestrationDefinition,
+  OrchestrationDefinitionOptions,
+} from './orchestration/orchestration.ts';
+export { event } from './orchestration/event.ts';
+export type {
+  ActivityRef,
+  EventToken,
+  OrchestrationRef,
+  StandardSchema,
+} from './model/definition.ts';
+export type { RetryPolicy } from './model/retry-policy.ts';
+
+// Inside orchestrations and activities
+export type {
+  ChildOptions,
+  DetachedOptions,
+  OrchestrationContext,
+  Selected,
+  SelectedKey,
+  WaitOptions,
+} from './orchestration/orchestration-context.ts';
+export type { DurablePromise } from './replay/durable-promise.ts';
+export type { ActivityClient, ActivityContext } from './orchestration/activity-context.ts';
+
+// Stores and workers
+export { Perdure } from './perdure.ts';
+export type { OpenOptions, StartWorkerOptions } from './perdure.ts';
+export type { Worker } from './runtime/worker.ts';
+export type { WorkerOptions } from './runtime/options.ts';
+export type {
+  AttemptEnded,
+  InstanceBlocked,
+  RuntimeHooks,
+  TurnCommitted,
+} from './runtime/hooks.ts';
+
+// The client
+export type { Client } from './client/client.ts';
+export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { StartOptions } from './client/call-types.ts';
+export type { InstanceInfo } from './client/instance-info.ts';
+export type { ListFilter, ListPage } from './client/instance-list.ts';
+export type {
+  ExportedHistory,
+  HistoryEntry,
+  HistoryOptions,
+  HistoryPage,
+} from './client/history.ts';
+export type { HistoryEvent } from './model/event.ts';
+export type { ExecutionStatus, InstanceStatus } from './model/status.ts';
+
+// Errors
+export {
+  CanceledError,
+  FailedError,
+  isPerdureError,
+  LockLostError,
+  NondeterminismError,
+  PerdureError,
+  ProviderError,
+} from './model/errors.ts';
+export type { CancelTrigger, ErrorCode } from './model/errors.ts';
+export type { Failure } from './model/failure.ts';
+
+// Durations, logs, time
+export type { Duration } from './model/duration.ts';
+export type { Logger } from './model/logger.ts';
+export type { Clock } from './model/clock.ts';
+
+// The contract for stores of your own
+export type { Hint, Provider } from './providers/provider.ts';
+export type {
+  Blocked,
+  FetchedMessage,
+  FetchOrchestrationItemsParams,
+  OrchestrationAbandon,
+  OrchestrationAck,
+  OrchestrationItem,
+  OrchestrationQueue,
+  ReadHistoryParams,
+  Runnable,
+} from './providers/orchestration-queue.ts';
+export type {
+  CancelInfo,
+  FetchWorkItemsParams,
+  RenewResult,
+  TurnAck,
+  WorkItem,
+  WorkItemAbandon,
+  WorkItemAck,
+  WorkItemRenewal,
+  WorkItemRetry,
+  WorkOutcome,
+  WorkQueue,
+} from './providers/work-queue.ts';
+export type {
+  CreateResult,
+  EnqueueResult,
+  ExecutionRecord,
+  InstanceFilter,
+  InstanceRecord,
+  InstanceStore,
+  ListInstancesParams,
+  NewInstance,
+  NewMessage,
+} from './providers/instances.ts';
+export type {
+  ActivityCancel,
+  ClaimedAtInsert,
+  CommitResult,
+  NewChild,
+  NewTimer,
+  NewWorkItem,
+  OutgoingMessage,
+  Turn,
+  TurnOutcome,
+} from './providers/turn.ts';
+export type { StoredEvent } from './model/event.ts';
+export type { StoredMessage } from './model/message.ts';
+export type { Payload } from './model/payload.ts';

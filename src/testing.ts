@@ -1,0 +1,16 @@
+import './require-node.ts';
+
+// Tests of orchestrations, with time that is skipped
+export { createTestEnvironment } from './testing/test-environment.ts';
+export type { TestEnvironment, TestEnvironmentOptions } from './testing/test-environment.ts';
+export { FakeClock } from './testing/fake-clock.ts';
+export type { FakeClockOptions } from './testing/fake-clock.ts';
+
+// The conformance suite for stores
+export { describeProvider } from './testing/conformance/describe-provider.ts';
+export type { TestRunner } from './testing/conformance/describe-provider.ts';
+export type {
+  CorruptRows,
+  ProviderUnderTest,
+  SkippedCase,
+} from './testing/conformance/provider-under-test.ts';

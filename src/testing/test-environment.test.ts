@@ -1,0 +1,266 @@
+import { setTimeout as realDelay } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { activity } from '../orchestration/activity.ts';
+import { event } from '../orchestration/event.ts';
+import { orchestration } from '../orchestration/orchestration.ts';
+import {
+  createTestEnvironment,
+  type TestEnvironment,
+  type TestEnvironmentOptions,
+} from './test-environment.ts';
+
+const startAt = Date.UTC(2030, 0, 1);
+const dayMs = 86_400_000;
+
+const opened: TestEnvironment[] = [];
+afterEach(async () => {
+  for (const env of opened.splice(0)) await env.close();
+});
+
+async function open(options: TestEnvironmentOptions): Promise<TestEnvironment> {
+  const env = await createTestEnvironment(options);
+  opened.push(env);
+  return env;
+}
+
+describe('result', () => {
+  it('skips a sleep of 30 days in less than a second, and lands on its end', async () => {
+    const month = orchestration('month', async (ctx) => {
+      await ctx.sleep('30d');
+      return ctx.now();
+    });
+    const env = await open({ orchestrations: [month] });
+    const before = performance.now();
+    expect(await env.result(await env.client.start(month))).toBe(startAt + 30 * dayMs);
+    expect(env.clock.now()).toBe(startAt + 30 * dayMs);
+    expect(performance.now() - before).toBeLessThan(1_000);
+  });
+
+  it('skips three months of daily work, one activity a day', async () => {
+    const days: number[] = [];
+    const note = activity('note', async (_ctx, day: number) => void days.push(day));
+    const months = orchestration('months', async (ctx) => {
+      for (let day = 1; day <= 90; day += 1) {
+        await ctx.sleep('1d');
+        await ctx.call(note, day);
+      }
+    });
+    const env = await open({ orchestrations: [months], activities: [note] });
+    await env.result(await env.client.start(months));
+    expect(days).toHaveLength(90);
+    expect(env.clock.now()).toBe(startAt + 90 * dayMs);
+  });
+
+  it('skips the waits between attempts, which grow as the policy says', async () => {
+    const attemptsAt: number[] = [];
+    const flaky = activity('flaky', async (ctx) => {
+      attemptsAt.push(env.clock.now() - startAt);
+      if (ctx.attempt < 5) throw new Error('not yet');
+      return 'at last';
+    });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(flaky, undefined, {
+        retry: { maxAttempts: 5, initialDelay: '1m', maxDelay: '5m', jitter: 0 },
+      }),
+    );
+    const env = await open({ orchestrations: [run], activities: [flaky] });
+    expect(await env.result(await env.client.start(run))).toBe('at last');
+    expect(attemptsAt).toEqual([0, 60_000, 180_000, 420_000, 720_000]);
+  });
+
+  it('lets a wait for an event time out at its time', async () => {
+    const run = orchestration('run', async (ctx) => {
+      const outcome = await ctx.waitFor('answer', { timeout: '2h' }).catch(() => 'no answer');
+      return [outcome, ctx.now() - startAt];
+    });
+    const env = await open({ orchestrations: [run] });
+    expect(await env.result(await env.client.start(run))).toEqual(['no answer', 7_200_000]);
+  });
+
+  it('does not skip over an activity that awaits real I/O, however long its timeout is', async () => {
+    const slow = activity('slow', async () => {
+      await realDelay(60);
+      return 'from outside';
+    });
+    const run = orchestration('run', async (ctx) => {
+      const result = await ctx.call(slow, undefined, { timeout: '10s', attemptTimeout: '5s' });
+      return [result, ctx.now() - startAt];
+    });
+    const env = await open({ orchestrations: [run], activities: [slow] });
+    expect(await env.result(await env.client.start(run))).toEqual(['from outside', 0]);
+  });
+
+  it('waits for parallel real I/O of which one ends long after the other', async () => {
+    const io = activity('io', async (_ctx, ms: number) => {
+      await realDelay(ms);
+      return env.clock.now() - startAt;
+    });
+    const run = orchestration('run', async (ctx) => {
+      const quick = ctx.call(io, 5);
+      const slow = ctx.call(io, 80);
+      const timer = ctx.sleep('1d').then(() => 'timer');
+      return await Promise.all([quick, slow, timer]);
+    });
+    const env = await open({ orchestrations: [run], activities: [io] });
+    expect(await env.result(await env.client.start(run))).toEqual([0, 0, 'timer']);
+  });
+
+  it('serves several callers at once, each instance in its own time', async () => {
+    const nap = orchestration('nap', async (ctx, days: number) => {
+      await ctx.sleep(days * dayMs);
+      return (ctx.now() - startAt) / dayMs;
+    });
+    const env = await open({ orchestrations: [nap] });
+    const handles = await Promise.all([3, 1, 2].map((days) => env.client.start(nap, days)));
+    expect(await Promise.all(handles.map((handle) => env.result(handle)))).toEqual([3, 1, 2]);
+  });
+
+  it('throws what the instance failed with', async () => {
+    const run = orchestration('run', async (ctx) => {
+      await ctx.sleep('1d');
+      throw new Error('too old');
+    });
+    const env = await open({ orchestrations: [run] });
+    await expect(env.result(await env.client.start(run))).rejects.toMatchObject({
+      code: 'INSTANCE_FAILED',
+      failure: { message: 'too old' },
+    });
+  });
+
+  it('says what is missing when nothing can happen any more, instead of hanging', async () => {
+    const go = event<string>('go');
+    const run = orchestration('run', async (ctx) => {
+      await ctx.sleep('1h');
+      return ctx.all([ctx.waitFor(go), ctx.call('nobody has this', 1)]);
+    });
+    const env = await open({ orchestrations: [run] });
+    const handle = await env.client.start(run, undefined, { id: 'stuck' });
+    await expect(env.result(handle)).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringMatching(/'stuck'.*event 'go', activity 'nobody has this'/) as string,
+    });
+    await handle.raiseEvent(go, 'late');
+    await expect(env.result(handle)).rejects.toThrow(/waits for activity 'nobody has this'\./);
+  });
+
+  it('fails an instance whose code does not agree with its own history', async () => {
+    const step = activity('step', async () => undefined);
+    const other = activity('other', async () => undefined);
+    let runs = 0;
+    const forgetful = orchestration('forgetful', async (ctx) => {
+      runs += 1;
+      const isFirstRun = runs <= 2;
+      await ctx.call(step);
+      await ctx.call(isFirstRun ? step : other);
+      await ctx.sleep('1d');
+    });
+    const env = await open({ orchestrations: [forgetful], activities: [step, other] });
+    const handle = await env.client.start(forgetful);
+    await expect(env.result(handle)).rejects.toMatchObject({
+      code: 'INSTANCE_FAILED',
+      failure: { code: 'NONDETERMINISM' },
+    });
+  });
+});
+
+describe('advance', () => {
+  it('fires every timer on the way, and stops exactly where it was told to', async () => {
+    const ticks: number[] = [];
+    const tick = activity('tick', async () => void ticks.push(env.clock.now() - startAt));
+    const clockwork = orchestration('clockwork', async (ctx): Promise<void> => {
+      for (;;) {
+        await ctx.sleep('1h');
+        await ctx.call(tick);
+      }
+    });
+    const env = await open({ orchestrations: [clockwork], activities: [tick] });
+    await env.client.start(clockwork);
+    await env.advance('3h');
+    expect(ticks).toEqual([3_600_000, 7_200_000, 10_800_000]);
+    await env.advance('30m');
+    expect(env.clock.now()).toBe(startAt + 12_600_000);
+    expect(ticks).toHaveLength(3);
+  });
+
+  it('waits for real I/O that a timer starts before time goes on', async () => {
+    const seenAt: number[] = [];
+    const io = activity('io', async () => {
+      await realDelay(10);
+      seenAt.push(env.clock.now() - startAt);
+    });
+    const run = orchestration('run', async (ctx) => {
+      for (let i = 0; i < 3; i += 1) {
+        await ctx.sleep('1d');
+        await ctx.call(io);
+      }
+    });
+    const env = await open({ orchestrations: [run], activities: [io] });
+    await env.client.start(run);
+    await env.advance('10d');
+    expect(seenAt).toEqual([dayMs, 2 * dayMs, 3 * dayMs]);
+  });
+
+  it('refuses a duration that is none', async () => {
+    const env = await open({});
+    await expect(env.advance('soon')).rejects.toMatchObject({ code: 'INVALID_DURATION' });
+  });
+});
+
+describe('settle', () => {
+  it('comes back when all that can be done without time passing is done', async () => {
+    const step = activity('step', async () => undefined);
+    const run = orchestration('run', async (ctx) => {
+      for (let i = 0; i < 10; i += 1) await ctx.call(step);
+      ctx.setCustomStatus('waiting');
+      await ctx.sleep('1d');
+    });
+    const env = await open({ orchestrations: [run], activities: [step] });
+    const handle = await env.client.start(run);
+    await env.settle();
+    expect(await handle.status()).toMatchObject({ status: 'running', customStatus: 'waiting' });
+    expect(env.clock.now()).toBe(startAt);
+  });
+});
+
+describe('the environment', () => {
+  it('starts its clock where it is told to', async () => {
+    const now = orchestration('now', async () => new Date().toISOString());
+    const env = await open({ orchestrations: [now], startAt: new Date('2031-05-06T07:08:09Z') });
+    expect(await env.result(await env.client.start(now))).toBe('2031-05-06T07:08:09.000Z');
+  });
+
+  it('lets the clock be moved by hand past an activity that hangs until its timeout', async () => {
+    const hangs = activity('hangs', async (ctx) => {
+      await ctx.canceled();
+      ctx.throwIfCanceled();
+    });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(hangs, undefined, { attemptTimeout: '1m' }).catch((error: Error) => error.message),
+    );
+    const env = await open({ orchestrations: [run], activities: [hangs] });
+    const handle = await env.client.start(run);
+    await env.clock.advance('1m');
+    expect(await env.result(handle)).toMatch(/took longer than 60000 ms/);
+  });
+
+  it('closes at once, also while an activity hangs', async () => {
+    const started = Promise.withResolvers<void>();
+    const hangs = activity('hangs', async () => {
+      started.resolve();
+      await new Promise(() => undefined);
+    });
+    const run = orchestration('run', async (ctx) => ctx.call(hangs));
+    const env = await createTestEnvironment({ orchestrations: [run], activities: [hangs] });
+    await env.client.start(run);
+    await started.promise;
+    await env.close();
+    await expect(env.client.get('x')).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+
+  it('closes its store when its worker cannot be started', async () => {
+    const twice = orchestration('twice', async () => undefined);
+    await expect(createTestEnvironment({ orchestrations: [twice, twice] })).rejects.toMatchObject({
+      code: 'ALREADY_REGISTERED',
+    });
+  });
+});

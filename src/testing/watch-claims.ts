@@ -1,0 +1,109 @@
+import type { Provider } from '../providers/provider.ts';
+import type { ClaimedAtInsert, CommitResult } from '../providers/turn.ts';
+
+/** A store that knows whether anybody is at work on it. */
+export interface WatchedProvider {
+  readonly provider: Provider;
+  /** Whether a claim is held or a call is under way; a fetch that waits for work is neither. */
+  isBusy(): boolean;
+  /** Resolves once nobody is at work; at once if nobody is. */
+  whenQuiet(): Promise<void>;
+}
+
+interface Token {
+  readonly lockToken: string;
+}
+
+/** Follows claims from the moment they are given out until they are settled, handed back or lost. */
+export function watchClaims(store: Provider): WatchedProvider {
+  const claims = new Set<string>();
+  const waiting: (() => void)[] = [];
+  let calls = 0;
+
+  const isBusy = (): boolean => calls > 0 || claims.size > 0;
+  const claim = (tokens: readonly Token[]): void => {
+    for (const { lockToken } of tokens) claims.add(lockToken);
+  };
+  const release = (lockTokens: readonly string[]): void => {
+    for (const lockToken of lockTokens) claims.delete(lockToken);
+    if (!isBusy()) for (const resolve of waiting.splice(0)) resolve();
+  };
+  const follow = async <Result>(
+    call: Promise<Result>,
+    lockTokens: readonly string[] = [],
+    claimed: (result: Result) => readonly ClaimedAtInsert[] = () => [],
+  ): Promise<Result> => {
+    calls += 1;
+    try {
+      const result = await call;
+      claim(claimed(result));
+      return result;
+    } finally {
+      calls -= 1;
+      release(lockTokens);
+    }
+  };
+  const tokensOf = (items: readonly Token[]) => items.map(({ lockToken }) => lockToken);
+  const claimedBy = (results: readonly CommitResult[]) =>
+    results.flatMap((result) => (result.ok ? result.claimed : []));
+  const lost = (tokens: readonly string[], held: readonly boolean[]): void =>
+    release(tokens.filter((_, index) => held[index] !== true));
+
+  const provider: Provider = {
+    name: store.name,
+    async fetchOrchestrationItems(params) {
+      const items = await store.fetchOrchestrationItems(params);
+      claim(items);
+      return items;
+    },
+    async fetchWorkItems(params) {
+      const items = await store.fetchWorkItems(params);
+      claim(items);
+      return items;
+    },
+    readHistory: (params) => follow(store.readHistory(params)),
+    ackOrchestrationItems: (acks) =>
+      follow(store.ackOrchestrationItems(acks), tokensOf(acks), claimedBy),
+    abandonOrchestrationItems: (abandons) =>
+      follow(store.abandonOrchestrationItems(abandons), tokensOf(abandons)),
+    async renewOrchestrationLocks(lockTokens, extendMs) {
+      const held = await follow(store.renewOrchestrationLocks(lockTokens, extendMs));
+      lost(lockTokens, held);
+      return held;
+    },
+    ackWorkItems: (acks) => follow(store.ackWorkItems(acks), tokensOf(acks), claimedBy),
+    ackTurns: (acks) =>
+      follow(
+        store.ackTurns(acks),
+        acks.flatMap(({ lockTokens }) => lockTokens),
+        claimedBy,
+      ),
+    async renewWorkItemLocks(renewals, extendMs) {
+      const results = await follow(store.renewWorkItemLocks(renewals, extendMs));
+      lost(
+        tokensOf(renewals),
+        results.map(({ held }) => held),
+      );
+      return results;
+    },
+    abandonWorkItems: (abandons) => follow(store.abandonWorkItems(abandons), tokensOf(abandons)),
+    retryWorkItems: (retries) => follow(store.retryWorkItems(retries), tokensOf(retries)),
+    createInstances: (instances) =>
+      follow(store.createInstances(instances), [], (results) =>
+        results.flatMap((result) => (result.kind === 'created' ? result.claimed : [])),
+      ),
+    enqueueMessages: (messages) => follow(store.enqueueMessages(messages)),
+    getInstances: (instanceIds) => follow(store.getInstances(instanceIds)),
+    listInstances: (params) => follow(store.listInstances(params)),
+    listExecutions: (instanceId) => follow(store.listExecutions(instanceId)),
+    readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
+    hints: (listener) => store.hints(listener),
+    close: () => store.close(),
+  };
+  return {
+    provider,
+    isBusy,
+    whenQuiet: () =>
+      isBusy() ? new Promise<void>((resolve) => waiting.push(resolve)) : Promise.resolve(),
+  };
+}
