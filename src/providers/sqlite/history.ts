@@ -7,9 +7,7 @@ export class History {
   readonly #select;
 
   constructor(db: Database.Database) {
-    this.#insert = db.prepare<
-      [number, number, number, string, number, string, string | null]
-    >(
+    this.#insert = db.prepare<[number, number, number, string, number, string, string | null]>(
       `INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
     );

@@ -56,10 +56,9 @@ export class InstanceLocks {
        ORDER BY next_at, instance_key LIMIT ?`,
     );
     this.#firstNextAt = db
-      .prepare<
-        [number, 0 | 1],
-        number | null
-      >('SELECT min(next_at) FROM instance_locks WHERE definition_key = ? AND (claims > 1) = ? AND next_at IS NOT NULL')
+      .prepare<[number, 0 | 1], number | null>(
+        'SELECT min(next_at) FROM instance_locks WHERE definition_key = ? AND (claims > 1) = ? AND next_at IS NOT NULL',
+      )
       .pluck();
     const blockedBy = (comparison: '<' | '>') =>
       `SELECT instance_key, next_at, claims FROM instance_locks AS lock

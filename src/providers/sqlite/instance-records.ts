@@ -101,7 +101,9 @@ export class InstanceRecords {
     const { definitionKey, blockedReason, blockedAt, ...rest } = row;
     const { name, version } = this.#definitions.get(definitionKey);
     const blocked =
-      blockedReason === null || blockedAt === null ? null : { reason: blockedReason, at: blockedAt };
+      blockedReason === null || blockedAt === null
+        ? null
+        : { reason: blockedReason, at: blockedAt };
     return { ...rest, name, version, blocked };
   }
 }

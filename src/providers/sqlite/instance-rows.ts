@@ -212,5 +212,6 @@ export function parentOf(row: InstanceRow): ParentRef | null {
 }
 
 function mustChangeOne({ changes }: { readonly changes: number }): void {
-  if (changes !== 1) throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+  if (changes !== 1)
+    throw new Error(`A write meant for one live instance changed ${changes} rows.`);
 }

@@ -54,7 +54,8 @@ function sharedConditions(filter: InstanceFilter): readonly string[] {
       'substr(instance_id, 1, length(:idPrefix)) = :idPrefix',
     );
   }
-  if (filter.parentInstanceId !== undefined) conditions.push('parent_instance_id = :parentInstanceId');
+  if (filter.parentInstanceId !== undefined)
+    conditions.push('parent_instance_id = :parentInstanceId');
   if (filter.createdFrom !== undefined) conditions.push('created_at >= :createdFrom');
   if (filter.createdBefore !== undefined) conditions.push('created_at < :createdBefore');
   if (filter.blocked !== undefined) {

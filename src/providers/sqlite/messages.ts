@@ -29,28 +29,24 @@ export class Messages {
        ORDER BY visible_at, message_key LIMIT ?`,
     );
     this.#hasVisible = db
-      .prepare<
-        [number, number],
-        1
-      >('SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ? LIMIT 1')
+      .prepare<[number, number], 1>(
+        'SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ? LIMIT 1',
+      )
       .pluck();
     this.#firstVisibleAt = db
-      .prepare<
-        [number],
-        number | null
-      >('SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?')
+      .prepare<[number], number | null>(
+        'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?',
+      )
       .pluck();
     this.#count = db
-      .prepare<
-        [number, number],
-        number
-      >('SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT ?)')
+      .prepare<[number, number], number>(
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT ?)',
+      )
       .pluck();
     this.#countOfKind = db
-      .prepare<
-        [number, string, number],
-        number
-      >('SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT ?)')
+      .prepare<[number, string, number], number>(
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT ?)',
+      )
       .pluck();
     this.#deleteOne = db.prepare<[number, number]>(
       'DELETE FROM orchestrator_queue WHERE message_key = ? AND instance_key = ?',

@@ -154,7 +154,10 @@ function claimOne(
   };
 }
 
-function definitionKeys(store: Store, runnable: readonly Runnable[] | undefined): readonly number[] {
+function definitionKeys(
+  store: Store,
+  runnable: readonly Runnable[] | undefined,
+): readonly number[] {
   if (runnable === undefined) return store.definitions.keysOf('orchestration');
   const keys = new Set<number>();
   for (const { name, version } of runnable) {

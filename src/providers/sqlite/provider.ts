@@ -26,7 +26,11 @@ export interface SqliteOptions {
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
   const { pollMs = 5, busyTimeoutMs = 30_000 } = options;
-  check(typeof path === 'string' && path !== '' && !path.includes('\0'), 'path', 'the path of a file');
+  check(
+    typeof path === 'string' && path !== '' && !path.includes('\0'),
+    'path',
+    'the path of a file',
+  );
   check(synchronous === 'full' || synchronous === 'normal', 'synchronous', `'full' or 'normal'`);
   check(pollMs >= 1, 'pollMs', '1 or more');
   check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');

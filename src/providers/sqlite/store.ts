@@ -106,7 +106,8 @@ export class Store {
     this.assertOpen(operation);
     if (max < 1) return [];
     const deadline = this.#clock.now() + waitMs;
-    while (signal?.aborted !== true && this.#closing === undefined) {
+    for (;;) {
+      if (signal?.aborted === true || this.#closing !== undefined) return [];
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
       const now = Math.floor(this.#clock.now());
@@ -117,7 +118,6 @@ export class Store {
       } else if (now >= deadline) return [];
       else await this.wakeUps.wait({ topic, until: Math.min(deadline, nextAt), signal });
     }
-    return [];
   }
 
   #look({ operation, nextAt }: Fetch<unknown>, now: number): Promise<number> {

@@ -45,10 +45,10 @@ export class WakeUps {
     readonly signal?: AbortSignal | undefined;
   }): Promise<void> {
     return new Promise((resolve) => {
-      let cancelAlarm: (() => void) | undefined;
+      let cancelAlarm = (): void => undefined;
       const wake = (): void => {
         this.#waiters.delete(waiter);
-        cancelAlarm?.();
+        cancelAlarm();
         options.signal?.removeEventListener('abort', wake);
         this.#stopIdlePoll();
         resolve();
@@ -76,7 +76,8 @@ export class WakeUps {
   announce(effects: Effects): void {
     if (effects.orchestrations) this.#wake('orchestrations');
     if (effects.work) this.#wake('work');
-    if (effects.finished.length > 0) this.#tell({ kind: 'finished', instanceIds: effects.finished });
+    if (effects.finished.length > 0)
+      this.#tell({ kind: 'finished', instanceIds: effects.finished });
     if (effects.cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested });
     }
@@ -85,12 +86,12 @@ export class WakeUps {
   /** Ends all waits and forgets all listeners. */
   close(): void {
     this.#listeners.clear();
-    for (const { wake } of [...this.#waiters]) wake();
+    for (const { wake } of this.#waiters) wake();
     this.#stopIdlePoll();
   }
 
   #wake(topic?: Topic): void {
-    for (const waiter of [...this.#waiters]) {
+    for (const waiter of this.#waiters) {
       if (topic === undefined || waiter.topic === topic) waiter.wake();
     }
   }

@@ -105,16 +105,14 @@ export class WorkItems {
        WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, item_key LIMIT ?`,
     );
     this.#firstNextAt = db
-      .prepare<
-        [number, 0 | 1],
-        number | null
-      >('SELECT min(next_at) FROM worker_queue WHERE definition_key = ? AND (claims > 1) = ?')
+      .prepare<[number, 0 | 1], number | null>(
+        'SELECT min(next_at) FROM worker_queue WHERE definition_key = ? AND (claims > 1) = ?',
+      )
       .pluck();
     this.#firstFlaggedAt = db
-      .prepare<
-        [],
-        number | null
-      >('SELECT min(next_at) FROM worker_queue WHERE cancel_requested = 1')
+      .prepare<[], number | null>(
+        'SELECT min(next_at) FROM worker_queue WHERE cancel_requested = 1',
+      )
       .pluck();
     this.#claim = db.prepare<[string, number, number, number]>(
       `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1

@@ -184,7 +184,9 @@ function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItem
   const { now } = scope;
   const keys = definitionKeys(store, names);
   const select = (suspect: boolean, max: number): DueItem[] =>
-    keys.flatMap((definitionKey) => store.workItems.selectDue({ definitionKey, suspect, now, max }));
+    keys.flatMap((definitionKey) =>
+      store.workItems.selectDue({ definitionKey, suspect, now, max }),
+    );
   const chosen = chooseDue({
     max,
     // A flagged item is only ended, never run, so it cannot kill its process.

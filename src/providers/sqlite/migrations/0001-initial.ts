@@ -98,7 +98,7 @@ CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_b
   WHERE blocked_build IS NOT NULL;
 
 CREATE TABLE orchestrator_queue (
-  message_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
   instance_key INTEGER NOT NULL,
   visible_at INTEGER NOT NULL,
   kind TEXT NOT NULL,
@@ -112,7 +112,7 @@ CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_ke
   WHERE kind = 'timerFired';
 
 CREATE TABLE worker_queue (
-  item_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
   operation INTEGER NOT NULL, -- the activity's id within its execution
