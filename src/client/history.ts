@@ -23,7 +23,7 @@ export interface HistoryEntry {
 
 export interface HistoryPage {
   readonly executionId: number;
-  readonly entries: readonly HistoryEntry[];
+  readonly items: readonly HistoryEntry[];
   /** The `after` of the next page; absent when there are no more events yet. */
   readonly nextAfter?: number;
 }
@@ -48,7 +48,7 @@ export async function readHistoryPage(
   const { executionId } = await findExecution(provider, instanceId, given.executionId);
   // One more than asked tells whether there is a next page.
   const entries = await readEntries(provider, { instanceId, executionId, after, limit: limit + 1 });
-  const page = { executionId, entries: entries.slice(0, limit) };
+  const page = { executionId, items: entries.slice(0, limit) };
   return entries.length > limit ? { ...page, nextAfter: after + limit } : page;
 }
 

@@ -1,0 +1,418 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Client } from '../../src/client/client.ts';
+import { CompletionWaiter } from '../../src/client/completion-waiter.ts';
+import { ProviderError } from '../../src/model/errors.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { finish, observe, openStore, settle, stateOf, withChanges } from './store-fixture.ts';
+
+async function openWaiter(change: (provider: Provider) => Provider = (provider) => provider) {
+  const store = await openStore();
+  const { provider, seen } = observe(change(store.provider));
+  const recheckClock = new FakeClock();
+  const waiter = new CompletionWaiter({ provider, clock: store.clock, recheckClock });
+  onTestFinished(() => waiter.close());
+  const alarms = () => recheckClock.alarmCount + store.clock.alarmCount;
+  return { ...store, store: store.provider, waiter, seen, recheckClock, alarms };
+}
+
+describe('a wait', () => {
+  test('for an instance that is over already reads its row once', async () => {
+    const { client, store, waiter, seen } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    await finish(store, 'a');
+    expect(await waiter.wait('a')).toMatchObject({ instanceId: 'a', status: 'completed' });
+    expect(seen.reads).toEqual([['a']]);
+  });
+
+  test('for a running instance reads its row at the beginning and at the end, not in between', async () => {
+    const { client, store, waiter, seen } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    await client.start('order', 1, { id: 'b' });
+    const record = waiter.wait('a');
+    expect(await stateOf(record)).toBe('pending');
+    await finish(store, 'b');
+    expect(await stateOf(record)).toBe('pending');
+    expect(seen.reads).toEqual([['a']]);
+    await finish(store, 'a');
+    expect(await record).toMatchObject({ instanceId: 'a' });
+    expect(seen.reads).toEqual([['a'], ['a']]);
+  });
+
+  test('settles for the end of an instance that comes during its first read (W1)', async () => {
+    let duringRead = async () => {};
+    const { client, store, waiter } = await openWaiter((provider) =>
+      withChanges(provider, {
+        async getInstances(instanceIds) {
+          const records = await provider.getInstances(instanceIds);
+          await duringRead();
+          return records;
+        },
+      }),
+    );
+    await client.start('order', 1, { id: 'a' });
+    duringRead = async () => {
+      duringRead = async () => {};
+      await finish(store, 'a');
+    };
+    expect(await waiter.wait('a')).toMatchObject({ status: 'completed' });
+  });
+
+  test('for several instances begun together reads their rows together', async () => {
+    const { client, waiter, seen } = await openWaiter();
+    const ids = ['a', 'b', 'c'];
+    for (const id of ids) await client.start('order', 1, { id });
+    const waits = ids.map((id) => waiter.wait(id));
+    await settle();
+    expect(seen.reads).toEqual([ids]);
+    waiter.close();
+    await Promise.allSettled(waits);
+  });
+
+  test('may be one of many for the same instance', async () => {
+    const { client, store, waiter, seen } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const waits = Array.from({ length: 5 }, () => waiter.wait('a'));
+    await settle();
+    await finish(store, 'a');
+    expect((await Promise.all(waits)).map(({ status }) => status)).toEqual(
+      Array.from({ length: 5 }, () => 'completed'),
+    );
+    expect(seen.reads).toEqual([['a'], ['a']]);
+  });
+
+  test('for an unknown instance is rejected at once', async () => {
+    const { waiter } = await openWaiter();
+    await expect(waiter.wait('nobody')).rejects.toMatchObject({
+      code: 'INSTANCE_NOT_FOUND',
+      message: expect.stringContaining('"nobody"') as string,
+    });
+  });
+
+  test('for an instance that disappears is rejected at the next look', async () => {
+    let gone = false;
+    const { client, waiter, recheckClock } = await openWaiter((provider) =>
+      withChanges(provider, {
+        getInstances: (ids) => (gone ? Promise.resolve([undefined]) : provider.getInstances(ids)),
+      }),
+    );
+    await client.start('order', 1, { id: 'a' });
+    const rejected = expect(waiter.wait('a')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+    await settle();
+    gone = true;
+    await recheckClock.advance('1s');
+    await rejected;
+  });
+});
+
+describe('without hints, a wait', () => {
+  test('settles within a second all the same (W2)', async () => {
+    const { client, store, waiter, seen, recheckClock } = await openWaiter();
+    seen.deaf = true;
+    await client.start('order', 1, { id: 'a' });
+    const record = waiter.wait('a');
+    await settle();
+    await finish(store, 'a');
+    await recheckClock.advance(999);
+    expect(await stateOf(record)).toBe('pending');
+    await recheckClock.advance(1);
+    expect(await record).toMatchObject({ status: 'completed' });
+  });
+
+  test('goes on looking every second, however long it takes', async () => {
+    const { client, store, waiter, seen, recheckClock } = await openWaiter();
+    seen.deaf = true;
+    await client.start('order', 1, { id: 'a' });
+    const record = waiter.wait('a');
+    await recheckClock.advance('10s');
+    expect(seen.reads).toHaveLength(11);
+    await finish(store, 'a');
+    await recheckClock.advance('1s');
+    expect(await record).toMatchObject({ status: 'completed' });
+  });
+
+  test('does not move with the clock of the store, which a test may skip by years', async () => {
+    const { client, clock, waiter, seen } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const wait = waiter.wait('a');
+    await settle();
+    expect(clock.alarmCount).toBe(0);
+    await clock.advance('1000d');
+    expect(seen.reads).toHaveLength(1);
+    waiter.close();
+    await expect(wait).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+});
+
+describe('hints of another process', () => {
+  test('make all waiting rows be read, and no others', async () => {
+    const { client, waiter, seen } = await openWaiter();
+    for (const id of ['a', 'b', 'c']) await client.start('order', 1, { id });
+    const waits = [waiter.wait('a'), waiter.wait('b')];
+    await settle();
+    seen.reads.length = 0;
+    seen.tell({ kind: 'changed' });
+    await settle();
+    expect(seen.reads).toEqual([['a', 'b']]);
+    waiter.close();
+    await Promise.allSettled(waits);
+  });
+
+  test('that come in a burst cost two reads, which never overlap', async () => {
+    let underWay = 0;
+    let overlapped = false;
+    const { client, waiter, seen } = await openWaiter((provider) =>
+      withChanges(provider, {
+        async getInstances(ids) {
+          overlapped ||= ++underWay > 1;
+          await new Promise((resolve) => setImmediate(resolve));
+          const records = await provider.getInstances(ids);
+          underWay--;
+          return records;
+        },
+      }),
+    );
+    await client.start('order', 1, { id: 'a' });
+    const wait = waiter.wait('a');
+    await settle();
+    seen.reads.length = 0;
+    for (let round = 0; round < 100; round++) {
+      seen.tell({ kind: 'changed' });
+      seen.tell({ kind: 'finished', instanceIds: ['a', 'other'] });
+      if (round % 50 === 0) await Promise.resolve();
+    }
+    await settle();
+    expect(seen.reads).toEqual([['a'], ['a']]);
+    expect(overlapped).toBe(false);
+    waiter.close();
+    await expect(wait).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+
+  test('make no more than 1,000 rows be read at a time', async () => {
+    const { client, waiter, seen } = await openWaiter();
+    const ids = Array.from({ length: 2_500 }, (_, index) => `i-${index}`);
+    await Promise.all(ids.map((id) => client.start('order', 1, { id })));
+    const waits = ids.map((id) => waiter.wait(id));
+    await settle();
+    expect(seen.reads.map(({ length }) => length)).toEqual([1_000, 1_000, 500]);
+    expect(new Set(seen.reads.flat())).toEqual(new Set(ids));
+    waiter.close();
+    await Promise.allSettled(waits);
+  });
+});
+
+describe('a timeout', () => {
+  test('rejects when it has passed, by the clock of the store, and not before', async () => {
+    const { client, clock, waiter, alarms } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const wait = waiter.wait('a', 5_000);
+    const rejected = expect(wait).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining('Instance "a" was not over after 5000 ms') as string,
+    });
+    await clock.advance(4_999);
+    expect(await stateOf(wait)).toBe('pending');
+    await clock.advance(1);
+    await rejected;
+    expect(alarms()).toBe(0);
+  });
+
+  test('ends its own wait and no other of the same instance', async () => {
+    const { client, store, clock, waiter } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const [short, long, patient] = [waiter.wait('a', 10), waiter.wait('a', 20), waiter.wait('a')];
+    const rejected = expect(short).rejects.toMatchObject({ code: 'TIMEOUT' });
+    await clock.advance(10);
+    await rejected;
+    expect(await stateOf(long)).toBe('pending');
+    await finish(store, 'a');
+    expect(await Promise.all([long, patient])).toMatchObject([
+      { instanceId: 'a' },
+      { instanceId: 'a' },
+    ]);
+  });
+
+  test('looks once more, so that a lost hint is not reported as one (W3)', async () => {
+    const { client, store, clock, waiter, seen } = await openWaiter();
+    seen.deaf = true;
+    await client.start('order', 1, { id: 'a' });
+    const wait = waiter.wait('a', 10);
+    await settle();
+    await finish(store, 'a');
+    await clock.advance(10);
+    expect(await wait).toMatchObject({ status: 'completed' });
+  });
+
+  test('of zero answers what is known now', async () => {
+    const { client, store, waiter } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    await expect(waiter.wait('a', 0)).rejects.toMatchObject({ code: 'TIMEOUT' });
+    await finish(store, 'a');
+    expect(await waiter.wait('a', 0)).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('a store in trouble', () => {
+  const trouble = (retryable: boolean) =>
+    new ProviderError({ operation: 'getInstances', message: 'disk I/O error', retryable });
+  const openTroubled = async () => {
+    const state: { error: Error | undefined } = { error: undefined };
+    const opened = await openWaiter((provider) =>
+      withChanges(provider, {
+        getInstances: (ids) =>
+          state.error === undefined ? provider.getInstances(ids) : Promise.reject(state.error),
+      }),
+    );
+    await opened.client.start('order', 1, { id: 'a' });
+    return { ...opened, state };
+  };
+
+  test('that may recover is asked again, and the wait goes on', async () => {
+    const { store, waiter, state, recheckClock } = await openTroubled();
+    state.error = trouble(true);
+    const wait = waiter.wait('a');
+    await finish(store, 'a');
+    expect(await stateOf(wait)).toBe('pending');
+    state.error = undefined;
+    await recheckClock.advance('1s');
+    expect(await wait).toMatchObject({ status: 'completed' });
+  });
+
+  test('is the cause of a timeout that it brought about', async () => {
+    const { waiter, state, clock } = await openTroubled();
+    state.error = trouble(true);
+    const rejected = expect(waiter.wait('a', 10)).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      cause: state.error,
+    });
+    await clock.advance(10);
+    await rejected;
+  });
+
+  test('that cannot recover ends the wait with its error', async () => {
+    const { waiter, state, alarms, seen } = await openTroubled();
+    state.error = trouble(false);
+    await expect(waiter.wait('a')).rejects.toBe(state.error);
+    expect([alarms(), seen.listening]).toEqual([0, 0]);
+  });
+});
+
+describe('when nobody waits any more (W4)', () => {
+  test('no listener and no alarm is left, however the waits ended', async () => {
+    const { client, store, clock, waiter, seen, alarms } = await openWaiter();
+    for (const id of ['a', 'b']) await client.start('order', 1, { id });
+    const waits = [waiter.wait('a'), waiter.wait('b', 10), waiter.wait('nobody', 10)];
+    const all = Promise.allSettled(waits);
+    expect(seen.listening).toBe(1);
+    expect(alarms()).toBeGreaterThan(0);
+    await settle();
+    await finish(store, 'a');
+    await clock.advance(10);
+    expect((await all).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
+    expect([alarms(), seen.listening]).toEqual([0, 0]);
+  });
+
+  test('a new wait listens again', async () => {
+    const { client, store, waiter, seen } = await openWaiter();
+    for (const id of ['a', 'b']) {
+      await client.start('order', 1, { id });
+      const wait = waiter.wait(id);
+      await settle();
+      await finish(store, id);
+      expect(await wait).toMatchObject({ instanceId: id });
+      expect(seen.listening).toBe(0);
+    }
+  });
+
+  test('closing ends all waits, and those to come, and leaves nothing', async () => {
+    const { client, waiter, seen, alarms } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const waits = [waiter.wait('a'), waiter.wait('a', 1_000), waiter.wait('b')];
+    const all = Promise.allSettled(waits);
+    waiter.close();
+    waiter.close();
+    for (const result of await all) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { code: 'CLOSED' } });
+    }
+    expect([alarms(), seen.listening]).toEqual([0, 0]);
+    await expect(waiter.wait('a')).rejects.toMatchObject({ code: 'CLOSED' });
+    await settle();
+    expect([alarms(), seen.listening]).toEqual([0, 0]);
+  });
+});
+
+describe('an instance just started by the client', () => {
+  async function openObserved() {
+    const store = await openStore();
+    const { provider, seen } = observe(store.provider);
+    const client = new Client({ provider, clock: store.clock });
+    onTestFinished(() => client.close());
+    return { store: store.provider, client, seen };
+  }
+
+  test('is read once, when it is over', async () => {
+    const { store, client, seen } = await openObserved();
+    const handle = await client.start('order', 1, { id: 'a' });
+    const result = handle.result();
+    const info = client.wait('a');
+    await settle();
+    expect(seen.reads).toEqual([]);
+    await finish(store, 'a');
+    expect(await result).toBe('done');
+    expect(await info).toMatchObject({ status: 'completed' });
+    expect(seen.reads).toEqual([['a']]);
+  });
+
+  test('is read when it is waited for later, because its end may have been missed', async () => {
+    const { store, client, seen } = await openObserved();
+    const handle = await client.start('order', 1, { id: 'a' });
+    await settle();
+    expect(seen.listening).toBe(0);
+    await finish(store, 'a');
+    expect(await handle.result({ timeout: 0 })).toBe('done');
+    expect(seen.reads).toEqual([['a']]);
+  });
+
+  test('that is over before start has answered gives its result at once', async () => {
+    const store = await openStore();
+    const { provider, seen } = observe(store.provider);
+    const client = new Client({
+      provider: withChanges(provider, {
+        async createInstances(instances) {
+          const results = await provider.createInstances(instances);
+          await finish(store.provider, 'a');
+          return results;
+        },
+      }),
+      clock: store.clock,
+    });
+    onTestFinished(() => client.close());
+    expect(await (await client.start('order', 1, { id: 'a' })).result()).toBe('done');
+    expect(seen.reads).toEqual([['a']]);
+  });
+
+  test('but had existed before is read at once, because its end may be long past', async () => {
+    const { store, client, seen } = await openObserved();
+    await client.start('order', 1, { id: 'a' });
+    await settle();
+    await finish(store, 'a');
+    const again = await client.start('order', 1, { id: 'a' });
+    expect(await again.result({ timeout: 0 })).toBe('done');
+    expect(seen.reads).toEqual([['a']]);
+    expect(seen.listening).toBe(0);
+  });
+
+  test('and never waited for leaves no listener, and neither does one that was refused', async () => {
+    const { client, seen } = await openObserved();
+    await Promise.allSettled([
+      client.start('order', 1, { id: 'a' }),
+      client.start('order', 2, { id: 'a' }),
+      client.start('order', 1, { id: 'b' }),
+    ]);
+    expect(seen.listening).toBe(1);
+    await settle();
+    expect(seen.listening).toBe(0);
+    await expect(client.start('order', 3, { id: 'a' })).rejects.toThrow();
+    expect(seen.listening).toBe(0);
+  });
+});

@@ -1,0 +1,136 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { Client, type ClientOptions } from '../../src/client/client.ts';
+import { encodeEvent, type HistoryEvent } from '../../src/model/event.ts';
+import { randomToken } from '../../src/model/random-id.ts';
+import type { Hint, Provider } from '../../src/providers/provider.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
+import type { Turn, TurnOutcome } from '../../src/providers/turn.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+
+/** A store in memory with a clock of its own, and a client on it; all closed when the test is over. */
+export async function openStore(options: Partial<ClientOptions> = {}) {
+  const clock = new FakeClock();
+  const provider = await openSqlite({ path: ':memory:', clock });
+  onTestFinished(() => provider.close());
+  const client = new Client({ provider, clock, ...options });
+  onTestFinished(() => client.close());
+  return { clock, provider, client };
+}
+
+/** The path of a store in a folder that is removed when the test is over. */
+export async function temporaryStorePath(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-client-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return join(folder, 'store.db');
+}
+
+/** What happened to one instance in a turn made by hand. */
+export interface TurnParts extends Partial<Turn> {
+  readonly history?: readonly HistoryEvent[];
+}
+
+/** Takes a turn of one instance, as a worker would, with what the test decides. */
+export async function takeTurn(
+  provider: Provider,
+  instanceId: string,
+  { history = [], ...parts }: TurnParts,
+): Promise<void> {
+  const item = await claim(provider, instanceId);
+  const turn: Turn = {
+    turnId: randomToken(),
+    version: '1',
+    firstEventId: item.historyLength + 1,
+    events: history.map(encodeEvent),
+    workItems: [],
+    timers: [],
+    children: [],
+    messages: [],
+    activityCancels: [],
+    timerWithdrawals: [],
+    outcome: { status: 'running' },
+    ...parts,
+  };
+  const messageKeys = item.messages.map(({ messageKey }) => messageKey);
+  const [result] = await provider.ackOrchestrationItems([
+    { lockToken: item.lockToken, messageKeys, turn },
+  ]);
+  if (result?.ok !== true) throw result?.error ?? new Error('The ack was not answered.');
+}
+
+/** Ends an instance. */
+export async function finish(
+  provider: Provider,
+  instanceId: string,
+  outcome: TurnOutcome = { status: 'completed', payload: '"done"' },
+): Promise<void> {
+  await takeTurn(provider, instanceId, { outcome });
+}
+
+async function claim(provider: Provider, instanceId: string): Promise<OrchestrationItem> {
+  const items = await provider.fetchOrchestrationItems({ max: 5_000, lockMs: 60_000, waitMs: 0 });
+  const others = items.filter((item) => item.instanceId !== instanceId);
+  await provider.abandonOrchestrationItems(
+    others.map(({ lockToken }) => ({ lockToken, delayMs: 0, giveBackClaim: true })),
+  );
+  const item = items.find((candidate) => candidate.instanceId === instanceId);
+  if (item === undefined) throw new Error(`Instance ${instanceId} has no message.`);
+  return item;
+}
+
+/** A provider that behaves like another, but for what the test replaces. */
+export function withChanges(provider: Provider, changes: Partial<Provider>): Provider {
+  return { ...provider, ...changes };
+}
+
+/** Counts the reads of rows and who listens, and lets a test send hints of its own or hold back real ones. */
+export function observe(provider: Provider) {
+  const listeners = new Set<(hint: Hint) => void>();
+  const seen = {
+    reads: [] as (readonly string[])[],
+    listening: 0,
+    deaf: false,
+    tell: (hint: Hint) => listeners.forEach((listener) => listener(hint)),
+  };
+  const observed = withChanges(provider, {
+    getInstances(instanceIds) {
+      seen.reads.push(instanceIds);
+      return provider.getInstances(instanceIds);
+    },
+    hints(listener) {
+      seen.listening++;
+      listeners.add(listener);
+      const stop = provider.hints((hint) => {
+        if (!seen.deaf) listener(hint);
+      });
+      return () => {
+        seen.listening--;
+        listeners.delete(listener);
+        stop();
+      };
+    },
+  });
+  return { provider: observed, seen };
+}
+
+/** Lets everything that can proceed without time passing proceed. */
+export async function settle(): Promise<void> {
+  for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** What a promise did, without waiting for it. */
+export async function stateOf(
+  promise: Promise<unknown>,
+): Promise<'pending' | 'resolved' | 'rejected'> {
+  await settle();
+  return Promise.race([
+    promise.then(
+      () => 'resolved' as const,
+      () => 'rejected' as const,
+    ),
+    Promise.resolve('pending' as const),
+  ]);
+}
