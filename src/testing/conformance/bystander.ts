@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { event, version, workItem } from './sample-data.ts';
+import { expectCommitted, only } from './expectations.ts';
+import { labels, type StoreUnderTest } from './store-under-test.ts';
+
+const name = 'bystander';
+const yearMs = 365 * 86_400_000;
+
+/**
+ * Places an instance with a history, a held work item and a far timer, none of which can be claimed by a case.
+ * Returns the check, for the end of the case, that all of it is as it was.
+ */
+export async function placeBystander(store: StoreUnderTest): Promise<() => Promise<void>> {
+  const fireAt = store.clock.now() + yearMs;
+  const begun = await store.begin(
+    name,
+    {
+      events: [event('kept'), event('kept too')],
+      workItems: [workItem(1, { claimMs: 2 * yearMs })],
+      timers: [{ operation: 2, fireAt }],
+      customStatus: '"kept"',
+    },
+    { name },
+  );
+  const { lockToken } = only(begun.claimed, 'held work item');
+  const before = await store.snapshotOf(await store.record(name));
+  return async () => {
+    assert.deepEqual(await store.snapshotOf(await store.record(name)), before, 'bystander changed');
+    const renewed = await store.provider.renewWorkItemLocks([{ lockToken }], 2 * yearMs);
+    assert.deepEqual(renewed, [{ held: true, cancel: null }], 'bystander lost its work item');
+    await store.clock.advanceTo(fireAt);
+    const item = await store.claimOne({ runnable: [{ name, version }] });
+    assert.deepEqual(labels(item), ['timerFired 2']);
+    expectCommitted(await store.ackWork(lockToken));
+  };
+}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../bystander.ts';
+import type { Capability } from '../conformance-case.ts';
+import { workItem } from '../sample-data.ts';
+import { expectCommitted, expectInAnyOrder, only } from '../expectations.ts';
+import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+
+/** Lets an instance that waits take a turn that cancels operations. */
+async function cancel(
+  store: StoreUnderTest,
+  instanceId: string,
+  ...operations: readonly number[]
+): Promise<void> {
+  await store.raise(instanceId, 'cancel');
+  const activityCancels = operations.map((operation) => ({ operation, reason: `no ${operation}` }));
+  await store.commit(await store.claimOne(), { activityCancels });
+}
+
+export const activityCancels: Capability = {
+  title: 'cancels of activities, decided in a turn',
+  cases: [
+    {
+      id: 'cancel/unclaimed-work-is-removed',
+      title: 'a cancelled item that nobody has claimed is gone, and no message tells of it',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        await store.begin('b', { workItems: [workItem(1)] });
+        await cancel(store, 'a', 1);
+        const left = (await store.claimWork()).map(({ instanceId, operation }) => [
+          instanceId,
+          operation,
+        ]);
+        expectInAnyOrder(left, [
+          ['a', 2],
+          ['b', 1],
+        ]);
+        assert.deepEqual(await store.claim(), []);
+        await untouched();
+      },
+    },
+    {
+      id: 'cancel/claimed-work-is-flagged',
+      title:
+        'a cancelled item that is claimed keeps its claim and learns of the request at renewal',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const items = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
+        await store.clock.advance(50);
+        const requestedAt = store.clock.now();
+        await cancel(store, 'a', 1);
+        await store.clock.advance(50);
+        const [one, two] = await store.provider.renewWorkItemLocks(items, lockMs);
+        assert.ok(one?.held && one.cancel);
+        assert.deepEqual([one.cancel.reason, one.cancel.requestedAt], ['no 1', requestedAt]);
+        assert.deepEqual(two, { held: true, cancel: null });
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'cancel/scheduled-in-the-same-turn-never-starts',
+      title: 'an item that is scheduled and cancelled in one turn is never handed out',
+      async run(store) {
+        const activityCancels = [{ operation: 1, reason: 'no' }];
+        await store.begin('a', { workItems: [workItem(1), workItem(2)], activityCancels });
+        assert.equal((await store.claimWorkOne()).operation, 2);
+        assert.deepEqual(await store.claim(), []);
+      },
+    },
+    {
+      id: 'cancel/between-attempts-is-removed',
+      title: 'a cancelled item that waits for its next attempt is gone',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
+        await cancel(store, 'a', 1);
+        await store.clock.advance(500);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'cancel/a-queued-completion-stays',
+      title: 'a completion that is queued already is not lost to a later cancel',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));
+        await store.commit(item, { activityCancels: [{ operation: 1, reason: 'too late' }] });
+        assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
+      },
+    },
+    {
+      id: 'cancel/a-flagged-item-can-still-complete',
+      title: 'an item that completes after the request still delivers its result',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        await cancel(store, 'a', 1);
+        const outcome = { kind: 'completed', payload: '"made it"' } as const;
+        expectCommitted(await store.ackWork(lockToken, outcome));
+        const message = only((await store.claimOne()).messages, 'message');
+        assert.deepEqual([message.kind, message.payload], ['activityCompleted', '"made it"']);
+      },
+    },
+    {
+      id: 'cancel/the-first-request-is-kept',
+      title: 'a second cancel of an item changes neither the reason nor the time of the first',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const requestedAt = store.clock.now();
+        await cancel(store, 'a', 1);
+        await store.clock.advance(50);
+        await store.raise('a', 'again');
+        const activityCancels = [{ operation: 1, reason: 'another' }];
+        await store.commit(await store.claimOne(), { activityCancels });
+        const [renewed] = await store.provider.renewWorkItemLocks([{ lockToken }], lockMs);
+        assert.ok(renewed?.held && renewed.cancel);
+        const { reason, requestedAt: at } = renewed.cancel;
+        assert.deepEqual([reason, at], ['no 1', requestedAt]);
+      },
+    },
+    {
+      id: 'cancel/of-nothing-is-no-error',
+      title: 'a cancel of an operation that has no item is ignored, and its turn stands',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await cancel(store, 'a', 77);
+        assert.equal((await store.claimWorkOne()).operation, 1);
+        assert.deepEqual(await store.claim(), []);
+      },
+    },
+    {
+      id: 'cancel/a-flagged-item-goes-to-anyone',
+      title:
+        'a flagged item whose worker is gone is handed to anyone, with the request, to be ended',
+      async run(store) {
+        await store.begin('a', {
+          workItems: [workItem(1, { name: 'rare' }), workItem(2, { name: 'rare' })],
+        });
+        await store.claimWork();
+        const requestedAt = store.clock.now();
+        await cancel(store, 'a', 1);
+        await store.clock.advance(lockMs);
+        const {
+          operation,
+          cancel: request,
+          lockToken,
+        } = await store.claimWorkOne({ names: ['other'] });
+        assert.equal(operation, 1);
+        assert.ok(request);
+        assert.deepEqual([request.reason, request.requestedAt], ['no 1', requestedAt]);
+        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled' }));
+        assert.deepEqual(labels(await store.claimOne()), ['activityFailed 1']);
+      },
+    },
+  ],
+};

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { isPerdureError } from '../../../model/errors.ts';
+import type { Capability } from '../conformance-case.ts';
+import { newInstance, newTurn, raised } from '../sample-data.ts';
+import { only } from '../expectations.ts';
+
+export const close: Capability = {
+  title: 'close',
+  cases: [
+    {
+      id: 'close/can-be-repeated',
+      title: 'closing twice, also at once, is harmless',
+      async run({ provider }) {
+        await Promise.all([provider.close(), provider.close()]);
+        await provider.close();
+      },
+    },
+    {
+      id: 'close/finishes-what-was-begun',
+      title: 'calls made before the close are committed and answered',
+      async run({ provider }) {
+        const begun = provider.createInstances([newInstance('a')]);
+        await provider.close();
+        assert.equal(only(await begun, 'result').kind, 'created');
+      },
+    },
+    {
+      id: 'close/refuses-what-comes-later',
+      title: 'every method rejects with CLOSED once the provider is closed',
+      async run({ provider }) {
+        await provider.close();
+        const fetch = { max: 1, lockMs: 1, waitMs: 0 };
+        const lockToken = 'x';
+        const page = { after: 0, limit: 1 };
+        const turn = newTurn();
+        const calls: Readonly<Record<string, () => Promise<unknown>>> = {
+          fetchOrchestrationItems: () => provider.fetchOrchestrationItems(fetch),
+          readHistory: () => provider.readHistory([{ instanceKey: 1, executionId: 1, after: 0 }]),
+          ackOrchestrationItems: () =>
+            provider.ackOrchestrationItems([{ lockToken, messageKeys: [], turn }]),
+          abandonOrchestrationItems: () =>
+            provider.abandonOrchestrationItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
+          renewOrchestrationLocks: () => provider.renewOrchestrationLocks([lockToken], 1),
+          fetchWorkItems: () => provider.fetchWorkItems(fetch),
+          ackWorkItems: () => provider.ackWorkItems([{ lockToken, outcome: { kind: 'canceled' } }]),
+          ackTurns: () =>
+            provider.ackTurns([
+              {
+                instanceKey: 1,
+                incarnation: '',
+                executionId: 1,
+                lastTurn: '',
+                lockTokens: [],
+                turn,
+              },
+            ]),
+          renewWorkItemLocks: () => provider.renewWorkItemLocks([{ lockToken }], 1),
+          abandonWorkItems: () =>
+            provider.abandonWorkItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
+          retryWorkItems: () => provider.retryWorkItems([{ lockToken, delayMs: 0, failure: '{}' }]),
+          createInstances: () => provider.createInstances([newInstance('a')]),
+          enqueueMessages: () =>
+            provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]),
+          getInstances: () => provider.getInstances(['a']),
+          listInstances: () => provider.listInstances({ filter: {}, limit: 1 }),
+          listExecutions: () => provider.listExecutions('a'),
+          readInstanceHistory: () =>
+            provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
+        };
+        for (const [method, call] of Object.entries(calls)) {
+          const outcome: unknown = await call().then(
+            () => 'answered',
+            (error: unknown) => error,
+          );
+          assert.ok(isPerdureError(outcome, 'CLOSED'), `${method}: ${String(outcome)}`);
+        }
+      },
+    },
+    {
+      id: 'close/leaves-no-alarm',
+      title: 'a closed provider has taken back all its alarms',
+      async run(store) {
+        await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 1_000 }] });
+        const waiting = store.claim({ waitMs: 60_000 });
+        await store.clock.advance(1);
+        assert.ok(store.clock.alarmCount > 0, 'a waiting fetch should have set an alarm');
+        await store.provider.close();
+        await waiting;
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+  ],
+};

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import type { Hint } from '../../../providers/provider.ts';
+import type { Capability } from '../conformance-case.ts';
+import { event, newTurn, startMessage, workItem } from '../sample-data.ts';
+import { expectCommitted, expectRefused, only } from '../expectations.ts';
+import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import { answered } from '../time-limit.ts';
+
+/** Collects hints; `next` answers with the first of a kind that has come or will come. */
+function collect({ provider }: StoreUnderTest) {
+  const hints: Hint[] = [];
+  const waiters = new Set<() => void>();
+  const stop = provider.hints((hint) => {
+    hints.push(hint);
+    for (const wake of waiters) wake();
+  });
+  const next = async <Kind extends Hint['kind']>(kind: Kind) => {
+    for (;;) {
+      const hint = hints.find((each): each is Extract<Hint, { kind: Kind }> => each.kind === kind);
+      if (hint !== undefined) return hint;
+      await answered(new Promise<void>((resolve) => void waiters.add(resolve)), `hint ${kind}`);
+    }
+  };
+  return { hints, next, stop };
+}
+
+export const hints: Capability = {
+  title: 'hints',
+  cases: [
+    {
+      id: 'hint/tells-of-finished-instances',
+      title: 'the end of an instance is told, once it can be read, on every path that ends one',
+      async run(store) {
+        const outcome = { status: 'completed', payload: null } as const;
+        const failed = { status: 'failed', failure: '{}' } as const;
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const warm = await store.begin('fast', { workItems });
+        const endings: Readonly<Record<string, () => Promise<unknown>>> = {
+          acked: () => store.begin('acked', { outcome }),
+          failed: () => store.begin('failed', { outcome: failed }),
+          born: () => store.create('born', { firstTurn: newTurn({ outcome }) }),
+          fast: async () => {
+            const { lockToken } = only(warm.claimed, 'claimed item');
+            expectCommitted(await store.ackTurn(warm, [lockToken], { outcome }));
+          },
+        };
+        for (const [instanceId, end] of Object.entries(endings)) {
+          const { next, stop } = collect(store);
+          await end();
+          assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
+          const { status } = await store.record(instanceId);
+          assert.equal(status, instanceId === 'failed' ? 'failed' : 'completed');
+          stop();
+        }
+      },
+    },
+    {
+      id: 'hint/tells-nothing-of-instances-that-go-on',
+      title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
+      async run(store) {
+        const { hints: told, next } = collect(store);
+        const continued = {
+          status: 'continuedAsNew',
+          version: '1',
+          start: startMessage(),
+        } as const;
+        await store.begin('a', { outcome: continued });
+        await store.commit(await store.claimOne(), { events: [event('x')] });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        const outcome = { status: 'completed', payload: null } as const;
+        expectRefused(
+          await store.ack(item, { firstEventId: 1, events: [event('clashes')], outcome }),
+        );
+        assert.deepEqual(
+          told.filter(({ kind }) => kind === 'finished'),
+          [],
+        );
+        await store.commit(item, { outcome });
+        assert.deepEqual((await next('finished')).instanceIds, ['a']);
+      },
+    },
+    {
+      id: 'hint/tells-whom-a-cancel-concerns',
+      title:
+        'a cancel of claimed work is told with the tokens that hold it, on every path that cancels',
+      async run(store) {
+        const cancels = {
+          turn: { activityCancels: [{ operation: 1, reason: 'no' }] },
+          end: { outcome: { status: 'completed', payload: null } },
+          next: { outcome: { status: 'continuedAsNew', version: '1', start: startMessage() } },
+        } as const;
+        for (const [instanceId, parts] of Object.entries(cancels)) {
+          const workItems = [workItem(1, { claimMs: lockMs }), workItem(2)];
+          const { claimed } = await store.begin(instanceId, { workItems });
+          await store.raise(instanceId, 'x');
+          const item = await store.claimOne();
+          const { next, stop } = collect(store);
+          await store.commit(item, parts);
+          const tokens = claimed.map(({ lockToken }) => lockToken);
+          assert.deepEqual((await next('cancelRequested')).lockTokens, tokens);
+          stop();
+          for (const { lockToken } of await store.claimWork()) await store.ackWork(lockToken);
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/reaches-every-listener-until-it-stops',
+      title: 'every listener is told, and one that has stopped is told nothing more',
+      async run(store) {
+        const stopped = collect(store);
+        const kept = collect(store);
+        stopped.stop();
+        stopped.stop();
+        const toldBefore = stopped.hints.length;
+        const outcome = { status: 'completed', payload: null } as const;
+        await store.begin('a', { outcome });
+        assert.deepEqual((await kept.next('finished')).instanceIds, ['a']);
+        assert.equal(stopped.hints.length, toldBefore);
+      },
+    },
+    {
+      id: 'hint/nobody-has-to-listen',
+      title: 'without a single listener everything is committed all the same',
+      async run(store) {
+        const outcome = { status: 'completed', payload: '1' } as const;
+        await store.begin('a', { outcome });
+        assert.equal((await store.record('a')).status, 'completed');
+      },
+    },
+  ],
+};

@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict';
+import type { InstanceFilter } from '../../../providers/instances.ts';
+import type { Capability } from '../conformance-case.ts';
+import { child, event, newInstance } from '../sample-data.ts';
+import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
+
+async function list(store: StoreUnderTest, filter: InstanceFilter): Promise<readonly string[]> {
+  const records = await store.provider.listInstances({ filter, limit: 100 });
+  return records.map(({ instanceId }) => instanceId);
+}
+
+export const reads: Capability = {
+  title: 'reads',
+  cases: [
+    {
+      id: 'read/instances-come-in-the-order-asked',
+      title: 'instances are read in the order asked, with a gap for each that is missing',
+      async run(store) {
+        for (const id of ['a', 'b', 'c']) await store.create(id);
+        const records = await store.provider.getInstances(['c', 'nobody', 'a', 'c']);
+        assert.deepEqual(
+          records.map((record) => record?.instanceId),
+          ['c', undefined, 'a', 'c'],
+        );
+      },
+    },
+    {
+      id: 'read/list-is-newest-first',
+      title: 'instances are listed newest first, as they are read one by one',
+      async run(store) {
+        for (const id of ['a', 'b', 'c']) {
+          await store.create(id);
+          await store.clock.advance(1);
+        }
+        const records = await store.provider.listInstances({ filter: {}, limit: 100 });
+        assert.deepEqual(
+          records.map(({ instanceId }) => instanceId),
+          ['c', 'b', 'a'],
+        );
+        assert.deepEqual(records, await store.provider.getInstances(['c', 'b', 'a']));
+      },
+    },
+    {
+      id: 'read/list-pages-have-no-gaps-or-repeats',
+      title: 'pages that follow one another hold every instance once, also when new ones arrive',
+      async run(store) {
+        const ids = Array.from({ length: 23 }, (_, index) => `i${index}`);
+        await store.provider.createInstances(ids.map((id) => newInstance(id)));
+        const seen: string[] = [];
+        let beforeKey: number | undefined;
+        for (let page = 0; page < 10; page++) {
+          const records = await store.provider.listInstances({
+            filter: {},
+            limit: 5,
+            ...(beforeKey !== undefined && { beforeKey }),
+          });
+          seen.push(...records.map(({ instanceId }) => instanceId));
+          beforeKey = records.at(-1)?.instanceKey;
+          if (records.length < 5) break;
+          await store.create(`new ${page}`);
+        }
+        assert.deepEqual(seen, ids.toReversed());
+      },
+    },
+    {
+      id: 'read/list-filters-by-status',
+      title: 'a list by status holds exactly the instances in one of these states',
+      async run(store) {
+        await store.begin('done', { outcome: { status: 'completed', payload: null } });
+        await store.begin('broken', { outcome: { status: 'failed', failure: '{}' } });
+        await store.begin('busy');
+        await store.create('new');
+        assert.deepEqual(await list(store, { status: ['pending'] }), ['new']);
+        assert.deepEqual(await list(store, { status: ['running'] }), ['busy']);
+        assert.deepEqual(await list(store, { status: ['completed'] }), ['done']);
+        assert.deepEqual(await list(store, { status: ['failed', 'completed'] }), [
+          'broken',
+          'done',
+        ]);
+        assert.deepEqual(await list(store, { status: ['canceled', 'terminated'] }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-name',
+      title: 'a list by name holds exactly the instances of that orchestration, on every version',
+      async run(store) {
+        await store.create('a', { name: 'order', version: '1' });
+        await store.create('b', { name: 'orders' });
+        await store.create('c', { name: 'order', version: '2' });
+        assert.deepEqual(await list(store, { name: 'order' }), ['c', 'a']);
+        assert.deepEqual(await list(store, { name: 'Order' }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-id-prefix',
+      title: 'a list by prefix takes it literally: case counts and wildcards mean themselves',
+      async run(store) {
+        const ids = ['order-1', 'order-2', 'ORDER-3', 'order', 'or%er', 'or_er-1', 'é-1', 'ord*'];
+        for (const id of ids) await store.create(id);
+        assert.deepEqual(await list(store, { idPrefix: 'order-' }), ['order-2', 'order-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'or%' }), ['or%er']);
+        assert.deepEqual(await list(store, { idPrefix: 'or_' }), ['or_er-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'ord*' }), ['ord*']);
+        assert.deepEqual(await list(store, { idPrefix: 'é' }), ['é-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'order-11' }), []);
+        assert.equal((await list(store, { idPrefix: '' })).length, ids.length);
+      },
+    },
+    {
+      id: 'read/list-filters-by-parent',
+      title: 'a list by parent holds exactly its children',
+      async run(store) {
+        await store.begin('a', { children: [child('a1', 1), child('a2', 2)] });
+        for (const item of await store.claim()) await store.commit(item);
+        await store.begin('b', { children: [child('b1', 1)] });
+        assert.deepEqual(await list(store, { parentInstanceId: 'a' }), ['a2', 'a1']);
+        assert.deepEqual(await list(store, { parentInstanceId: 'b1' }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-time',
+      title: 'a list by time of creation includes its first moment and excludes its last',
+      async run(store) {
+        const start = store.clock.now();
+        for (const id of ['0', '10', '20', '30']) {
+          await store.create(id);
+          await store.clock.advance(10);
+        }
+        assert.deepEqual(await list(store, { createdFrom: start + 10 }), ['30', '20', '10']);
+        assert.deepEqual(await list(store, { createdBefore: start + 20 }), ['10', '0']);
+        const between = { createdFrom: start + 10, createdBefore: start + 30 };
+        assert.deepEqual(await list(store, between), ['20', '10']);
+      },
+    },
+    {
+      id: 'read/list-filters-by-hold-back',
+      title: 'a list by hold-back holds exactly the instances that are, or are not, held back',
+      async run(store) {
+        await store.create('held');
+        const { lockToken } = await store.claimOne();
+        const blocked = { reason: 'why', buildId: 'one' };
+        const abandon = { lockToken, delayMs: lockMs, giveBackClaim: true, blocked };
+        await store.provider.abandonOrchestrationItems([abandon]);
+        await store.create('free');
+        assert.deepEqual(await list(store, { blocked: true }), ['held']);
+        assert.deepEqual(await list(store, { blocked: false }), ['free']);
+        assert.deepEqual(await list(store, {}), ['free', 'held']);
+      },
+    },
+    {
+      id: 'read/list-filters-combine',
+      title: 'conditions of a list must all hold, page by page',
+      async run(store) {
+        const start = store.clock.now();
+        for (let index = 0; index < 12; index++) {
+          const name = index % 2 === 0 ? 'even' : 'odd';
+          await store.create(`${index < 6 ? 'low' : 'high'}-${index}`, { name });
+          await store.clock.advance(1);
+        }
+        const filter = {
+          name: 'even',
+          idPrefix: 'low-',
+          status: ['pending', 'running'],
+          createdFrom: start + 1,
+          blocked: false,
+        } as const;
+        assert.deepEqual(await list(store, filter), ['low-4', 'low-2']);
+        const [first] = await store.provider.listInstances({ filter, limit: 1 });
+        assert.equal(first?.instanceId, 'low-4');
+        const beforeKey = first.instanceKey;
+        const rest = await store.provider.listInstances({ filter, limit: 10, beforeKey });
+        assert.deepEqual(
+          rest.map(({ instanceId }) => instanceId),
+          ['low-2'],
+        );
+      },
+    },
+    {
+      id: 'read/executions-of-a-new-instance',
+      title: 'a new instance has one execution that is pending, and a missing one has none',
+      async run(store) {
+        await store.create('a', { version: '2' });
+        assert.deepEqual(await store.provider.listExecutions('a'), [
+          {
+            executionId: 1,
+            status: 'pending',
+            version: '2',
+            startedAt: null,
+            endedAt: null,
+            historyLength: 0,
+          },
+        ]);
+        assert.deepEqual(await store.provider.listExecutions('nobody'), []);
+      },
+    },
+    {
+      id: 'read/history-comes-in-pages',
+      title: 'a history is read by instance id after a point, at most so many events at a time',
+      async run(store) {
+        const events = Array.from({ length: 7 }, (_, index) => event(`e${index + 1}`));
+        await store.begin('a', { events });
+        const page = (after: number, limit: number) =>
+          store.provider.readInstanceHistory({ instanceId: 'a', executionId: 1, after, limit });
+        assert.deepEqual(await page(0, 3), events.slice(0, 3));
+        assert.deepEqual(await page(3, 3), events.slice(3, 6));
+        assert.deepEqual(await page(6, 3), events.slice(6));
+        assert.deepEqual(await page(7, 3), []);
+      },
+    },
+    {
+      id: 'read/history-of-nobody-is-empty',
+      title: 'the history of a missing instance or execution is empty',
+      async run(store) {
+        const { instanceKey } = await store.begin('a');
+        assert.deepEqual(await store.history('nobody'), []);
+        assert.deepEqual(await store.history('a', 2), []);
+        const reads = [
+          { instanceKey: instanceKey + 1_000, executionId: 1, after: 0 },
+          { instanceKey, executionId: 1, after: 0 },
+          { instanceKey, executionId: 9, after: 0 },
+        ];
+        assert.deepEqual(await store.provider.readHistory(reads), [[], [event('begun')], []]);
+      },
+    },
+    {
+      id: 'read/histories-of-several-instances',
+      title: 'the histories of several instances are read in one call, each from its own point',
+      async run(store) {
+        const events = ['1', '2', '3'].map(event);
+        const a = await store.begin('a', { events });
+        const b = await store.begin('b', { events: [event('other')] });
+        const from = (instanceKey: number, after: number, limit?: number) => ({
+          instanceKey,
+          executionId: 1,
+          after,
+          ...(limit !== undefined && { limit }),
+        });
+        const histories = await store.provider.readHistory([
+          from(a.instanceKey, 1),
+          from(b.instanceKey, 0),
+          from(a.instanceKey, 0, 2),
+          from(a.instanceKey, 3),
+        ]);
+        assert.deepEqual(histories, [events.slice(1), [event('other')], events.slice(0, 2), []]);
+      },
+    },
+  ],
+};

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import type { Capability } from '../conformance-case.ts';
+import { event, newInstance, newTurn, workItem } from '../sample-data.ts';
+import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
+import { lockMs } from '../store-under-test.ts';
+import { answered, expectPending } from '../time-limit.ts';
+
+const fetch = { max: 100, lockMs, waitMs: 0 };
+
+export const sharing: Capability = {
+  title: 'stores shared by several processes',
+  cases: [
+    {
+      id: 'shared/state-survives-a-restart',
+      title: 'what was committed is there after the store was closed and opened again',
+      async run(store) {
+        await store.begin('a', {
+          events: [event('one')],
+          workItems: [workItem(1)],
+          timers: [{ operation: 2, fireAt: store.clock.now() + 10 }],
+          customStatus: '"busy"',
+        });
+        const record = await store.record('a');
+        await store.provider.close();
+        const again = await store.reopen();
+        assert.deepEqual(await again.getInstances(['a']), [record]);
+        const history = { instanceId: 'a', executionId: 1, after: 0, limit: 10 };
+        assert.deepEqual(await again.readInstanceHistory(history), [event('one')]);
+        assert.equal(only(await again.fetchWorkItems(fetch), 'work item').operation, 1);
+        await store.clock.advance(10);
+        const { messages } = only(await again.fetchOrchestrationItems(fetch), 'instance');
+        assert.equal(only(messages, 'message').kind, 'timerFired');
+      },
+    },
+    {
+      id: 'shared/claims-exclude-each-other',
+      title: 'what one process has claimed no other gets, and its token holds until it expires',
+      async run(store) {
+        const other = await store.reopen();
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        const work = await store.claimWorkOne();
+        assert.deepEqual(await other.fetchOrchestrationItems(fetch), []);
+        assert.deepEqual(await other.fetchWorkItems(fetch), []);
+        await store.clock.advance(lockMs);
+        assert.equal(only(await other.fetchOrchestrationItems(fetch), 'instance').claims, 2);
+        assert.equal(only(await other.fetchWorkItems(fetch), 'work item').claims, 2);
+        expectLockLost(await store.ack(item));
+        expectLockLost(await store.ackWork(work.lockToken));
+      },
+    },
+    {
+      id: 'shared/a-token-works-in-every-process',
+      title: 'a claim made by one process can be acked by another that has its token',
+      async run(store) {
+        const other = await store.reopen();
+        await store.create('a');
+        const { lockToken, messages } = await store.claimOne();
+        const messageKeys = messages.map(({ messageKey }) => messageKey);
+        const turn = newTurn({ events: [event('elsewhere')] });
+        expectCommitted(
+          only(await other.ackOrchestrationItems([{ lockToken, messageKeys, turn }]), 'result'),
+        );
+        assert.deepEqual(await store.historyLabels('a'), ['elsewhere']);
+      },
+    },
+    {
+      id: 'shared/starts-are-idempotent-across-processes',
+      title: 'a start made by two processes at once creates one instance',
+      async run(store) {
+        const other = await store.reopen();
+        const [here, there] = await Promise.all([
+          store.provider.createInstances([newInstance('a')]),
+          other.createInstances([newInstance('a')]),
+        ]);
+        const kinds = [...here, ...there].map(({ kind }) => kind);
+        expectInAnyOrder(kinds, ['created', 'exists']);
+        assert.equal((await store.claimOne()).messages.length, 1);
+      },
+    },
+    {
+      id: 'shared/work-from-elsewhere-ends-a-wait',
+      title: 'a waiting fetch is answered when another process brings work',
+      async run(store) {
+        const other = await store.reopen();
+        const waiting = other.fetchOrchestrationItems({ ...fetch, waitMs: 60_000 });
+        await expectPending(waiting, 'the fetch');
+        await store.create('a');
+        const item = only(await answered(waiting, 'after a start elsewhere'), 'instance');
+        assert.equal(item.instanceId, 'a');
+      },
+    },
+  ],
+};

@@ -1,0 +1,70 @@
+import { acks } from './cases/acks.ts';
+import { activityCancels } from './cases/activity-cancels.ts';
+import { atomicity } from './cases/atomicity.ts';
+import { batches } from './cases/batches.ts';
+import { children } from './cases/children.ts';
+import { claimAtInsert } from './cases/claim-at-insert.ts';
+import { claims } from './cases/claims.ts';
+import { close } from './cases/close.ts';
+import { continueAsNewCases } from './cases/continue-as-new.ts';
+import { creation } from './cases/creation.ts';
+import { fencing } from './cases/fencing.ts';
+import { filters } from './cases/filters.ts';
+import { firstTurn } from './cases/first-turn.ts';
+import { hints } from './cases/hints.ts';
+import { holdBackCases } from './cases/hold-back.ts';
+import { hostileStrings } from './cases/hostile-strings.ts';
+import { largeBatches } from './cases/large-batches.ts';
+import { locks } from './cases/locks.ts';
+import { messages } from './cases/messages.ts';
+import { queueOrder } from './cases/queue-order.ts';
+import { reads } from './cases/reads.ts';
+import { renewals } from './cases/renewals.ts';
+import { retries } from './cases/retries.ts';
+import { sharing } from './cases/sharing.ts';
+import { terminal } from './cases/terminal.ts';
+import { timers } from './cases/timers.ts';
+import { turnAcks } from './cases/turn-acks.ts';
+import { undecodableData } from './cases/undecodable-data.ts';
+import { waits } from './cases/waits.ts';
+import { workAcks } from './cases/work-acks.ts';
+import type { Capability, ConformanceCase } from './conformance-case.ts';
+
+/** Every capability of the contract, each with its cases. */
+export const capabilities: readonly Capability[] = [
+  creation,
+  firstTurn,
+  atomicity,
+  fencing,
+  locks,
+  queueOrder,
+  claims,
+  batches,
+  acks,
+  timers,
+  messages,
+  children,
+  continueAsNewCases,
+  terminal,
+  workAcks,
+  retries,
+  renewals,
+  activityCancels,
+  claimAtInsert,
+  turnAcks,
+  holdBackCases,
+  undecodableData,
+  filters,
+  waits,
+  hints,
+  reads,
+  hostileStrings,
+  largeBatches,
+  sharing,
+  close,
+];
+
+/** Every case of the suite, for runners that want to register them on their own. */
+export const conformanceCases: readonly ConformanceCase[] = capabilities.flatMap(
+  ({ cases }) => cases,
+);
