@@ -62,12 +62,16 @@ describe('R2: events are applied one at a time', () => {
     const order: string[] = [];
     const run = drive(
       async (ctx) => {
-        const first = ctx.call('a').then(async () => {
-          for (let i = 0; i < 50; i++) await null;
+        const first = async () => {
+          await ctx.call('a');
+          for (let i = 0; i < 50; i++) await Promise.resolve();
           order.push('fifty microtasks after a');
-        });
-        const second = ctx.call('b').then(() => order.push('b'));
-        await Promise.all([first, second]);
+        };
+        const second = async () => {
+          await ctx.call('b');
+          order.push('b');
+        };
+        await Promise.all([first(), second()]);
       },
       { alwaysReplay: false },
     );
@@ -108,7 +112,7 @@ describe('R7: the first outcome stands', () => {
     const run = drive(async () => ({ when: 10n }));
     await run.start();
     expect(run.failure).toMatchObject({ code: 'NOT_SERIALIZABLE' });
-    expect(run.failure?.message).toContain("The result of orchestration 'subject'");
+    expect(run.failure.message).toContain("The result of orchestration 'subject'");
   });
 
   it('fails the instance when its result is above the payload limit', async () => {
@@ -119,11 +123,12 @@ describe('R7: the first outcome stands', () => {
 
   it('records nothing that the code does after it has returned', async () => {
     const run = drive(async (ctx) => {
-      void Promise.resolve().then(async () => {
-        for (let i = 0; i < 20; i++) await null;
-        await ctx.call('too late');
+      const background = async () => {
+        for (let i = 0; i < 20; i++) await Promise.resolve();
         ctx.setCustomStatus('too late');
-      });
+        await ctx.call('too late');
+      };
+      void background();
       return 'done';
     });
     expect(kindsOf(await run.start())).toEqual(['executionStarted', 'executionCompleted']);

@@ -160,6 +160,7 @@ export class Execution implements CommandHost, ScopedExecution {
       await enterMicrotask();
       for (let index = 0; index < events.length; index++) {
         const event = events[index] as HistoryEvent;
+        this.#check.confirmNotEnded(event, this.#standing(), this.#ended);
         if (isCommand(event)) {
           this.#check.confirmCommand(event, this.#standing());
         } else if (isIncoming(event)) {

@@ -31,6 +31,11 @@ export class HistoryCheck {
     this.#issued.push(command);
   }
 
+  /** Throws if history goes on after its own end. */
+  confirmNotEnded(recorded: HistoryEvent, standing: Standing, hasEnded: boolean): void {
+    if (hasEnded) throw this.#disagreement(recorded, standing, ended(standing) ?? 'has ended');
+  }
+
   confirmStart(recorded: ExecutionStarted, standing: Standing): void {
     if (standing.eventId > 1) throw this.#disagreement(recorded, standing, 'runs already');
   }
@@ -74,7 +79,8 @@ export class HistoryCheck {
   #confirmNothingIssued(recorded: HistoryEvent | undefined, standing: Standing): void {
     const extra = this.#issued[this.#head];
     if (extra === undefined) return;
-    throw this.#disagreement(recorded, standing, `issued ${describeEvent(extra)} before it`);
+    const place = recorded === undefined ? '' : ' before it';
+    throw this.#disagreement(recorded, standing, `issued ${describeEvent(extra)}${place}`);
   }
 
   #disagreement(

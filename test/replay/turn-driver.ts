@@ -1,11 +1,14 @@
-import { expect } from 'vitest';
+import assert from 'node:assert/strict';
 import type { HistoryEvent, TerminalEvent } from '../../src/model/event.ts';
 import type { Failure } from '../../src/model/failure.ts';
 import { silentLogger, type Logger } from '../../src/model/logger.ts';
 import type { Message } from '../../src/model/message.ts';
 import { decodePayload, encodePayload } from '../../src/model/payload.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
-import { orchestration, type OrchestrationDefinition } from '../../src/orchestration/orchestration.ts';
+import {
+  orchestration,
+  type OrchestrationDefinition,
+} from '../../src/orchestration/orchestration.ts';
 import { createProgram } from '../../src/orchestration/program.ts';
 import { Execution, type TurnResult } from '../../src/replay/execution.ts';
 
@@ -47,9 +50,9 @@ export class TurnDriver {
   async turnResult(...messages: readonly Message[]): Promise<TurnResult> {
     const { version } = this.definition;
     const result = await this.execution.turn({ messages, nowMs: this.nowMs, version });
-    expect(result.firstEventId).toBe(this.history.length + 1);
+    assert.equal(result.firstEventId, this.history.length + 1);
     this.history.push(...result.events);
-    expect(this.execution.historyLength).toBe(this.history.length);
+    assert.equal(this.execution.historyLength, this.history.length);
     this.nowMs += 10;
     if (this.#options.alwaysReplay !== false) await this.replayed();
     return result;
@@ -114,16 +117,16 @@ export class TurnDriver {
 
   /** What the orchestration returned. */
   get output(): unknown {
-    expect(this.outcome).toMatchObject({ kind: 'executionCompleted' });
-    return this.outcome?.kind === 'executionCompleted'
-      ? decodePayload(this.outcome.payload)
-      : undefined;
+    const { outcome } = this;
+    assert(outcome?.kind === 'executionCompleted', `Not completed: ${JSON.stringify(outcome)}`);
+    return decodePayload(outcome.payload);
   }
 
   /** What the orchestration failed with. */
-  get failure(): Failure | undefined {
-    expect(this.outcome).toMatchObject({ kind: 'executionFailed' });
-    return this.outcome?.kind === 'executionFailed' ? this.outcome.failure : undefined;
+  get failure(): Failure {
+    const { outcome } = this;
+    assert(outcome?.kind === 'executionFailed', `Not failed: ${JSON.stringify(outcome)}`);
+    return outcome.failure;
   }
 
   #createExecution(options: DriverOptions): Execution {

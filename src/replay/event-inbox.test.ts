@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import type { BufferedEvent } from '../model/event.ts';
+import { drive, kindsOf } from '../../test/replay/turn-driver.ts';
+
+describe('R5: external events', () => {
+  it('are kept per name, in order, until waited for', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.call('slow');
+      return [await ctx.waitFor('x'), await ctx.waitFor('y'), await ctx.waitFor('x')];
+    });
+    await run.start();
+    await run.turn(run.raised('x', 1), run.raised('y', 2), run.raised('x', 3));
+    await run.turn(run.completed(1));
+    expect(run.output).toEqual([1, 2, 3]);
+  });
+
+  it('go to the waits in the order in which those were made', async () => {
+    const run = drive(async (ctx) =>
+      ctx.all([ctx.waitFor('x'), ctx.waitFor('y'), ctx.waitFor('x')]),
+    );
+    await run.start();
+    await run.turn(run.raised('x', 'first'));
+    await run.turn(run.raised('x', 'second'), run.raised('y', 'other'));
+    expect(run.output).toEqual(['first', 'other', 'second']);
+  });
+
+  it('are not eaten by a wait that lost a race', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.race([ctx.waitFor('x'), ctx.call('a')]);
+      return ctx.waitFor('x');
+    });
+    await run.start();
+    await run.turn(run.completed(2));
+    await run.turn(run.raised('x', 'kept'));
+    expect(run.output).toBe('kept');
+  });
+
+  it('are not eaten by a wait that timed out or was canceled', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.waitFor('x', { timeout: '1m' }).catch(() => undefined);
+      const second = ctx.waitFor('x');
+      second.cancel();
+      return ctx.waitFor('x');
+    });
+    await run.start();
+    await run.turn(run.fired(2), run.raised('x', 'kept'));
+    expect(run.output).toBe('kept');
+  });
+
+  it('skip a withdrawn wait among others', async () => {
+    const run = drive(async (ctx) => {
+      const waits = [1, 2, 3].map(() => ctx.waitFor('x'));
+      waits[1]?.cancel();
+      const settled = await ctx.allSettled(waits);
+      return settled.map((wait) => (wait.status === 'fulfilled' ? wait.value : wait.status));
+    });
+    await run.start();
+    await run.turn(run.raised('x', 'a'), run.raised('x', 'b'));
+    expect(run.output).toEqual(['a', 'rejected', 'b']);
+  });
+
+  it('without a payload bring undefined', async () => {
+    const run = drive(async (ctx) => (await ctx.waitFor('x')) === undefined);
+    await run.start(undefined, run.raised('x'));
+    expect(run.output).toBe(true);
+  });
+
+  it('that are left over are carried to the next execution, and so is the rest of the batch', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.call('a');
+      await ctx.waitFor('x');
+      await ctx.continueAsNew();
+    });
+    await run.start();
+    await run.turn(run.raised('x', 1), run.raised('y', 2), run.raised('x', 3));
+    await run.turn(run.raised('x', 4), run.completed(1), run.raised('x', 5), run.raised('z'));
+    const carried: readonly BufferedEvent[] = [
+      { name: 'x', payload: '3' },
+      { name: 'x', payload: '4' },
+      { name: 'y', payload: '2' },
+      { name: 'x', payload: '5' },
+      { name: 'z', payload: null },
+    ];
+    expect(run.outcome).toMatchObject({ kind: 'executionContinuedAsNew', carried });
+  });
+
+  it('that were carried over come before newer ones', async () => {
+    const run = drive(async (ctx) => [await ctx.waitFor('x'), await ctx.waitFor('x')], {
+      executionId: 2,
+    });
+    const start = {
+      ...run.startMessage(),
+      carried: [{ name: 'x', payload: '"older"' }],
+    };
+    await run.turn(run.raised('x', 'newer'), start);
+    expect(run.output).toEqual(['older', 'newer']);
+  });
+
+  it('that are not needed leave nothing to carry', async () => {
+    const run = drive(async (ctx) => ctx.continueAsNew());
+    await run.start();
+    expect(run.outcome).not.toHaveProperty('carried');
+  });
+
+  it('above the limit are refused, and counted', async () => {
+    const run = drive(async (ctx) => ctx.call('a'), { maxBufferedEvents: 3 });
+    await run.start();
+    const events = [1, 2, 3, 4, 5].map((n) => run.raised('x', n));
+    const result = await run.turnResult(...events);
+    expect(result.refusedEvents).toBe(2);
+    expect(kindsOf(result.events)).toEqual(['eventReceived', 'eventReceived', 'eventReceived']);
+  });
+
+  it('that are waited for are never refused', async () => {
+    const run = drive(
+      async (ctx) => {
+        await ctx.waitFor('wanted');
+        return ctx.waitFor('unwanted');
+      },
+      { maxBufferedEvents: 1 },
+    );
+    await run.start();
+    const result = await run.turnResult(run.raised('unwanted', 1), run.raised('wanted'));
+    expect(result.refusedEvents).toBe(0);
+    expect(run.output).toBe(1);
+  });
+
+  it('carried over are bounded, too', async () => {
+    const run = drive(async (ctx) => ctx.continueAsNew(), { maxBufferedEvents: 2 });
+    const result = await run.turnResult(
+      run.startMessage(),
+      ...[1, 2, 3].map((n) => run.raised('x', n)),
+    );
+    expect(result.refusedEvents).toBe(1);
+    expect(run.outcome).toMatchObject({
+      carried: [
+        { name: 'x', payload: '1' },
+        { name: 'x', payload: '2' },
+      ],
+    });
+  });
+
+  it('by the thousand are taken in linear time', async () => {
+    const count = 20_000;
+    const run = drive(
+      async (ctx) => {
+        await ctx.call('a');
+        let sum = 0;
+        for (let i = 0; i < count; i++) sum += (await ctx.waitFor('x')) as number;
+        return sum;
+      },
+      { maxBufferedEvents: count, alwaysReplay: false },
+    );
+    await run.start();
+    await run.turn(...Array.from({ length: count }, () => run.raised('x', 1)));
+    await run.turn(run.completed(1));
+    expect(run.output).toBe(count);
+  });
+});
