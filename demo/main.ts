@@ -1,135 +1,113 @@
 /** `npm start`: three orders on an SQLite file, a worker process that is killed in the middle, and the proof. */
-import { fork, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { styleText } from 'node:util';
 import { countSteps, readLedger } from './ledger.ts';
-import { orders, steps, type Step } from './order.ts';
+import { orders } from './order.ts';
 import { Progress } from './progress.ts';
 import { openScreen } from './screen.ts';
-import type { WorkerReport } from './worker.ts';
+import { WorkerProcess } from './worker-process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'perdure-demo-'));
 const storePath = join(folder, 'orders.db');
+// Whoever wants to look at the ledger afterwards says where it should be.
 const ledgerPath = process.env['PERDURE_DEMO_LEDGER'] ?? join(folder, 'ledger.jsonl');
 
 const progress = new Progress();
 const screen = openScreen(progress);
-let worker: ChildProcess | undefined;
+let worker: WorkerProcess | undefined;
 
-/** Starts a worker process; `onReport` hears what it does, `exited` resolves when it is gone. */
-function startWorker(onReport: (report: WorkerReport) => void) {
-  const child = fork(join(import.meta.dirname, 'worker.ts'), [storePath, ledgerPath]);
-  worker = child;
-  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  child.on('message', (message) => {
-    const report = message as WorkerReport;
-    show(report);
-    onReport(report);
+function startWorker(): WorkerProcess {
+  worker = new WorkerProcess({ storePath, ledgerPath });
+  worker.onReport((report) => {
+    if (report.kind === 'begun') progress.set(report.order, report.step, 'running');
+    // A step counts once it is in the store; what it did a moment earlier is in the ledger already.
+    if (report.kind === 'recorded') progress.set(report.order, report.step, 'done');
+    if (report.kind === 'begun' || report.kind === 'recorded') {
+      screen.changed(report.order, report.step, progress.state(report.order, report.step));
+    }
   });
-  return { pid: child.pid, exited, kill: () => child.kill('SIGKILL') };
-}
-
-function show(report: WorkerReport): void {
-  if (report.kind === 'begun') change(report.order, report.step, 'running');
-  // A step counts once it is in the store; what it did a moment earlier is in the ledger already.
-  if (report.kind === 'recorded') change(report.order, report.step, 'done');
-}
-
-function change(order: string, step: Step, state: 'running' | 'done' | 'cut off'): void {
-  progress.set(order, step, state);
-  screen.changed(order, step, state);
+  return worker;
 }
 
 /** Runs until five steps are recorded and others are in the middle of their work, then kills the process. */
 async function runUntilKilled(): Promise<void> {
-  const halfway = Promise.withResolvers<void>();
-  const first = startWorker(() => {
-    if (progress.count('done') === 5) halfway.resolve();
-  });
-  screen.say(`Worker process ${first.pid} runs three orders.`);
-  await Promise.race([halfway.promise, first.exited]);
+  const first = startWorker();
+  screen.say(`Process ${first.pid} works on three orders.`);
+  await first.until(() => progress.count('done') >= 5);
   await pause(100);
-  first.kill();
-  await first.exited;
-  const cutOff = orders.flatMap(({ id }) =>
-    steps.filter((step) => progress.state(id, step) === 'running').map((step) => ({ id, step })),
-  );
+  await first.kill();
+  const cutOff = progress.inState('running');
   progress.crash();
+  const killed = styleText(['bold', 'red'], `Process ${first.pid} is killed (SIGKILL)`);
   screen.say(
-    `Process ${first.pid} was killed with SIGKILL: ${progress.count('done')} steps were recorded, ` +
-      `${cutOff.length} were in the middle.`,
+    `${killed}: ${progress.count('done')} steps are recorded, ${cutOff.length} were in the middle.`,
   );
-  for (const { id, step } of cutOff) screen.changed(id, step, 'cut off');
+  for (const { order, step } of cutOff) screen.changed(order, step, 'cut off');
 }
 
-/** Starts the worker again and waits until every order is on its way. */
+/** Starts another process on the same file and waits until every order is on its way. */
 async function runToTheEnd(): Promise<void> {
+  const second = startWorker();
   let finished = 0;
-  const second = startWorker((report) => {
+  second.onReport((report) => {
     if (report.kind === 'finished') finished += 1;
   });
-  screen.say(`Worker process ${second.pid} opens the same file and goes on.`);
+  screen.say(
+    `Process ${second.pid} opens the same file. It takes over what the other held as soon`,
+  );
+  screen.say('as the leases, one second long here, have run out.');
+  await second.until(() => finished === orders.length);
   await second.exited;
-  if (finished < orders.length) throw new Error('The second worker ended before its orders did.');
 }
 
-/** Compares what is recorded with what really happened, by a file that Perdure has never seen. */
-function prove(recordedBeforeKill: ReadonlySet<string>): boolean {
+/** Compares what was recorded with what really happened, by a file that Perdure has never seen. */
+function prove(recorded: ReadonlySet<string>): boolean {
   const counts = countSteps(readLedger(ledgerPath));
-  const keyOf = ({ order, step }: { order: string; step: string }) => `${order} ${step}`;
-  const missing = progress.total - counts.filter(({ done }) => done > 0).length;
-  const repeated = counts.filter(
-    (count) => recordedBeforeKill.has(keyOf(count)) && count.begun > 1,
-  );
-  const again = counts.filter((count) => !recordedBeforeKill.has(keyOf(count)) && count.begun > 1);
-  screen.say('The ledger, a plain file that the activities wrote themselves, says:');
-  screen.say(`  ${counts.length - again.length} steps were begun once and done once;`);
-  for (const { order, step, done } of again) {
-    screen.say(
-      `  ${order}, ${step}: cut off, begun again, done ${done === 1 ? 'once' : `${done} times`};`,
-    );
+  const isRecorded = (count: { order: string; step: string }) =>
+    recorded.has(`${count.order} ${count.step}`);
+  const again = counts.filter(({ begun }) => begun > 1);
+  const repeated = again.filter(isRecorded);
+  const done = counts.filter((count) => count.done > 0);
+  screen.say('The ledger, a plain file that the activities themselves wrote to, says:');
+  screen.say(`  ${done.length} of ${progress.total} steps were done;`);
+  screen.say(`  ${counts.length - again.length} of them were begun once;`);
+  for (const { order, step, done: times } of again.filter((count) => !isRecorded(count))) {
+    const result = times === 1 ? 'done once' : `done ${times} times`;
+    screen.say(`  ${order}, ${step}: cut off by the kill, begun again, ${result};`);
   }
   screen.say(
-    `  ${repeated.length} of the ${recordedBeforeKill.size} recorded steps were repeated.`,
+    `  of the ${recorded.size} steps recorded before the kill, ${repeated.length} ran again.`,
   );
-  return missing === 0 && repeated.length === 0;
-}
-
-function recordedSteps(): ReadonlySet<string> {
-  return new Set(
-    orders.flatMap(({ id }) =>
-      steps.filter((step) => progress.state(id, step) === 'done').map((step) => `${id} ${step}`),
-    ),
-  );
+  return done.length === progress.total && repeated.length === 0;
 }
 
 function cleanUp(): void {
-  worker?.kill('SIGKILL');
+  screen.end();
+  worker?.destroy();
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
-process.once('SIGINT', () => {
-  screen.end();
-  cleanUp();
-  process.exit(130);
-});
+// However the demo ends, no process and no file of it stays.
+process.once('exit', cleanUp);
+process.once('SIGINT', () => process.exit(130));
+process.once('SIGTERM', () => process.exit(143));
+process.stdout.once('error', () => process.exit(1));
 
-try {
-  screen.say('Perdure: three orders, four steps each, one SQLite file. One process will die.');
-  screen.say();
-  await runUntilKilled();
-  const recorded = recordedSteps();
-  await pause(900);
-  await runToTheEnd();
-  screen.end();
-  if (prove(recorded)) screen.say('\nNothing was lost and nothing that was recorded ran again.');
-  else {
-    screen.say('\nThat is wrong: a recorded step was lost or repeated. Please report it.');
-    process.exitCode = 1;
-  }
-} finally {
-  screen.end();
-  cleanUp();
+screen.say(styleText('bold', 'Perdure: three orders, one SQLite file, and a process that dies'));
+screen.say();
+await runUntilKilled();
+const recorded = new Set(progress.inState('done').map(({ order, step }) => `${order} ${step}`));
+await pause(900);
+await runToTheEnd();
+screen.end();
+if (prove(recorded)) {
+  const verdict = 'Nothing was lost, and nothing that was recorded ran again.';
+  screen.say(`\n${styleText(['bold', 'green'], verdict)}`);
+  screen.say('The code is in demo/order.ts; README.md says how to begin with your own.');
+} else {
+  screen.say('\nThat is wrong: a step was lost, or a recorded one ran again. Please report it.');
+  process.exitCode = 1;
 }

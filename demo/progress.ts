@@ -29,8 +29,15 @@ export class Progress {
     }
   }
 
+  /** The steps that are in a state, order by order. */
+  inState(state: StepState): readonly { readonly order: string; readonly step: Step }[] {
+    return orders.flatMap(({ id }) =>
+      steps.filter((step) => this.state(id, step) === state).map((step) => ({ order: id, step })),
+    );
+  }
+
   count(state: StepState): number {
-    return [...this.#states.values()].filter((each) => each === state).length;
+    return this.inState(state).length;
   }
 
   get total(): number {

@@ -45,6 +45,7 @@ class LiveScreen implements Screen {
   #drawnLines = 0;
   #frame = 0;
   #begun = false;
+  #ended = false;
 
   constructor(progress: Progress) {
     this.#progress = progress;
@@ -64,8 +65,11 @@ class LiveScreen implements Screen {
   }
 
   end(): void {
+    if (this.#ended) return;
     clearInterval(this.#timer);
     this.#draw();
+    this.#ended = true;
+    // What is drawn stays; what is said from now on comes below it.
     this.#drawnLines = 0;
     process.stdout.write(showCursor);
   }
@@ -76,7 +80,7 @@ class LiveScreen implements Screen {
   }
 
   #draw(): void {
-    if (!this.#begun) return;
+    if (!this.#begun || this.#ended) return;
     this.#frame += 1;
     const lines = ['', ...orders.map(({ id }) => this.#orderLine(id)), '', this.#bar(), ''];
     this.#erase();

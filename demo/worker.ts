@@ -11,6 +11,9 @@ export type WorkerReport =
 const [storePath = '', ledgerPath = ''] = process.argv.slice(2);
 const report = (message: WorkerReport): void => void process.send?.(message);
 
+// Whoever started this process is gone.
+process.once('disconnect', () => process.exit());
+
 const unrecorded = new Map<string, Step>();
 const { order, activities } = defineOrder((what, id, step) => {
   writeLedger(ledgerPath, { order: id, step, what, pid: process.pid });

@@ -1,0 +1,49 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { join } from 'node:path';
+import type { WorkerReport } from './worker.ts';
+
+/** A worker in a process of its own, which can be killed like any other. */
+export class WorkerProcess {
+  readonly #child: ChildProcess;
+  readonly #listeners = new Set<(report: WorkerReport) => void>();
+  /** Resolves when the process is gone, however it went. */
+  readonly exited: Promise<void>;
+
+  constructor(paths: { readonly storePath: string; readonly ledgerPath: string }) {
+    const program = join(import.meta.dirname, 'worker.ts');
+    this.#child = fork(program, [paths.storePath, paths.ledgerPath]);
+    this.exited = new Promise((resolve) => this.#child.once('exit', () => resolve()));
+    this.#child.on('message', (message) => {
+      for (const listener of this.#listeners) listener(message as WorkerReport);
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  onReport(listener: (report: WorkerReport) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Waits until reports have made the condition true; a process that ends before that is an error. */
+  async until(condition: () => boolean): Promise<void> {
+    const reached = new Promise<boolean>((resolve) => {
+      this.onReport(() => {
+        if (condition()) resolve(true);
+      });
+    });
+    const isReached = await Promise.race([reached, this.exited.then(() => condition())]);
+    if (!isReached) throw new Error(`Process ${this.pid} ended too early.`);
+  }
+
+  /** Kills the process without a warning and waits until it is gone. */
+  async kill(): Promise<void> {
+    this.destroy();
+    await this.exited;
+  }
+
+  destroy(): void {
+    this.#child.kill('SIGKILL');
+  }
+}

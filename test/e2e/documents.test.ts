@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { root } from './run-program.ts';
+
+const documents = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  ...globSync('docs/**/*.md', { cwd: root }),
+];
+
+interface Snippet {
+  readonly document: string;
+  /** The example that the snippet says it was taken from. */
+  readonly source: string | undefined;
+  readonly code: string;
+}
+
+function snippetsOf(document: string): Snippet[] {
+  const text = readFileSync(join(root, document), 'utf8');
+  const blocks = text.matchAll(/(?:<!-- from (\S+) -->\n+)?```ts\n(.*?)```/gs);
+  return [...blocks].map(([, source, code]) => ({ document, source, code: code ?? '' }));
+}
+
+const snippets = documents.flatMap(snippetsOf);
+
+describe('documents', () => {
+  it.each(documents)('%s links to files that exist', (document) => {
+    const text = readFileSync(join(root, document), 'utf8');
+    const links = [...text.matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)].map(
+      ([, to]) => to ?? '',
+    );
+    const missing = links.filter((to) => !existsSync(join(root, dirname(document), to)));
+    expect(missing).toEqual([]);
+  });
+
+  it('every snippet of the README is taken from an example', () => {
+    const own = snippets.filter(({ document, source }) => document === 'README.md' && !source);
+    expect(own).toEqual([]);
+    expect(snippets.filter(({ document }) => document === 'README.md')).not.toEqual([]);
+  });
+
+  it('a snippet that names its source stands there word for word', () => {
+    for (const { source, code } of snippets) {
+      if (source === undefined) continue;
+      expect(readFileSync(join(root, source), 'utf8')).toContain(code);
+    }
+  });
+
+  it('every other snippet compiles as a module of its own', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'perdure-snippets-'));
+    try {
+      const own = snippets.filter(({ source }) => source === undefined);
+      const names = own.map(
+        ({ document }, index) => `${document.replaceAll('/', '-')}-${index}.ts`,
+      );
+      own.forEach(({ code }, index) => writeFileSync(join(folder, names[index] ?? ''), code));
+      writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(snippetConfig()));
+      const tsc = join(root, 'node_modules', '.bin', 'tsc');
+      const output = await promisify(execFile)(tsc, ['-p', folder]).then(
+        () => '',
+        (error: { stdout: string }) => error.stdout,
+      );
+      expect(output).toBe('');
+      expect(own.length).toBeGreaterThan(0);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+function snippetConfig(): object {
+  return {
+    extends: join(root, 'tsconfig.json'),
+    compilerOptions: {
+      paths: {
+        perdure: [join(root, 'src', 'index.ts')],
+        'perdure/*': [join(root, 'src', '*.ts')],
+        vitest: [join(root, 'node_modules', 'vitest')],
+      },
+      typeRoots: [join(root, 'node_modules', '@types')],
+      noUnusedLocals: false,
+    },
+    exclude: [],
+    include: ['*.ts'],
+  };
+}
