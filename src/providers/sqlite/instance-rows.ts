@@ -5,7 +5,7 @@ import type { Turn, TurnOutcome } from '../turn.ts';
 import type { TurnTarget } from './turns.ts';
 
 /** A turn's target with what fences it. */
-export interface InstanceRow extends TurnTarget {
+export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {
   readonly incarnation: string;
   readonly lastTurn: string | null;
   readonly parentInstanceId: string | null;

@@ -15,10 +15,10 @@ import type { TurnTarget } from './turns.ts';
 export function createInstanceStore(store: Store): InstanceStore {
   return {
     createInstances: (instances) =>
-      store.write('createInstances', (scope) => instances.map((one) => create(store, scope, one))),
+      store.write('createInstances', instances, (scope, one) => create(store, scope, one)),
 
     enqueueMessages: (messages) =>
-      store.write('enqueueMessages', (scope) => messages.map((one) => enqueue(store, scope, one))),
+      store.write('enqueueMessages', messages, (scope, one) => enqueue(store, scope, one)),
 
     getInstances: (instanceIds) =>
       store.read('getInstances', () => instanceIds.map((id) => store.instanceRecords.get(id))),
@@ -70,11 +70,9 @@ function createStarted(
   turn: NonNullable<NewInstance['firstTurn']>,
 ): CreateResult | undefined {
   if (turn.firstEventId !== 1) {
-    throw new ProviderError({
-      operation: 'createInstances',
-      message: `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`,
-      retryable: false,
-    });
+    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`;
+    const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
+    return { kind: 'refused', error };
   }
   const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
   const { now } = scope;
@@ -88,6 +86,7 @@ function createStarted(
     definitionKey,
     status: 'running',
     historyLength: 0,
+    hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);
   return { kind: 'created', instanceKey, claimed };

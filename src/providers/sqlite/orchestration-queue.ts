@@ -1,6 +1,8 @@
 import { LockLostError } from '../../model/errors.ts';
+import { isTerminal } from '../../model/status.ts';
 import type {
   FetchOrchestrationItemsParams,
+  OrchestrationAbandon,
   OrchestrationAck,
   OrchestrationItem,
   OrchestrationQueue,
@@ -13,7 +15,6 @@ import type { DueInstance } from './instance-locks.ts';
 import { parentOf } from './instance-rows.ts';
 import { formatToken } from './lock-token.ts';
 import type { Store } from './store.ts';
-import { isTerminal } from '../../model/status.ts';
 
 const defaultMaxMessages = 1_000;
 
@@ -33,28 +34,16 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
       store.read('readHistory', () => params.map((one) => store.history.read(one))),
 
     ackOrchestrationItems: (acks) =>
-      store.write('ackOrchestrationItems', (scope) => acks.map((one) => ack(store, scope, one))),
+      store.write('ackOrchestrationItems', acks, (scope, one) => ack(store, scope, one)),
 
     abandonOrchestrationItems: (abandons) =>
-      store.write('abandonOrchestrationItems', (scope) =>
-        abandons.map(({ lockToken, ...abandon }) => {
-          const instanceKey = store.locks.heldBy(lockToken, scope.now);
-          if (instanceKey === undefined) return false;
-          store.locks.hold({
-            instanceKey,
-            delayMs: abandon.delayMs,
-            giveBackClaim: abandon.giveBackClaim,
-            blocked: abandon.blocked,
-            now: scope.now,
-          });
-          scope.effects.orchestrations = true;
-          return true;
-        }),
+      store.write('abandonOrchestrationItems', abandons, (scope, one) =>
+        abandon(store, scope, one),
       ),
 
     renewOrchestrationLocks: (lockTokens, extendMs) =>
-      store.write('renewOrchestrationLocks', ({ now }) =>
-        lockTokens.map((token) => store.locks.renew(token, now, now + Math.ceil(extendMs))),
+      store.write('renewOrchestrationLocks', lockTokens, ({ now }, token) =>
+        store.locks.renew(token, now, now + Math.ceil(extendMs)),
       ),
   };
 }
@@ -62,16 +51,27 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
 function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
   const result = scope.isolate((): CommitResult => {
     const instanceKey = store.locks.heldBy(lockToken, scope.now);
-    const target = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
-    if (target === undefined) {
+    const row = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
+    if (row === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
+    const target = { ...row, hasLockRow: true };
     const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
     store.messages.delete(target.instanceKey, messageKeys);
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
+}
+
+function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
+  const { lockToken, delayMs, giveBackClaim, blocked } = abandon;
+  const { now } = scope;
+  const instanceKey = store.locks.heldBy(lockToken, now);
+  if (instanceKey === undefined) return false;
+  store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
+  scope.effects.orchestrations = true;
+  return true;
 }
 
 /** When the next instance that this worker can run is due; the past means now. */

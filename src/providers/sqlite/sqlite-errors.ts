@@ -35,7 +35,7 @@ export function toProviderError(operation: string, error: unknown): PerdureError
   return new ProviderError({
     operation,
     message: `${operation}: ${detail} (${code === '' ? 'refused' : code}). ${advice(code)}`,
-    retryable: isBusy(error) || /^SQLITE_(FULL|IOERR|NOMEM|CANTOPEN|READONLY)/.test(code),
+    retryable: isBusy(error) || /^SQLITE_(FULL|IOERR|NOMEM)/.test(code),
     cause: error,
   });
 }

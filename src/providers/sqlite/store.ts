@@ -81,10 +81,15 @@ export class Store {
     );
   }
 
-  /** Runs the work in a transaction that it may share with others; settles after the commit. */
-  async write<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
+  /** Runs the work for each item, in a transaction that may be shared with others; settles after the commit. */
+  async write<Item, Result>(
+    operation: string,
+    items: readonly Item[],
+    work: (scope: Scope, item: Item) => Result,
+  ): Promise<readonly Result[]> {
     this.assertOpen(operation);
-    return this.#groupCommit.run(operation, work);
+    if (items.length === 0) return [];
+    return this.#groupCommit.run(operation, (scope) => items.map((item) => work(scope, item)));
   }
 
   /** Runs a read at once; one that another connection keeps out for a moment is tried again. */
@@ -107,11 +112,11 @@ export class Store {
     if (max < 1) return [];
     const deadline = this.#clock.now() + waitMs;
     for (;;) {
-      if (signal?.aborted === true || this.#closing !== undefined) return [];
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
       const now = Math.floor(this.#clock.now());
       const nextAt = await this.#look(fetch, now);
+      if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now) {
         const claimed = await this.#groupCommit.run(operation, claim);
         if (claimed.length > 0) return claimed;
@@ -120,7 +125,8 @@ export class Store {
     }
   }
 
-  #look({ operation, nextAt }: Fetch<unknown>, now: number): Promise<number> {
+  async #look({ operation, nextAt, signal }: Fetch<unknown>, now: number): Promise<number> {
+    if (signal?.aborted === true || this.#closing !== undefined) return Infinity;
     return this.read(operation, () => nextAt(now));
   }
 

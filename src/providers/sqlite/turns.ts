@@ -18,6 +18,8 @@ export interface TurnTarget {
   readonly definitionKey: number;
   readonly status: InstanceStatus;
   readonly historyLength: number;
+  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  readonly hasLockRow: boolean;
 }
 
 /** Commits what a turn decided; shared by every way in which a turn reaches the store. */
@@ -69,8 +71,8 @@ export class Turns {
       return claimed;
     }
     this.#instances.update({ target, turn, outcome: turn.outcome, definitionKey, now: scope.now });
-    if (turn.outcome.status === 'running') this.#release(scope, target, definitionKey);
-    else this.#end(scope, target, turn.outcome.status);
+    if (turn.outcome.status !== 'running') this.#end(scope, target, turn);
+    else if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
     return claimed;
   }
 
@@ -78,10 +80,7 @@ export class Turns {
   commitFirst(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     if (turn.outcome.status !== 'running') return this.commit(scope, target, turn);
     const claimed = this.#commitDecisions(scope, target, turn);
-    // Only timers, and a child whose id is taken, leave a new instance with messages of its own.
-    if (turn.timers.length > 0 || turn.children.length > 0) {
-      this.#release(scope, target, target.definitionKey);
-    }
+    if (mayHaveMessages(target, turn)) this.#release(scope, target, target.definitionKey);
     return claimed;
   }
 
@@ -189,22 +188,31 @@ export class Turns {
     this.#release(scope, target, nextKey);
   }
 
-  #end(scope: Scope, target: TurnTarget, status: 'completed' | 'failed'): void {
-    this.#messages.deleteAll(target.instanceKey);
-    this.#locks.delete(target.instanceKey);
-    this.#cancelItems(scope, target, status);
+  #end(scope: Scope, target: TurnTarget, turn: Turn): void {
+    if (mayHaveMessages(target, turn)) {
+      this.#messages.deleteAll(target.instanceKey);
+      this.#locks.delete(target.instanceKey);
+    }
+    this.#cancelItems(scope, target, turn.outcome.status);
     scope.effects.finished.push(target.instanceId);
   }
 
   #cancelItems(scope: Scope, { instanceKey }: TurnTarget, reason: string): void {
     const { now, effects } = scope;
     const tokens = this.#workItems.cancelAll({ instanceKey, now, reason, trigger: 'cancel' });
-    if (tokens.length > 0) effects.cancelRequested.push(...tokens);
+    for (const token of tokens) effects.cancelRequested.push(token);
   }
 
   #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
     if (this.#locks.release(instanceKey, definitionKey)) scope.effects.orchestrations = true;
   }
+}
+
+/** A turn brings its own instance messages by timers, by children whose id is taken, and by sending to itself. */
+function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
+  return (
+    hasLockRow || turn.timers.length > 0 || turn.children.length > 0 || turn.messages.length > 0
+  );
 }
 
 function timerFired(executionId: number, operation: number): StoredMessage {

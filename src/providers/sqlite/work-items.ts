@@ -17,6 +17,7 @@ export interface HeldItem extends CancelColumns {
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
+  readonly claims: number;
   readonly cancelRequested: 0 | 1;
   readonly instanceStatus: InstanceStatus | null;
   readonly instanceExecutionId: number | null;
@@ -88,8 +89,8 @@ export class WorkItems {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
-      `SELECT item.item_key AS itemKey, item.instance_key AS instanceKey, item.execution_id AS executionId, operation,
-              cancel_requested AS cancelRequested, item.cancel_requested_at AS cancelRequestedAt,
+      `SELECT item.item_key AS itemKey, item.instance_key AS instanceKey, item.execution_id AS executionId,
+              operation, claims, cancel_requested AS cancelRequested, item.cancel_requested_at AS cancelRequestedAt,
               cancel_trigger AS cancelTrigger, item.cancel_reason AS cancelReason, status AS instanceStatus,
               instances.execution_id AS instanceExecutionId, instances.definition_key AS instanceDefinitionKey
        FROM worker_queue AS item LEFT JOIN instances ON instances.instance_key = item.instance_key
@@ -144,14 +145,14 @@ export class WorkItems {
         {
           itemKey: number;
           nextAt: number;
-          claimsBack: number;
+          claims: number;
           failures: number;
           failure: string | null;
         },
       ]
     >(
       `UPDATE worker_queue
-       SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, claims = max(claims - :claimsBack, 0),
+       SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, claims = :claims,
            failures = failures + :failures, last_failure = coalesce(:failure, last_failure)
        WHERE item_key = :itemKey`,
     );
@@ -278,12 +279,12 @@ export class WorkItems {
   handBack(options: {
     readonly itemKey: number;
     readonly nextAt: number;
-    readonly claimsBack: number;
+    readonly claims: number;
     readonly failure?: string;
   }): void {
-    const { itemKey, nextAt, claimsBack, failure } = options;
+    const { itemKey, nextAt, claims, failure } = options;
     const failures = failure === undefined ? 0 : 1;
-    this.#handBack.run({ itemKey, nextAt, claimsBack, failures, failure: failure ?? null });
+    this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
   }
 
   /** Removes the items of an instance that nobody holds and flags the others; returns the tokens of those. */

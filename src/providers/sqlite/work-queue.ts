@@ -35,41 +35,34 @@ export function createWorkQueue(store: Store): WorkQueue {
       }),
 
     ackWorkItems: (acks) =>
-      store.write('ackWorkItems', (scope) => acks.map((one) => ackItem(store, scope, one))),
+      store.write('ackWorkItems', acks, (scope, one) => ackItem(store, scope, one)),
 
-    ackTurns: (acks) =>
-      store.write('ackTurns', (scope) => acks.map((one) => ackTurn(store, scope, one))),
+    ackTurns: (acks) => store.write('ackTurns', acks, (scope, one) => ackTurn(store, scope, one)),
 
     renewWorkItemLocks: (renewals, extendMs) =>
-      store.write('renewWorkItemLocks', ({ now }) =>
-        renewals.map(({ lockToken, heartbeat }) => {
-          const until = now + Math.ceil(extendMs);
-          const cancel = store.workItems.renew({ lockToken, now, until, heartbeat });
-          return cancel === undefined ? { held: false } : { held: true, cancel };
-        }),
-      ),
+      store.write('renewWorkItemLocks', renewals, ({ now }, { lockToken, heartbeat }) => {
+        const until = now + Math.ceil(extendMs);
+        const cancel = store.workItems.renew({ lockToken, now, until, heartbeat });
+        return cancel === undefined ? { held: false } : { held: true, cancel };
+      }),
 
     abandonWorkItems: (abandons) =>
-      store.write('abandonWorkItems', (scope) =>
-        abandons.map(({ lockToken, delayMs, giveBackClaim }) =>
-          handBack(store, scope, lockToken, (item) => ({
-            itemKey: item.itemKey,
-            nextAt: scope.now + Math.ceil(delayMs),
-            claimsBack: giveBackClaim ? 1 : 0,
-          })),
-        ),
+      store.write('abandonWorkItems', abandons, (scope, { lockToken, delayMs, giveBackClaim }) =>
+        handBack(store, scope, lockToken, ({ itemKey, claims }) => ({
+          itemKey,
+          nextAt: scope.now + Math.ceil(delayMs),
+          claims: giveBackClaim ? Math.max(claims - 1, 0) : claims,
+        })),
       ),
 
     retryWorkItems: (retries) =>
-      store.write('retryWorkItems', (scope) =>
-        retries.map(({ lockToken, delayMs, failure }) =>
-          handBack(store, scope, lockToken, (item) => ({
-            itemKey: item.itemKey,
-            nextAt: scope.now + Math.ceil(delayMs),
-            claimsBack: Number.MAX_SAFE_INTEGER,
-            failure,
-          })),
-        ),
+      store.write('retryWorkItems', retries, (scope, { lockToken, delayMs, failure }) =>
+        handBack(store, scope, lockToken, ({ itemKey }) => ({
+          itemKey,
+          nextAt: scope.now + Math.ceil(delayMs),
+          claims: 0,
+          failure,
+        })),
       ),
   };
 
@@ -86,13 +79,18 @@ export function createWorkQueue(store: Store): WorkQueue {
   function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
     const result = scope.isolate((): CommitResult => {
       const { instanceKey, executionId, turn } = ack;
-      const target = store.instances.get(instanceKey);
+      const row = store.instances.get(instanceKey);
       const stands =
-        target?.status === 'running' &&
-        target.incarnation === ack.incarnation &&
-        target.executionId === executionId &&
-        target.lastTurn === ack.lastTurn;
-      if (!stands || !isFree(store, instanceKey, scope.now)) return lost('ackTurns');
+        row?.status === 'running' &&
+        row.incarnation === ack.incarnation &&
+        row.executionId === executionId &&
+        row.lastTurn === ack.lastTurn;
+      if (!stands) return lost('ackTurns');
+      const lock = store.locks.get(instanceKey);
+      const isFree =
+        lock === undefined ||
+        (!isLive(lock, scope.now) && !store.messages.hasVisible(instanceKey, scope.now));
+      if (!isFree) return lost('ackTurns');
       const items = new Map<number, HeldItem>();
       for (const lockToken of ack.lockTokens) {
         const item = store.workItems.heldBy(lockToken, scope.now);
@@ -103,6 +101,7 @@ export function createWorkQueue(store: Store): WorkQueue {
         if (!fits) return lost('ackTurns');
         items.set(item.itemKey, item);
       }
+      const target = { ...row, hasLockRow: lock !== undefined };
       const error = store.turns.refusal(target, turn, 'ackTurns');
       if (error !== undefined) return { ok: false, error };
       for (const itemKey of items.keys()) store.workItems.delete(itemKey);
@@ -110,13 +109,6 @@ export function createWorkQueue(store: Store): WorkQueue {
     });
     return result.ok ? result.value : result;
   }
-}
-
-/** Nobody holds the instance, and no message waits that the turn has not seen. */
-function isFree(store: Store, instanceKey: number, now: number): boolean {
-  const lock = store.locks.get(instanceKey);
-  // Without a row there is no message either.
-  return lock === undefined || (!isLive(lock, now) && !store.messages.hasVisible(instanceKey, now));
 }
 
 function handBack(
