@@ -6,6 +6,10 @@ export type { TestEnvironment, TestEnvironmentOptions } from './testing/test-env
 export { FakeClock } from './testing/fake-clock.ts';
 export type { FakeClockOptions } from './testing/fake-clock.ts';
 
+// Whether today's code agrees with a recorded history
+export { checkReplay } from './testing/replay-test.ts';
+export type { ReplayCheck, ReplayCheckResult } from './testing/replay-test.ts';
+
 // The conformance suite for stores
 export { describeProvider } from './testing/conformance/describe-provider.ts';
 export type { TestRunner } from './testing/conformance/describe-provider.ts';

@@ -4,6 +4,7 @@ import type { Payload } from '../model/payload.ts';
 import type { ExecutionStatus, InstanceStatus } from '../model/status.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
 
+/** An instance to be created. */
 export interface NewInstance {
   readonly instanceId: string;
   readonly incarnation: string;
@@ -28,6 +29,7 @@ export type CreateResult =
   /** The store could not take this one; nothing of it was kept, and its neighbours are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };
 
+/** A message to an instance. */
 export interface NewMessage {
   readonly instanceId: string;
   readonly message: StoredMessage;
@@ -35,6 +37,7 @@ export interface NewMessage {
   readonly maxPending?: number;
 }
 
+/** What became of a message: queued, or refused because nobody is there, it is over, or too many wait. */
 export type EnqueueResult = 'enqueued' | 'missing' | 'over' | 'full';
 
 /** What is known of an instance, read from its row and never from its history. */
@@ -58,6 +61,7 @@ export interface InstanceRecord {
   readonly blocked: { readonly reason: string; readonly at: number } | null;
 }
 
+/** What is known of one execution of an instance. */
 export interface ExecutionRecord {
   readonly executionId: number;
   readonly status: ExecutionStatus;
@@ -78,6 +82,7 @@ export interface InstanceFilter {
   readonly blocked?: boolean;
 }
 
+/** One page of a listing. */
 export interface ListInstancesParams {
   readonly filter: InstanceFilter;
   readonly limit: number;
@@ -85,15 +90,27 @@ export interface ListInstancesParams {
   readonly beforeKey?: number;
 }
 
+/** The instances themselves: creating, reading, listing, and messages to them. */
 export interface InstanceStore {
   /**
    * Creates instances with their start messages (or their first turns).
    *
    * A provider must, per instance:
-   * - insert the row and the message together
-   * - answer `exists` for the same name and input hash, `conflict` for others, also when the other is over
+   * - insert the row and the message together (create/inserts-a-pending-row,
+   *   create/enqueues-the-start-with-the-row)
+   * - answer `exists` for the same name and input hash, `conflict` for others, also when the other is over,
+   *   changing nothing (create/the-same-start-exists, create/another-name-conflicts,
+   *   create/another-input-conflicts, create/an-id-that-is-over-stays-taken,
+   *   create/a-claimed-instance-keeps-its-claim, create/repeats-within-a-batch,
+   *   create/concurrent-starts-have-one-winner, shared/starts-are-idempotent-across-processes)
    * - with a first turn, commit what `ackOrchestrationItems` would commit, and enqueue no start message
-   * - keep one bad instance from spoiling its neighbours
+   *   (first-turn/commits-what-an-ack-commits, first-turn/enqueues-no-start, first-turn/is-the-last-turn,
+   *   first-turn/reports-items-claimed-at-insert, first-turn/can-end-the-instance,
+   *   first-turn/can-continue-as-new, first-turn/is-told-of-a-taken-child,
+   *   first-turn/can-be-followed-by-a-turn-ack)
+   * - commit nothing of a first turn whose id is taken (first-turn/of-a-taken-id-commits-nothing)
+   * - keep one bad instance from spoiling its neighbours (create/a-conflict-spares-its-neighbours,
+   *   create/a-refused-one-spares-its-neighbours)
    */
   createInstances(instances: readonly NewInstance[]): Promise<readonly CreateResult[]>;
 
@@ -101,22 +118,55 @@ export interface InstanceStore {
    * Enqueues messages to instances.
    *
    * A provider must, per message:
+   * - make the instance visible, and no other (message/wakes-nobody-else)
    * - answer `missing` or `over`, keeping nothing, when there is nobody to read it
-   * - answer `full` when `maxPending` messages of the kind wait already
-   * - keep the order of messages to one instance
+   *   (message/to-nobody-is-missing-and-kept-nowhere, message/to-an-instance-that-is-over-is-refused,
+   *   message/to-a-missing-instance-blocks-nobody, batch/messages-are-answered-each)
+   * - answer `full` when `maxPending` messages of the kind wait already, those being read included
+   *   (message/beyond-the-limit-is-full, message/the-limit-counts-one-kind-of-one-instance)
+   * - keep the order of messages to one instance (order/messages-come-in-the-order-of-their-arrival)
    */
   enqueueMessages(messages: readonly NewMessage[]): Promise<readonly EnqueueResult[]>;
 
-  /** Reads instances by id, in the order asked; `undefined` for a missing one. */
+  /**
+   * Reads instances by id.
+   *
+   * A provider must:
+   * - answer in the order asked, with `undefined` for a missing one (read/instances-come-in-the-order-asked)
+   * - return output, failure and custom status as they were stored (data/results-come-back-as-they-are)
+   */
   getInstances(instanceIds: readonly string[]): Promise<readonly (InstanceRecord | undefined)[]>;
 
-  /** Lists instances, newest first, one page at a time. */
+  /**
+   * Lists instances, one page at a time.
+   *
+   * A provider must:
+   * - list the newest first, at most `limit`, and only those older than `beforeKey` (read/list-is-newest-first,
+   *   read/list-pages-have-no-gaps-or-repeats)
+   * - list exactly those for which all conditions hold; `idPrefix` and `name` are literal, `createdFrom` is
+   *   included and `createdBefore` is not (read/list-filters-by-status, read/list-filters-by-name,
+   *   read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
+   *   read/list-filters-by-hold-back, read/list-filters-combine)
+   */
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 
-  /** Lists the executions of an instance, oldest first; empty for a missing one. */
+  /**
+   * Lists the executions of an instance.
+   *
+   * A provider must:
+   * - list the oldest first, the current one included; none for a missing instance
+   *   (read/executions-of-a-new-instance, continue/keeps-the-finished-execution,
+   *   terminal/leaves-its-history-readable)
+   */
   listExecutions(instanceId: string): Promise<readonly ExecutionRecord[]>;
 
-  /** Reads a history by instance id, for inspection. */
+  /**
+   * Reads a history by instance id, for inspection.
+   *
+   * A provider must:
+   * - return the events after a point, in order, at most `limit`; none for a missing instance or execution
+   *   (read/history-comes-in-pages, read/history-of-nobody-is-empty)
+   */
   readInstanceHistory(params: {
     readonly instanceId: string;
     readonly executionId: number;

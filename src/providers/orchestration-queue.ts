@@ -8,6 +8,7 @@ export interface Runnable {
   readonly version: string | null;
 }
 
+/** What a worker asks for when it looks for instances to turn. */
 export interface FetchOrchestrationItemsParams {
   readonly max: number;
   readonly lockMs: number;
@@ -51,6 +52,7 @@ export interface OrchestrationItem {
   readonly messages: readonly FetchedMessage[];
 }
 
+/** Which part of which history to read. */
 export interface ReadHistoryParams {
   readonly instanceKey: number;
   readonly executionId: number;
@@ -60,6 +62,7 @@ export interface ReadHistoryParams {
   readonly limit?: number;
 }
 
+/** A claimed instance together with the turn to commit for it. */
 export interface OrchestrationAck {
   readonly lockToken: string;
   readonly messageKeys: readonly number[];
@@ -72,6 +75,7 @@ export interface Blocked {
   readonly buildId: string;
 }
 
+/** A claim on an instance that is given up without a turn. */
 export interface OrchestrationAbandon {
   readonly lockToken: string;
   readonly delayMs: number;
@@ -80,28 +84,63 @@ export interface OrchestrationAbandon {
   readonly blocked?: Blocked;
 }
 
+/** The orchestrator queue: instances that have messages to apply. */
 export interface OrchestrationQueue {
   /**
    * Locks up to `max` instances that have visible messages and that this worker can run.
    *
    * A provider must:
-   * - claim only unlocked instances, or those whose lock has expired
+   * - claim only unlocked instances, or those whose lock has expired; a lock is held until just before its end
+   *   (lock/a-claimed-instance-is-exclusive, lock/ends-at-its-moment,
+   *   lock/an-expired-instance-is-handed-out-again, lock/concurrent-fetchers-share-out-instances,
+   *   order/a-max-of-zero-claims-nothing, shared/claims-exclude-each-other)
    * - hand out the instances whose messages became visible first, first
-   * - give each claim a fresh token
-   * - count the claim, and report the count and the store's clock
-   * - return all visible messages of a claimed instance in the order they were enqueued, up to `maxMessages`
-   * - hide messages that are not yet visible
-   * - claim only names and versions in `runnable`
-   * - hand out an item at its third claim or later alone, after the others
+   *   (order/the-instance-that-waits-longest-is-first, order/max-leaves-the-rest-for-the-next)
+   * - give each claim a fresh token (fence/a-token-is-fresh-for-every-claim)
+   * - count the claim, and report the count, the store's clock, the last turn and the length of the history
+   *   (claims/count-from-one, claims/belong-to-one-instance, claims/of-work-and-instances-are-apart,
+   *   create/enqueues-the-start-with-the-row, ack/records-the-turn-as-the-last)
+   * - return all visible messages of a claimed instance in the order they became visible, those of one moment
+   *   in the order they were enqueued, up to `maxMessages` (order/messages-come-in-the-order-of-their-arrival,
+   *   order/a-due-timer-takes-its-place-among-messages, order/an-instance-comes-once-with-all-its-messages,
+   *   order/max-messages-bounds-a-claim, order/a-thousand-messages-come-unless-told-otherwise,
+   *   message/comes-as-it-was-enqueued)
+   * - hide messages that are not yet visible (timer/is-hidden-until-due,
+   *   timer/does-not-come-with-earlier-messages)
+   * - claim only names and versions in `runnable`, compared exactly, and let the others wait without standing
+   *   in the way (filter/claims-only-runnable-names, filter/claims-only-runnable-versions,
+   *   filter/an-unpicked-version-needs-its-own-entry, filter/nothing-runnable-claims-nothing,
+   *   filter/others-do-not-stand-in-the-way, filter/names-are-exact)
+   * - hand out an item at its third claim or later alone, after the others (claims/the-third-comes-alone,
+   *   claims/two-suspects-come-one-by-one)
    * - hand out an instance held back by another build at once, and one held back by this build after its delay
+   *   (blocked/comes-to-another-build-at-once, blocked/waits-its-delay-for-the-same-build,
+   *   blocked/a-plain-delay-holds-for-every-build)
    * - never hand out an instance without a visible message, or one that is over
-   * - wait up to `waitMs` for work, answer as soon as there is some, and stop when the signal aborts
+   *   (order/an-instance-without-messages-is-not-claimed, order/an-instance-that-is-over-is-not-claimed)
+   * - hand out messages that it cannot make sense of as they are, and their neighbours untouched
+   *   (data/messages-come-back-as-they-are, data/corrupt-messages-harm-no-neighbour)
+   * - wait up to `waitMs` for work that this worker can run, answer as soon as there is some, and stop when the
+   *   signal aborts (wait/zero-answers-at-once, wait/answers-at-once-when-there-is-work,
+   *   wait/a-new-instance-ends-it, wait/a-message-ends-it, wait/a-completion-ends-it, wait/a-due-timer-ends-it,
+   *   wait/a-timer-set-meanwhile-ends-it, wait/an-expired-lock-ends-it, wait/handed-back-work-ends-it,
+   *   wait/ends-when-the-time-is-up, wait/ends-when-the-signal-aborts, wait/an-aborted-signal-does-not-wait,
+   *   wait/what-it-cannot-run-does-not-end-it, wait/one-item-goes-to-one-waiter)
    */
   fetchOrchestrationItems(
     params: FetchOrchestrationItemsParams,
   ): Promise<readonly OrchestrationItem[]>;
 
-  /** Reads the events after a point, in order, for several instances at once; a missing one has none. */
+  /**
+   * Reads the events after a point, for several instances at once.
+   *
+   * A provider must, per instance:
+   * - return the events of that execution alone, in order, at most `limit`
+   *   (read/histories-of-several-instances, continue/keeps-histories-apart)
+   * - return none for a missing one (read/history-of-nobody-is-empty)
+   * - return events that it cannot make sense of as they are (data/events-come-back-as-they-are,
+   *   data/corrupt-events-harm-no-neighbour)
+   */
   readHistory(params: readonly ReadHistoryParams[]): Promise<readonly (readonly StoredEvent[])[]>;
 
   /**
@@ -109,18 +148,65 @@ export interface OrchestrationQueue {
    *
    * A provider must, per item:
    * - refuse a token that is unknown, expired or of a finished claim with `LOCK_LOST`, changing nothing
+   *   (fence/an-unknown-token-cannot-ack, fence/an-expired-token-cannot-ack,
+   *   fence/a-token-that-was-taken-over-cannot-ack, fence/a-token-acks-once,
+   *   fence/an-abandoned-token-cannot-ack, atomic/one-of-two-acks-wins,
+   *   atomic/one-token-commits-once-in-a-batch)
+   * - commit everything that the turn decided, or nothing of it, which leaves the claim as it was
+   *   (atomic/an-ack-commits-all-its-parts, atomic/a-refused-ack-leaves-nothing,
+   *   atomic/a-refused-ack-keeps-the-claim)
    * - delete exactly the messages named, and leave later arrivals, which make the instance visible again
-   * - append the events at `firstEventId`, refusing ids that exist
-   * - insert the work items, claimed for the caller where `claimMs` says so, then apply `activityCancels`
-   * - insert timers that become visible at their time, and remove withdrawn ones
+   *   (ack/deletes-the-named-messages, ack/leaves-later-arrivals, ack/spares-messages-of-others,
+   *   batch/a-message-between-acks-of-one-batch-arrives)
+   * - append the events at `firstEventId`, refusing ids that exist or that leave a gap
+   *   (ack/appends-events-in-order, ack/without-events-is-a-turn, atomic/event-ids-that-exist-are-refused,
+   *   atomic/gaps-in-event-ids-are-refused, data/unreadable-history-can-be-continued)
+   * - insert the work items, refusing a second one for an operation (atomic/an-operation-has-one-work-item,
+   *   order/a-work-item-comes-as-it-was-scheduled)
+   * - claim for the caller the work items whose `claimMs` says so, as a fetch would, and report their tokens
+   *   (claim-at-insert/reports-what-it-claimed, claim-at-insert/holds-for-its-lease,
+   *   claim-at-insert/is-a-claim-like-any-other, claim-at-insert/a-refused-ack-claims-nothing)
+   * - then apply `activityCancels`: remove the unclaimed, flag the claimed, and touch no outcome that is queued
+   *   (cancel/unclaimed-work-is-removed, cancel/claimed-work-is-flagged,
+   *   cancel/scheduled-in-the-same-turn-never-starts, cancel/between-attempts-is-removed,
+   *   cancel/a-queued-completion-stays, cancel/the-first-request-is-kept, cancel/of-nothing-is-no-error,
+   *   large/cancels)
+   * - insert timers that become visible at their time (timer/in-the-past-fires-at-once,
+   *   timer/becoming-due-during-a-claim-waits-for-the-next, timer/fires-again-until-acked)
+   * - then remove withdrawn timers, also those that are due, and nothing else
+   *   (timer/that-is-withdrawn-never-fires, timer/that-is-due-can-still-be-withdrawn,
+   *   timer/withdrawn-in-its-own-turn-never-fires, timer/a-withdrawal-spares-other-messages)
    * - insert children with their start messages; an id that is taken sends `ifTaken` to the parent instead
-   * - deliver messages to instances that are not over, and drop the others
+   *   (child/is-created-with-its-start, child/of-a-later-execution-knows-that-execution,
+   *   child/a-detached-one-has-no-parent, child/a-taken-id-is-told-to-the-parent,
+   *   child/the-id-of-a-finished-instance-is-taken, child/its-own-parent-has-taken-its-id,
+   *   child/the-second-of-one-id-is-taken, child/two-parents-cannot-share-one,
+   *   child/a-taken-detached-id-is-silent, child/outlives-the-turn-that-ends-its-parent)
+   * - then deliver messages, in order, to instances that are not over, and drop the others
+   *   (message/of-a-turn-is-delivered-in-order, message/of-a-turn-to-itself-brings-the-next-turn,
+   *   message/of-a-turn-to-nobody-is-dropped, message/to-a-new-child-follows-its-start)
    * - set status, output, custom status, version, `lastTurn`, and the terminal time that fits the status
-   * - on continue-as-new keep the finished execution, begin the next with its start message and an empty history
-   * - on a terminal outcome drop the instance's remaining messages, timers and unclaimed work items, and flag claimed ones
-   * - reset the claim count and the hold-back, and release the lock
+   *   (ack/makes-an-instance-running, ack/completes-an-instance, ack/fails-an-instance,
+   *   ack/sets-keeps-and-clears-the-custom-status)
+   * - on continue-as-new keep the finished execution, begin the next with its start message and an empty
+   *   history, and stay `running` (continue/begins-the-next-execution, continue/keeps-the-finished-execution,
+   *   continue/many-in-a-row, continue/an-unpicked-version-can-be-picked-anew)
+   * - carry messages that belong to no execution into the next, behind its start; end the timers, completions
+   *   and work items of the old one (continue/carries-waiting-messages,
+   *   continue/queued-completions-of-the-old-execution-are-dropped, continue/ends-outstanding-work,
+   *   continue/old-timers-never-fire, continue/operations-count-anew)
+   * - on a terminal outcome drop the instance's remaining messages, timers and unclaimed work items, and flag
+   *   claimed ones (terminal/drops-waiting-messages, terminal/drops-timers, terminal/removes-unclaimed-work,
+   *   terminal/flags-claimed-work)
+   * - never change a terminal state again (terminal/never-changes-again,
+   *   fence/a-late-turn-cannot-reopen-an-instance)
+   * - reset the claim count and the hold-back, and release the lock (lock/an-ack-releases-the-instance,
+   *   claims/are-reset-by-a-turn, claims/are-reset-by-a-turn-that-leaves-messages,
+   *   blocked/is-cleared-by-a-good-turn)
    * - never insert the instance itself, so that nothing deleted comes back
-   * - keep one bad item from spoiling its neighbours
+   *   (fence/a-refused-ack-inserts-no-instance)
+   * - keep one bad item from spoiling its neighbours (batch/a-lost-ack-spares-its-neighbours,
+   *   batch/a-bad-turn-spares-its-neighbours, batch/calls-at-once-do-not-spoil-each-other)
    */
   ackOrchestrationItems(acks: readonly OrchestrationAck[]): Promise<readonly CommitResult[]>;
 
@@ -128,14 +214,27 @@ export interface OrchestrationQueue {
    * Releases claims without a turn.
    *
    * A provider must, per item:
-   * - make the instance visible again after `delayMs`, with all its messages
+   * - make the instance visible again after `delayMs`, with all its messages; those that arrive meanwhile do
+   *   not shorten it (abandon/hands-the-instance-back-at-once, abandon/waits-its-delay,
+   *   abandon/a-delay-is-not-a-lock)
    * - take the claim back from the count when asked to, never below zero
-   * - record why the instance is held back, when it is
-   * - answer `false` for a token that is not held, changing nothing
+   *   (claims/an-abandoned-claim-counts-unless-given-back, blocked/counts-no-claim)
+   * - record why the instance is held back, when it is, and since when: the newest reason, the first time
+   *   (blocked/is-visible-on-the-record, blocked/names-the-newest-reason-since-the-first,
+   *   blocked/still-takes-messages)
+   * - answer `false` for a token that is not held, changing nothing (abandon/needs-a-held-claim,
+   *   batch/abandons-are-answered-each)
    */
   abandonOrchestrationItems(abandons: readonly OrchestrationAbandon[]): Promise<readonly boolean[]>;
 
-  /** Extends locks by `extendMs` from now; `false` for a token that is not held or has expired. */
+  /**
+   * Extends locks.
+   *
+   * A provider must, per token:
+   * - extend the lock by `extendMs` from now (lock/renewal-extends-from-now)
+   * - answer `false` for a token that is not held or has expired (lock/an-expired-claim-cannot-be-renewed,
+   *   lock/a-renewal-answers-each-token)
+   */
   renewOrchestrationLocks(
     lockTokens: readonly string[],
     extendMs: number,

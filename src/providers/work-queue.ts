@@ -2,6 +2,7 @@ import type { CancelTrigger } from '../model/errors.ts';
 import type { Payload } from '../model/payload.ts';
 import type { CommitResult, Turn } from './turn.ts';
 
+/** What a worker asks for when it looks for activities to run. */
 export interface FetchWorkItemsParams {
   readonly max: number;
   readonly lockMs: number;
@@ -43,12 +44,14 @@ export interface WorkItem {
   readonly nowMs: number;
 }
 
+/** How an activity ended for good. */
 export type WorkOutcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   /** `failure` is a `Failure` as JSON text. */
   | { readonly kind: 'failed'; readonly failure: string }
   | { readonly kind: 'canceled' };
 
+/** A claimed activity together with how it ended. */
 export interface WorkItemAck {
   readonly lockToken: string;
   readonly outcome: WorkOutcome;
@@ -66,12 +69,14 @@ export interface TurnAck {
   readonly turn: Turn;
 }
 
+/** A claimed activity that is handed back as it was. */
 export interface WorkItemAbandon {
   readonly lockToken: string;
   readonly delayMs: number;
   readonly giveBackClaim: boolean;
 }
 
+/** A claimed activity whose attempt failed and that is to be tried again. */
 export interface WorkItemRetry {
   readonly lockToken: string;
   readonly delayMs: number;
@@ -79,6 +84,7 @@ export interface WorkItemRetry {
   readonly failure: string;
 }
 
+/** A claimed activity that goes on, with what it last reported. */
 export interface WorkItemRenewal {
   readonly lockToken: string;
   /** Absent: unchanged. */
@@ -89,18 +95,31 @@ export interface WorkItemRenewal {
 export type RenewResult =
   { readonly held: true; readonly cancel: CancelInfo | null } | { readonly held: false };
 
+/** The worker queue: scheduled activities. */
 export interface WorkQueue {
   /**
    * Locks up to `max` work items.
    *
    * A provider must:
    * - claim only visible items that are unlocked, or whose lock has expired
-   * - hand out the item that became visible first, first
-   * - give each claim a fresh token, count the claim, and report claims, failures, heartbeat and the store's clock
+   *   (lock/an-expired-claim-of-work-is-handed-out-again, lock/concurrent-fetchers-share-out-work,
+   *   order/a-max-of-zero-claims-nothing)
+   * - hand out the item that became visible first, first (order/the-work-that-waits-longest-is-first)
+   * - give each claim a fresh token, count the claim, and report claims, failures, heartbeat and the store's
+   *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
+   *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)
    * - claim only activities in `names`, but anyone may claim a flagged item in order to end it
-   * - report a cancel request with the item
+   *   (filter/claims-only-named-activities, filter/other-activities-do-not-stand-in-the-way,
+   *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-anyone)
+   * - report a cancel request with the item (cancel/a-flagged-item-goes-to-anyone)
    * - hand out an item at its third claim or later alone, after the others
+   *   (claims/the-third-of-work-comes-alone)
+   * - hand out items that it cannot make sense of as they are, and their neighbours untouched
+   *   (data/work-comes-back-as-it-is, data/corrupt-work-harms-no-neighbour)
    * - wait up to `waitMs` for work, answer as soon as there is some, and stop when the signal aborts
+   *   (wait/scheduled-work-ends-it, wait/answers-at-once-when-there-is-work, wait/an-expired-lock-ends-it,
+   *   wait/handed-back-work-ends-it, wait/ends-when-the-time-is-up, wait/ends-when-the-signal-aborts,
+   *   wait/what-it-cannot-run-does-not-end-it)
    */
   fetchWorkItems(params: FetchWorkItemsParams): Promise<readonly WorkItem[]>;
 
@@ -109,9 +128,19 @@ export interface WorkQueue {
    *
    * A provider must, per item:
    * - answer `LOCK_LOST` for a token that is unknown, expired or of a finished claim, changing nothing
-   * - delete the item and enqueue its outcome as a message, together
+   *   (fence/an-unknown-token-cannot-settle-work, fence/an-expired-token-cannot-settle-work,
+   *   fence/a-token-that-was-taken-over-cannot-settle-work, fence/a-token-settles-work-once,
+   *   fence/a-handed-back-token-cannot-settle-work, fence/tokens-of-the-two-queues-are-apart)
+   * - delete the item and enqueue its outcome as a message, together; one that was flagged meanwhile too
+   *   (atomic/an-outcome-replaces-its-item, work-ack/comes-in-the-order-of-the-acks,
+   *   work-ack/during-a-turn-waits-for-the-next, cancel/a-flagged-item-can-still-complete)
+   * - make that message `activityCompleted`, or `activityFailed` with the failure; a canceled item fails with
+   *   the code `OPERATION_CANCELED` (work-ack/a-result-becomes-a-message, work-ack/a-result-may-be-nothing,
+   *   work-ack/a-failure-becomes-a-message, work-ack/a-cancellation-becomes-a-message)
    * - enqueue nothing for an execution that is over or superseded
-   * - keep one bad item from spoiling its neighbours
+   *   (work-ack/of-a-finished-instance-enqueues-nothing, continue/old-completions-are-dropped)
+   * - keep one bad item from spoiling its neighbours (batch/lost-work-spares-its-neighbours,
+   *   work-ack/an-unreadable-failure-spares-its-neighbours)
    */
   ackWorkItems(acks: readonly WorkItemAck[]): Promise<readonly CommitResult[]>;
 
@@ -120,29 +149,60 @@ export interface WorkQueue {
    *
    * A provider must refuse an entry with `LOCK_LOST`, changing nothing, unless
    * - every token is held and unexpired, belongs to this instance and execution, and is not flagged
+   *   (turn-ack/needs-every-token-held, turn-ack/needs-unexpired-tokens,
+   *   turn-ack/needs-items-of-its-own-instance, turn-ack/needs-items-of-its-own-execution,
+   *   turn-ack/needs-unflagged-items, turn-ack/counts-once)
    * - the instance is running this incarnation and execution, and `lastTurn` is its last committed turn
-   * - no other claim holds the instance
-   * - the instance has no visible message
+   *   (turn-ack/needs-a-live-instance, turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
+   *   turn-ack/needs-the-last-turn)
+   * - no other claim holds the instance (turn-ack/needs-a-free-instance)
+   * - the instance has no visible message (turn-ack/needs-no-visible-message,
+   *   turn-ack/a-lapsed-claim-counts-as-a-message, turn-ack/a-timer-that-is-not-due-does-not-hinder)
    *
-   * and otherwise do what `ackOrchestrationItems` does, and delete the items without enqueueing messages.
+   * and otherwise
+   * - do what `ackOrchestrationItems` does, and delete the items without enqueueing messages
+   *   (turn-ack/commits-items-and-turn-together, turn-ack/settles-several-items-at-once,
+   *   turn-ack/follows-another, turn-ack/can-continue-as-new)
+   * - keep one bad entry from spoiling its neighbours (turn-ack/a-bad-one-spares-its-neighbours)
    */
   ackTurns(acks: readonly TurnAck[]): Promise<readonly CommitResult[]>;
 
   /**
-   * Extends locks by `extendMs` from now, and stores heartbeats.
+   * Extends locks, and stores heartbeats.
    *
    * A provider must, per item:
+   * - extend the lock by `extendMs` from now (renew/extends-from-now)
    * - extend the lock even when a cancel is requested, and report the request
+   *   (renew/extends-a-flagged-item-too)
+   * - keep the heartbeat for the next attempt (renew/stores-heartbeats, renew/a-heartbeat-belongs-to-its-item)
    * - answer `held: false` for a token that is unknown or expired, changing nothing
+   *   (renew/an-expired-lease-is-lost, renew/answers-each-token)
    */
   renewWorkItemLocks(
     renewals: readonly WorkItemRenewal[],
     extendMs: number,
   ): Promise<readonly RenewResult[]>;
 
-  /** Hands items back, visible after `delayMs`, optionally without counting the claim; `false` if not held. */
+  /**
+   * Hands items back without an outcome.
+   *
+   * A provider must, per item:
+   * - make the item visible again after `delayMs`, counting the claim unless it is given back
+   *   (abandon-work/waits-its-delay, claims/of-work-count-from-one)
+   * - settle a flagged item as canceled instead (retry/a-flagged-item-ends-instead)
+   * - answer `false` for a token that is not held, changing nothing (abandon-work/needs-a-held-item)
+   */
   abandonWorkItems(abandons: readonly WorkItemAbandon[]): Promise<readonly boolean[]>;
 
-  /** Hands items back after a failed attempt: counts one failure, resets the claims; `false` if not held. */
+  /**
+   * Hands items back after a failed attempt.
+   *
+   * A provider must, per item:
+   * - make the item visible again after `delayMs`, and tell the instance nothing (retry/waits-its-delay,
+   *   retry/is-no-outcome)
+   * - count one failure and reset the claims (retry/counts-a-failure-and-resets-the-claims)
+   * - settle a flagged item as canceled instead (retry/a-flagged-item-ends-instead)
+   * - answer `false` for a token that is not held, changing nothing (retry/needs-a-held-item)
+   */
   retryWorkItems(retries: readonly WorkItemRetry[]): Promise<readonly boolean[]>;
 }

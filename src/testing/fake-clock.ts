@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 
+/** Where a fake clock starts, and how it lets code proceed. */
 export interface FakeClockOptions {
   /** The first `now()`, in milliseconds since the epoch. Default: 2030-01-01T00:00:00Z. */
   readonly startAt?: number;
