@@ -3,6 +3,7 @@ import type { Duration } from '../model/duration.ts';
 import type { EventArguments } from './call-types.ts';
 import type { InstanceInfo } from './instance-info.ts';
 
+/** How long to wait for an instance. */
 export interface WaitOptions {
   /** How long to wait before giving up with `TIMEOUT`. Default: for ever. */
   readonly timeout?: Duration | undefined;

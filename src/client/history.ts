@@ -6,6 +6,7 @@ import { notFound } from './instance-errors.ts';
 import { maxPageLimit, readLimit } from './instance-list.ts';
 import { invalid, readFields } from './option-fields.ts';
 
+/** Which part of a history. */
 export interface HistoryOptions {
   /** Default: the current execution. */
   readonly executionId?: number | undefined;
@@ -21,6 +22,7 @@ export interface HistoryEntry {
   readonly event: HistoryEvent;
 }
 
+/** Some events of one execution, in order. */
 export interface HistoryPage {
   readonly executionId: number;
   readonly items: readonly HistoryEntry[];

@@ -19,6 +19,7 @@ export interface ListFilter {
   readonly blocked?: boolean | undefined;
 }
 
+/** Which page of a list. */
 export interface ListPage {
   /** 1 to 1,000. Default 100. */
   readonly limit?: number | undefined;

@@ -15,6 +15,7 @@ export interface CallOptions {
   readonly timeout?: Duration | undefined;
 }
 
+/** How an activity is defined: its schema, and the defaults of its calls. */
 export interface ActivityDefinitionOptions<Input> extends CallOptions {
   /** A Standard Schema that every input must satisfy. */
   readonly input?: StandardSchema<Input> | undefined;

@@ -5,6 +5,7 @@ import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions } from './activity.ts';
 import type { InputArguments } from './input-arguments.ts';
 
+/** How a child is started. */
 export interface ChildOptions {
   /** Default: made from the parent's id, its execution and the place in it. */
   readonly id?: string | undefined;
@@ -12,11 +13,13 @@ export interface ChildOptions {
   readonly version?: string | undefined;
 }
 
+/** How a detached instance is started. */
 export interface DetachedOptions {
   readonly id: string;
   readonly version?: string | undefined;
 }
 
+/** How long to wait for an event. */
 export interface WaitOptions {
   /** Rejects with code `TIMEOUT` after this long. */
   readonly timeout?: Duration | undefined;

@@ -3,6 +3,7 @@ import { checkName } from '../model/names.ts';
 import { checkDefinition, checkSchema } from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
+/** How an orchestration is defined: its version and its schema. */
 export interface OrchestrationDefinitionOptions<Input> {
   /** Default '1'. A run stays on the version it started with; several versions may be registered together. */
   readonly version?: string | undefined;

@@ -6,6 +6,7 @@ import type { OrchestrationDefinition } from '../orchestration/orchestration.ts'
 import { createProgram } from '../orchestration/program.ts';
 import { Execution } from '../replay/execution.ts';
 
+/** Code and a recorded history to compare. */
 export interface ReplayCheck {
   /** Today's code. */
   readonly definition: OrchestrationDefinition;
