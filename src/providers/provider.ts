@@ -1,17 +1,35 @@
 /**
  * The contract that every store fulfils.
  *
- * P1. One transaction per state change.
+ * P1. One transaction per state change: what was committed is all there, also after a restart.
+ *     (atomic/an-ack-commits-all-its-parts, atomic/a-refused-ack-leaves-nothing,
+ *     shared/state-survives-a-restart)
  * P2. Every write after a claim is fenced by the claim's token, and an expired token is worth nothing.
- * P3. Unique keys make repeats harmless: (instance, execution, event id), one work item per (instance, execution, operation).
- * P4. One clock decides visibility and expiry.
+ *     (fence/an-expired-token-cannot-ack, fence/an-expired-token-cannot-settle-work,
+ *     shared/a-token-works-in-every-process)
+ * P3. Unique keys make repeats harmless: (instance, execution, event id), one work item per (instance,
+ *     execution, operation). (atomic/event-ids-that-exist-are-refused, atomic/an-operation-has-one-work-item)
+ * P4. One clock decides visibility and expiry. (lock/ends-at-its-moment, timer/is-hidden-until-due)
  * P5. An unknown commit outcome is resolved by reading again: `lastTurn` tells whether a turn landed.
- * P6. Claims are counted in the claim, and given back by a shutdown or a hold-back.
+ *     (ack/records-the-turn-as-the-last)
+ * P6. Claims are counted in the claim, and given back by a shutdown or a hold-back. (claims/count-from-one,
+ *     claims/an-abandoned-claim-counts-unless-given-back, blocked/counts-no-claim)
  * P7. Policy (retry, backoff, status) is computed outside; a provider stores what it is told.
- * P8. A batch is the normal case, a batch of one the simple one, and one bad item never spoils its neighbours.
+ *     (retry/counts-a-failure-and-resets-the-claims, retry/waits-its-delay)
+ * P8. A batch is the normal case, a batch of one the simple one, and one bad item never spoils its
+ *     neighbours. (batch/empty-batches-answer-empty, batch/a-bad-turn-spares-its-neighbours, large/instances,
+ *     large/turn, large/work)
  * P9. Hints are only hints: everything stays correct when all of them are dropped.
+ *     (hint/nobody-has-to-listen)
+ * P10. Text is only text: ids, names, tokens and payloads of any characters come back as they were given.
+ *     (hostile/ids-are-only-text, hostile/names-and-versions-are-only-text, hostile/stored-text-is-not-touched,
+ *     hostile/look-alikes-are-different-ids, hostile/tokens-are-only-text,
+ *     hostile/children-and-messages-find-their-ids, large/payloads)
+ * P11. Processes that open one store see the same state, and what one of them brings ends the waits of the
+ *     others. (shared/claims-exclude-each-other, shared/work-from-elsewhere-ends-a-wait)
  *
- * Every clause below is shown by a case of the conformance suite in `perdure/testing`.
+ * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
+ * in `perdure/testing` that show it.
  */
 import type { InstanceStore } from './instances.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
@@ -31,9 +49,26 @@ export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
 
-  /** Calls back on hints, after the change has committed; returns how to stop. */
+  /**
+   * Calls back on hints; returns how to stop.
+   *
+   * A provider must:
+   * - tell of instances that ended, after that has committed, on every path that ends one
+   *   (hint/tells-of-finished-instances, hint/tells-nothing-of-instances-that-go-on)
+   * - tell of cancel requests to claimed items, with the tokens that hold them
+   *   (hint/tells-whom-a-cancel-concerns)
+   * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
+   */
   hints(listener: (hint: Hint) => void): () => void;
 
-  /** Finishes what was begun, ends waits, releases the store. Idempotent. */
+  /**
+   * Releases the store.
+   *
+   * A provider must:
+   * - finish what was begun (close/finishes-what-was-begun)
+   * - end waits, with nothing claimed, and take back its alarms (wait/ends-at-close, close/leaves-no-alarm)
+   * - be idempotent (close/can-be-repeated)
+   * - reject every call that comes later with `CLOSED` (close/refuses-what-comes-later)
+   */
   close(): Promise<void>;
 }

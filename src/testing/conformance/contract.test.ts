@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { capabilities, conformanceCases } from './conformance-cases.ts';
+
+const files = ['provider.ts', 'orchestration-queue.ts', 'work-queue.ts', 'instances.ts'];
+
+interface Clause {
+  readonly file: string;
+  readonly text: string;
+  readonly ids: readonly string[];
+}
+
+/** A clause begins with a dash or a rule's number, goes on in indented lines, and ends with its cases. */
+function readClauses(file: string): readonly Clause[] {
+  const source = readFileSync(new URL(`../../providers/${file}`, import.meta.url), 'utf8');
+  const texts: string[] = [];
+  let open = false;
+  for (const line of source.split('\n')) {
+    const start = /^\s*\* (?:- |P\d+\. )(.*)$/.exec(line)?.[1];
+    const more = /^\s*\* {3,}(\S.*)$/.exec(line)?.[1];
+    if (start !== undefined) texts.push(start);
+    else if (open && more !== undefined) texts.push(`${texts.pop() ?? ''} ${more}`);
+    open = start !== undefined || (open && more !== undefined);
+  }
+  return texts.map((text) => ({ file, text, ids: idsAtTheEnd(text) }));
+}
+
+function idsAtTheEnd(text: string): readonly string[] {
+  const listed = /\(([^()]*)\)$/.exec(text)?.[1]?.split(', ') ?? [];
+  return listed.every((id) => /^[a-z-]+\/[a-z0-9-]+$/.test(id)) ? listed : [];
+}
+
+const clauses = files.flatMap(readClauses);
+
+describe('the conformance suite and the contract', () => {
+  it('finds the clauses of every contract file', () => {
+    const counts = files.map((file) => clauses.filter((clause) => clause.file === file).length);
+    expect(counts.every((count) => count >= 10)).toBe(true);
+    expect(clauses.length).toBeGreaterThanOrEqual(80);
+  });
+
+  it('shows every clause by at least one case', () => {
+    const unshown = clauses.filter(({ ids }) => ids.length === 0);
+    expect(unshown.map(({ file, text }) => `${file}: ${text}`)).toEqual([]);
+  });
+
+  it('names only cases that exist', () => {
+    const known = new Set(conformanceCases.map(({ id }) => id));
+    const unknown = clauses.flatMap(({ file, ids }) =>
+      ids.filter((id) => !known.has(id)).map((id) => `${file}: ${id}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  it('has no case that no clause names', () => {
+    const named = new Set(clauses.flatMap(({ ids }) => ids));
+    expect(conformanceCases.map(({ id }) => id).filter((id) => !named.has(id))).toEqual([]);
+  });
+
+  it('notices a clause without cases', () => {
+    expect(idsAtTheEnd('do something')).toEqual([]);
+    expect(idsAtTheEnd('keep (instance, execution)')).toEqual([]);
+    expect(idsAtTheEnd('keep (a, b). (ack/one, ack/two)')).toEqual(['ack/one', 'ack/two']);
+  });
+
+  it('has distinct ids and titles, and at least 130 cases', () => {
+    const ids = conformanceCases.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids.length).toBeGreaterThanOrEqual(130);
+    const titles = capabilities.flatMap(({ title, cases }) =>
+      cases.map((each) => `${title}: ${each.title}`),
+    );
+    expect(new Set(titles).size).toBe(titles.length);
+  });
+});
