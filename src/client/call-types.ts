@@ -1,10 +1,14 @@
+// NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
+
 /** The arguments of `start` after the definition: the input may be left out where `undefined` is one. */
 export type StartArguments<Input> = undefined extends Input
-  ? [input?: Input, options?: StartOptions]
-  : [input: Input, options?: StartOptions];
+  ? [input?: NoInfer<Input>, options?: StartOptions]
+  : [input: NoInfer<Input>, options?: StartOptions];
 
 /** The arguments of `raiseEvent` after the event: the payload may be left out where `undefined` is one. */
-export type EventArguments<Value> = undefined extends Value ? [payload?: Value] : [payload: Value];
+export type EventArguments<Value> = undefined extends Value
+  ? [payload?: NoInfer<Value>]
+  : [payload: NoInfer<Value>];
 
 export interface StartOptions {
   /** Chosen by the caller, so that the same start made twice is one instance. Default: generated. */

@@ -1,4 +1,7 @@
-/** The arguments after a definition: the input may be left out when its type allows `undefined`. */
+/**
+ * The arguments after a definition: the input may be left out when its type allows `undefined`. NoInfer: the
+ * definition alone decides the type, or a wrong input would widen it instead of being refused.
+ */
 export type InputArguments<Input, Options> = undefined extends Input
-  ? [input?: Input, options?: Options]
-  : [input: Input, options?: Options];
+  ? [input?: NoInfer<Input>, options?: Options]
+  : [input: NoInfer<Input>, options?: Options];

@@ -134,3 +134,13 @@ export async function stateOf(
     Promise.resolve('pending' as const),
   ]);
 }
+
+/** The reason of a rejection that is yet to come; handled from now on, so that it can be looked at later. */
+export function rejection(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => {
+      throw new Error('It resolved.');
+    },
+    (reason: unknown) => reason,
+  );
+}

@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client/client.ts';
+import type { ListFilter, ListPage } from '../../src/client/instance-list.ts';
+import { encodeMessage } from '../../src/model/message.ts';
+import { randomToken } from '../../src/model/random-id.ts';
+import { finish, openStore, takeTurn } from './store-fixture.ts';
+
+const ids = async (client: Client, filter?: ListFilter, page?: ListPage) =>
+  (await client.list(filter, page)).items.map(({ id }) => id);
+
+describe('a list', () => {
+  test('shows instances newest first, and nothing when there are none', async () => {
+    const { client } = await openStore();
+    expect(await client.list()).toEqual({ items: [] });
+    for (const id of ['a', 'c', 'b']) await client.start('order', 1, { id });
+    expect(await ids(client)).toEqual(['b', 'c', 'a']);
+    expect((await client.list()).items[0]).toEqual(await client.get('b'));
+  });
+
+  test('comes in pages that fit together, also when instances are added in between', async () => {
+    const { client } = await openStore();
+    const started = Array.from({ length: 25 }, (_, index) => `i-${String(index).padStart(2, '0')}`);
+    for (const id of started) await client.start('order', 1, { id });
+    const seen: string[] = [];
+    const sizes: number[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await client.list({}, { limit: 10, cursor });
+      seen.push(...page.items.map(({ id }) => id));
+      sizes.push(page.items.length);
+      cursor = page.nextCursor;
+      await client.start('order', 1);
+    } while (cursor !== undefined);
+    expect(seen).toEqual(started.toReversed());
+    expect(sizes).toEqual([10, 10, 5]);
+  });
+
+  test('says that there is no next page when the last one is full', async () => {
+    const { client } = await openStore();
+    for (const id of ['a', 'b']) await client.start('order', 1, { id });
+    expect(await client.list({}, { limit: 2 })).not.toHaveProperty('nextCursor');
+    expect(await client.list({}, { limit: 1 })).toHaveProperty('nextCursor');
+  });
+
+  test('has 100 entries by default and up to 1,000 on demand', async () => {
+    const { client } = await openStore();
+    await Promise.all(Array.from({ length: 1_001 }, () => client.start('order')));
+    expect(await ids(client)).toHaveLength(100);
+    const page = await client.list({}, { limit: 1_000 });
+    expect(page.items).toHaveLength(1_000);
+    expect(await ids(client, {}, { limit: 1_000, cursor: page.nextCursor })).toHaveLength(1);
+  });
+
+  test('can be filtered by status, one or several', async () => {
+    const { client, provider } = await openStore();
+    for (const id of ['new', 'going', 'good', 'bad']) await client.start('order', 1, { id });
+    await takeTurn(provider, 'going', {});
+    await finish(provider, 'good');
+    await finish(provider, 'bad', { status: 'failed', failure: '{"name":"E","message":"m"}' });
+    expect(await ids(client, { status: 'pending' })).toEqual(['new']);
+    expect(await ids(client, { status: 'running' })).toEqual(['going']);
+    expect(await ids(client, { status: ['completed', 'failed'] })).toEqual(['bad', 'good']);
+    expect(await ids(client, { status: 'terminated' })).toEqual([]);
+    const page = await client.list({ status: ['completed', 'failed'] }, { limit: 1 });
+    expect(
+      await ids(client, { status: ['completed', 'failed'] }, { cursor: page.nextCursor }),
+    ).toEqual(['good']);
+  });
+
+  test('can be filtered by name, exactly', async () => {
+    const { client } = await openStore();
+    for (const name of ['order', 'orders', 'Order']) await client.start(name, 1, { id: name });
+    expect(await ids(client, { name: 'order' })).toEqual(['order']);
+    expect(await ids(client, { name: 'nobody' })).toEqual([]);
+  });
+
+  test('can be filtered by the beginning of the id, taken literally', async () => {
+    const { client } = await openStore();
+    const all = ['a%b', 'a_b', 'axb', 'a*b', 'a[b', 'A%b', 'a', 'ab', 'ä-1', 'ä-2', '🚚1', '🚚'];
+    for (const id of all) await client.start('order', 1, { id });
+    const startingWith = (prefix: string) => ids(client, { idPrefix: prefix });
+    expect(await startingWith('a%')).toEqual(['a%b']);
+    expect(await startingWith('a_')).toEqual(['a_b']);
+    expect(await startingWith('a*')).toEqual(['a*b']);
+    expect(await startingWith('a[')).toEqual(['a[b']);
+    expect(await startingWith('A')).toEqual(['A%b']);
+    expect(await startingWith('ä')).toEqual(['ä-2', 'ä-1']);
+    expect(await startingWith('🚚')).toEqual(['🚚', '🚚1']);
+    expect(await startingWith('a')).toEqual(['ab', 'a', 'a[b', 'a*b', 'axb', 'a_b', 'a%b']);
+    expect(await startingWith("' OR 1=1 --")).toEqual([]);
+  });
+
+  test('can be filtered by parent', async () => {
+    const { client, provider } = await openStore();
+    for (const id of ['p', 'q']) await client.start('order', 1, { id });
+    const child = {
+      instanceId: 'p-child',
+      incarnation: randomToken(),
+      name: 'line',
+      version: null,
+      inputHash: '=',
+      start: encodeMessage({ kind: 'start', name: 'line', version: null, payload: null }),
+      parentOperation: 1,
+      ifTaken: null,
+    };
+    await takeTurn(provider, 'p', { children: [child] });
+    expect(await ids(client, { parentId: 'p' })).toEqual(['p-child']);
+    expect(await ids(client, { parentId: 'q' })).toEqual([]);
+    expect(await client.get('p-child')).toMatchObject({ parentId: 'p', name: 'line' });
+  });
+
+  test('can be filtered by time of creation, from one moment until before another', async () => {
+    const { client, clock } = await openStore();
+    const start = clock.now();
+    for (const id of ['t0', 't1', 't2']) {
+      await client.start('order', 1, { id });
+      await clock.advance(10);
+    }
+    expect(await ids(client, { createdFrom: start + 10 })).toEqual(['t2', 't1']);
+    expect(await ids(client, { createdBefore: start + 10 })).toEqual(['t0']);
+    expect(await ids(client, { createdFrom: start + 9.5, createdBefore: start + 10.5 })).toEqual([
+      't1',
+    ]);
+    expect(
+      await ids(client, { createdFrom: new Date(start), createdBefore: new Date(start + 11) }),
+    ).toEqual(['t1', 't0']);
+    expect(await ids(client, { createdFrom: start + 20, createdBefore: start })).toEqual([]);
+  });
+
+  test('shows what fulfils all conditions at once', async () => {
+    const { client, provider } = await openStore();
+    for (const id of ['a-1', 'a-2', 'b-1']) await client.start('order', 1, { id });
+    await client.start('refund', 1, { id: 'a-3' });
+    await finish(provider, 'a-1');
+    expect(await ids(client, { name: 'order', idPrefix: 'a-', status: 'pending' })).toEqual([
+      'a-2',
+    ]);
+  });
+
+  test('treats conditions that are undefined as absent', async () => {
+    const { client } = await openStore();
+    await client.start('order', 1, { id: 'a' });
+    expect(await ids(client, { status: undefined, name: undefined }, { limit: undefined })).toEqual(
+      ['a'],
+    );
+  });
+});
+
+describe('a list is refused with INVALID_INPUT for', () => {
+  test.each<[string, unknown, unknown]>([
+    ['an unknown status', { status: 'done' }, {}],
+    ['a list with an unknown status', { status: ['failed', 'done'] }, {}],
+    ['no status at all', { status: [] }, {}],
+    ['a status that every object has', { status: 'constructor' }, {}],
+    ['null as a status', { status: null }, {}],
+    ['an empty name', { name: '' }, {}],
+    ['a name that is no text', { name: 5 }, {}],
+    ['a name of 257 bytes', { name: 'x'.repeat(257) }, {}],
+    ['an id prefix of 1,001 bytes', { idPrefix: 'x'.repeat(1_001) }, {}],
+    ['a parent id that is an object', { parentId: {} }, {}],
+    ['an invalid date', { createdFrom: new Date(Number.NaN) }, {}],
+    ['a time that is text', { createdBefore: '2030-01-01' }, {}],
+    ['an infinite time', { createdFrom: Infinity }, {}],
+    ['blocked that is text', { blocked: 'yes' }, {}],
+    ['a misspelt condition', { statuses: 'failed' }, {}],
+    ['a filter that is text', 'failed', {}],
+    ['a filter that is null', null, {}],
+    ['a limit of 0', {}, { limit: 0 }],
+    ['a limit of 1,001', {}, { limit: 1_001 }],
+    ['a limit that is a fraction', {}, { limit: 1.5 }],
+    ['a limit that is text', {}, { limit: '10' }],
+    ['a cursor that was not given', {}, { cursor: '5' }],
+    ['an empty cursor', {}, { cursor: '' }],
+    ['a cursor beyond all keys', {}, { cursor: 'kzzzzzzzzzzz' }],
+    ['a cursor that is a number', {}, { cursor: 7 }],
+    ['a misspelt page', {}, { offset: 10 }],
+  ])('%s', async (_, filter, page) => {
+    const { client } = await openStore();
+    await expect(client.list(filter as ListFilter, page as ListPage)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(/; use .+\.$/) as string,
+    });
+  });
+});

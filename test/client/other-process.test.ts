@@ -1,0 +1,62 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Client } from '../../src/client/client.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { finish, observe, temporaryStorePath } from './store-fixture.ts';
+
+/** A client on a file, with its own connection: to the others it is as good as another process. */
+async function openClient(path: string) {
+  const { provider, seen } = observe(await openSqlite({ path }));
+  onTestFinished(() => provider.close());
+  const client = new Client({ provider, clock: systemClock });
+  onTestFinished(() => client.close());
+  return { provider, client, seen };
+}
+
+describe('an instance that ends through another connection', () => {
+  test('ends the waits of this one, long before the next recheck', async () => {
+    const path = await temporaryStorePath();
+    const [here, there] = [await openClient(path), await openClient(path)];
+    const handle = await here.client.start('order', 1, { id: 'o-1' });
+    const result = handle.result();
+    await finish(there.provider, 'o-1');
+    const endedAt = performance.now();
+    expect(await result).toBe('done');
+    expect(performance.now() - endedAt).toBeLessThan(500);
+    expect(here.seen.listening).toBe(0);
+  });
+
+  test('can be waited for by a client that did not start it', async () => {
+    const path = await temporaryStorePath();
+    const [here, there] = [await openClient(path), await openClient(path)];
+    await here.client.start('order', 1, { id: 'o-1' });
+    const info = there.client.wait('o-1', { timeout: '10s' });
+    await finish(here.provider, 'o-1');
+    expect(await info).toMatchObject({ status: 'completed', output: 'done' });
+    await expect(there.client.start('order', 2, { id: 'o-1' })).rejects.toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+    });
+  });
+});
+
+test('a client gets the results of 300 instances that another process ends', async () => {
+  const path = await temporaryStorePath();
+  const { client, seen } = await openClient(path);
+  const other = fork(join(import.meta.dirname, 'finisher-program.ts'), [path]);
+  onTestFinished(async () => {
+    if (other.connected) other.disconnect();
+    if (other.exitCode === null) await once(other, 'exit');
+  });
+  await once(other, 'message');
+  const ids = Array.from({ length: 300 }, (_, index) => `o-${index}`);
+  const results = await Promise.all(
+    ids.map(async (id) => (await client.start('order', id, { id })).result({ timeout: '15s' })),
+  );
+  expect(results).toEqual(ids.map((id) => `${id} ended by another process`));
+  expect(seen.listening).toBe(0);
+  other.disconnect();
+  expect(await once(other, 'exit')).toEqual([0, null]);
+});

@@ -1,0 +1,238 @@
+import { describe, expect, test } from 'vitest';
+import { Client } from '../../src/client/client.ts';
+import { FailedError } from '../../src/model/errors.ts';
+import { toFailure } from '../../src/model/failure.ts';
+import { finish, openStore, rejection, takeTurn, withChanges } from './store-fixture.ts';
+
+describe('the result of an instance', () => {
+  test.each<[string, string | null, unknown]>([
+    ['an object', '{"total":5}', { total: 5 }],
+    ['null', 'null', null],
+    ['nothing', null, undefined],
+  ])('that returned %s is that', async (_, payload, value) => {
+    const { client, provider } = await openStore();
+    const handle = await client.start('order');
+    await finish(provider, handle.id, { status: 'completed', payload });
+    expect(await handle.result()).toEqual(value);
+    expect(await client.wait(handle.id)).toMatchObject({ status: 'completed' });
+    expect((await handle.status()).output).toEqual(value);
+  });
+
+  test('that failed is an error with the failure as data and as its cause', async () => {
+    const { client, provider } = await openStore();
+    const handle = await client.start('order', 1, { id: 'o-1' });
+    const failure = toFailure(
+      Object.assign(new RangeError('too many', { cause: new Error('inner') }), { code: 'E_MANY' }),
+    );
+    await finish(provider, 'o-1', { status: 'failed', failure: JSON.stringify(failure) });
+    const error: unknown = await handle.result().catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(FailedError);
+    expect(error).toMatchObject({
+      code: 'INSTANCE_FAILED',
+      message: 'Instance "o-1" of "order" failed: too many',
+      subject: 'order',
+      failure,
+      cause: {
+        name: 'RangeError',
+        message: 'too many',
+        code: 'E_MANY',
+        cause: { message: 'inner' },
+      },
+    });
+    expect(await client.wait('o-1')).toMatchObject({ status: 'failed', failure });
+    expect(await client.get('o-1')).not.toHaveProperty('output');
+  });
+
+  test.each<['canceled' | 'terminated', object]>([
+    ['canceled', { name: 'CanceledError', code: 'OPERATION_CANCELED', trigger: 'cancel' }],
+    ['terminated', { code: 'INSTANCE_TERMINATED' }],
+  ])('that was %s is an error that says so, while wait() settles', async (status, expected) => {
+    const { client, provider, clock } = await openStore();
+    await client.start('order', 1, { id: 'o-1' });
+    const later = new Client({
+      provider: withChanges(provider, {
+        getInstances: async (ids) =>
+          (await provider.getInstances(ids)).map((record) => record && { ...record, status }),
+      }),
+      clock,
+    });
+    await expect(later.handle('o-1').result()).rejects.toMatchObject(expected);
+    expect(await later.wait('o-1')).toMatchObject({ status });
+    later.close();
+  });
+
+  test('is reached through any handle, with or without a definition', async () => {
+    const { client, provider } = await openStore();
+    await client.start('order', 1, { id: 'o-1' });
+    await finish(provider, 'o-1');
+    const order = { kind: 'orchestration', name: 'order', version: '1' } as const;
+    expect(await client.handle('o-1').result()).toBe('done');
+    expect(await client.handle(order, 'o-1').result()).toBe('done');
+  });
+
+  test('of an unknown instance is INSTANCE_NOT_FOUND', async () => {
+    const { client } = await openStore();
+    const handle = client.handle('nobody');
+    const missing = { code: 'INSTANCE_NOT_FOUND' };
+    await expect(handle.result()).rejects.toMatchObject(missing);
+    await expect(handle.status()).rejects.toMatchObject(missing);
+    await expect(client.wait('nobody')).rejects.toMatchObject(missing);
+    expect(await client.get('nobody')).toBeUndefined();
+  });
+
+  test('that is not there in time is a TIMEOUT', async () => {
+    const { client, clock } = await openStore();
+    const handle = await client.start('order');
+    const waits = [handle.result({ timeout: '5m' }), client.wait(handle.id, { timeout: 300_000 })];
+    const reasons = Promise.all(waits.map(rejection));
+    await clock.advance('5m');
+    expect(await reasons).toMatchObject([{ code: 'TIMEOUT' }, { code: 'TIMEOUT' }]);
+  });
+
+  test.each<[unknown, string]>([
+    [{ timeout: -1 }, 'INVALID_DURATION'],
+    [{ timeout: 'soon' }, 'INVALID_DURATION'],
+    [{ timeout: null }, 'INVALID_DURATION'],
+    [{ timeoutMs: 5 }, 'INVALID_INPUT'],
+    [5, 'INVALID_INPUT'],
+    [null, 'INVALID_INPUT'],
+  ])('waited for with %j is refused', async (options, code) => {
+    const { client } = await openStore();
+    const handle = await client.start('order');
+    await expect(handle.result(options as object)).rejects.toMatchObject({ code });
+    await expect(client.wait(handle.id, options as object)).rejects.toMatchObject({ code });
+  });
+
+  test('waits through the executions of an instance that continues as new', async () => {
+    const { client, provider } = await openStore();
+    const handle = await client.start('order', 1, { id: 'o-1' });
+    const result = handle.result();
+    await takeTurn(provider, 'o-1', {
+      outcome: {
+        status: 'continuedAsNew',
+        version: '1',
+        start: {
+          kind: 'start',
+          executionId: null,
+          operation: null,
+          data: '{"name":"order","version":"1"}',
+          payload: '2',
+        },
+      },
+    });
+    expect(await client.get('o-1')).toMatchObject({ executionId: 2 });
+    await finish(provider, 'o-1');
+    expect(await result).toBe('done');
+  });
+});
+
+describe('what is known of an instance', () => {
+  test('grows with its life', async () => {
+    const { client, provider, clock } = await openStore();
+    const createdAt = clock.now();
+    const handle = await client.start('order', 1, { id: 'o-1' });
+    await clock.advance(5);
+    await takeTurn(provider, 'o-1', { customStatus: '{"step":1}' });
+    expect(await handle.status()).toEqual({
+      id: 'o-1',
+      name: 'order',
+      version: '1',
+      status: 'running',
+      executionId: 1,
+      customStatus: { step: 1 },
+      createdAt,
+      startedAt: createdAt + 5,
+    });
+    await clock.advance(5);
+    await handle.raiseEvent('go');
+    await finish(provider, 'o-1');
+    expect(await handle.status()).toMatchObject({
+      status: 'completed',
+      output: 'done',
+      customStatus: { step: 1 },
+      endedAt: createdAt + 10,
+    });
+  });
+
+  test('says why an instance is held back', async () => {
+    const { client, provider, clock } = await openStore();
+    const handle = await client.start('order');
+    const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs: 1_000, waitMs: 0 });
+    const blocked = { reason: 'the code changed', buildId: 'b1' };
+    await provider.abandonOrchestrationItems([
+      { lockToken: item!.lockToken, delayMs: 1_000, giveBackClaim: true, blocked },
+    ]);
+    expect(await handle.status()).toMatchObject({
+      blocked: { reason: 'the code changed', at: clock.now() },
+    });
+    expect((await client.list({ blocked: true })).items).toHaveLength(1);
+    expect((await client.list({ blocked: false })).items).toHaveLength(0);
+  });
+
+  test('never pollutes prototypes', async () => {
+    const { client, provider } = await openStore();
+    const handle = await client.start('order');
+    const payload = '{"a":1,"__proto__":{"polluted":true}}';
+    await takeTurn(provider, handle.id, {
+      customStatus: payload,
+      outcome: { status: 'completed', payload },
+    });
+    const info = await handle.status();
+    expect(info.output).toEqual({ a: 1 });
+    expect(Object.assign({}, info.customStatus)).not.toHaveProperty('polluted');
+    expect(Object.assign({}, await handle.result())).not.toHaveProperty('polluted');
+  });
+
+  test('shows what of it is damaged, and does not hide its neighbours', async () => {
+    const { client, provider } = await openStore();
+    const [good, bad] = [await client.start('order'), await client.start('order')];
+    await finish(provider, good.id);
+    const outcome = { status: 'completed', payload: '{"half' } as const;
+    await takeTurn(provider, bad.id, { outcome, customStatus: '][' });
+    expect((await client.list()).items).toMatchObject([
+      { id: bad.id, status: 'completed', undecodable: ['output', 'customStatus'] },
+      { id: good.id, output: 'done' },
+    ]);
+    expect(await client.get(bad.id)).not.toHaveProperty('output');
+    await expect(bad.result()).rejects.toMatchObject({ code: 'UNDECODABLE' });
+  });
+
+  test('still says that an instance failed when the record of why is damaged', async () => {
+    const { client, provider } = await openStore();
+    const handle = await client.start('order');
+    await finish(provider, handle.id, { status: 'failed', failure: '{"name":' });
+    await expect(handle.result()).rejects.toMatchObject({
+      code: 'INSTANCE_FAILED',
+      failure: { code: 'UNDECODABLE' },
+    });
+  });
+});
+
+describe('a closed client', () => {
+  test('ends its waits and refuses every call, while the store stays open for others', async () => {
+    const { client, provider, clock } = await openStore();
+    const handle = await client.start('order', 1, { id: 'o-1' });
+    const closed = { code: 'CLOSED' };
+    const waits = [handle.result(), client.wait('o-1', { timeout: '1d' })].map(rejection);
+    client.close();
+    client.close();
+    expect(await Promise.all(waits)).toMatchObject([closed, closed]);
+    const calls = [
+      () => client.start('order'),
+      () => client.get('o-1'),
+      () => client.wait('o-1'),
+      () => client.list(),
+      () => client.history('o-1'),
+      () => client.executions('o-1'),
+      () => client.exportHistory('o-1'),
+      () => client.raiseEvent('o-1', 'go'),
+      () => handle.result(),
+      () => handle.status(),
+      () => handle.raiseEvent('go'),
+    ];
+    for (const call of calls) await expect(call()).rejects.toMatchObject(closed);
+    expect(clock.alarmCount).toBe(0);
+    const other = new Client({ provider, clock });
+    expect(await other.get('o-1')).toMatchObject({ status: 'pending' });
+  });
+});
