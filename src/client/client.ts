@@ -100,8 +100,9 @@ export class Client {
     const { name, version, schema } = readTarget(definition);
     const chosen = readStartOptions(options);
     const what = `Orchestration ${JSON.stringify(name)}`;
-    const valid = schema === undefined ? input : await validateInput(schema, input, what);
-    const payload = encodePayload(valid, `The input of ${what}`, this.#payloadLimitBytes);
+    // Refused early, but stored as it was given: what the schema makes of it is made anew wherever the code runs.
+    if (schema !== undefined) await validateInput(schema, input, what);
+    const payload = encodePayload(input, `The input of ${what}`, this.#payloadLimitBytes);
     const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
     const startVersion = chosen.version ?? version;
     await this.#create({
