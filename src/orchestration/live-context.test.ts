@@ -1,0 +1,350 @@
+import { describe, expect, it } from 'vitest';
+import { drive, kindsOf, TurnDriver } from '../../test/replay/turn-driver.ts';
+import { activity } from './activity.ts';
+import { event } from './event.ts';
+import type { OrchestrationContext } from './orchestration-context.ts';
+import { orchestration } from './orchestration.ts';
+
+const charge = activity('charge', async (_, amount: number) => `charged ${amount}`);
+const careful = activity('careful', async () => 'ok', {
+  retry: { maxAttempts: 5, backoff: 'fixed', jitter: 0 },
+  attemptTimeout: '10s',
+  timeout: '1m',
+});
+
+/** The code of the error that the orchestration's code throws synchronously or rejects with. */
+async function refusalOf(code: (ctx: OrchestrationContext<void>) => unknown): Promise<unknown> {
+  const run = drive(async (ctx) => code(ctx));
+  const events = await run.start();
+  // A refused call leaves no trace.
+  expect(kindsOf(events)).toEqual(['executionStarted', 'executionFailed']);
+  return run.failure.code;
+}
+
+describe('ctx.call', () => {
+  it('schedules an activity once, without options of its own', async () => {
+    const run = drive(async (ctx) => ctx.call(charge, 5));
+    const [, scheduled] = await run.start();
+    expect(scheduled).toEqual({
+      kind: 'activityScheduled',
+      at: 1_000,
+      operation: 1,
+      name: 'charge',
+      payload: '5',
+    });
+    await run.turn(run.completed(1, 'charged 5'));
+    expect(run.output).toBe('charged 5');
+  });
+
+  it('takes the defaults of the definition, and lets a call choose otherwise', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.all([
+        ctx.call(careful),
+        ctx.call(careful, undefined, { retry: { maxAttempts: 1 }, timeout: '2m' }),
+      ]);
+    });
+    expect(await run.start()).toMatchObject([
+      {},
+      {
+        name: 'careful',
+        options: {
+          attemptTimeoutMs: 10_000,
+          retry: { maxAttempts: 5, backoff: 'fixed', initialDelayMs: 1_000, jitter: 0 },
+        },
+      },
+      { kind: 'timerCreated', fireAt: 61_000 },
+      { options: { attemptTimeoutMs: 10_000, retry: { maxAttempts: 1 } } },
+      { kind: 'timerCreated', fireAt: 121_000 },
+    ]);
+  });
+
+  it('withdraws the timer of its total timeout when the activity settles first', async () => {
+    for (const answer of ['completed', 'failed'] as const) {
+      const run = drive(async (ctx) =>
+        ctx.call(charge, 5, { timeout: '1m' }).catch((error: { code: string }) => error.code),
+      );
+      await run.start();
+      const events = await run.turn(run[answer](1));
+      expect(events[1]).toMatchObject({
+        kind: 'operationWithdrawn',
+        target: 2,
+        targetKind: 'timer',
+      });
+      expect(run.output).toBe(answer === 'failed' ? 'ACTIVITY_FAILED' : undefined);
+    }
+  });
+
+  it('rejects with TIMEOUT and withdraws the activity when its total timeout fires first', async () => {
+    const run = drive(async (ctx) => ctx.call(charge, 5, { timeout: '1m' }));
+    await run.start();
+    const events = await run.turn(run.fired(2), run.completed(1));
+    expect(kindsOf(events)).toEqual(['timerFired', 'operationWithdrawn', 'executionFailed']);
+    expect(events[1]).toMatchObject({ target: 1, targetKind: 'activity', reason: 'timeout' });
+    expect(run.failure).toMatchObject({
+      code: 'TIMEOUT',
+      message: "Activity 'charge' did not finish within 60000 ms, its timeout.",
+    });
+  });
+
+  it('with a total timeout is canceled as a whole', async () => {
+    const run = drive(async (ctx) => {
+      const call = ctx.call(charge, 5, { timeout: '1m' });
+      call.cancel('no longer needed');
+      return call.catch((error: { code: string }) => error.code);
+    });
+    const events = await run.start();
+    expect(events.slice(3)).toMatchObject([
+      { kind: 'operationWithdrawn', target: 1, reason: 'cancel:no longer needed' },
+      { kind: 'operationWithdrawn', target: 2, reason: 'cancel:no longer needed' },
+      { kind: 'executionCompleted', payload: '"OPERATION_CANCELED"' },
+    ]);
+  });
+
+  it('refuses what JSON cannot carry, names and options that make no sense, and records nothing', async () => {
+    const cycle: Record<string, unknown> = {};
+    cycle['self'] = cycle;
+    expect(await refusalOf((ctx) => ctx.call('a', 10n))).toBe('NOT_SERIALIZABLE');
+    expect(await refusalOf((ctx) => ctx.call('a', cycle))).toBe('NOT_SERIALIZABLE');
+    expect(await refusalOf((ctx) => ctx.call('a', () => 1))).toBe('NOT_SERIALIZABLE');
+    expect(await refusalOf((ctx) => ctx.call(''))).toBe('INVALID_NAME');
+    expect(await refusalOf((ctx) => ctx.call(undefined as never))).toBe('INVALID_INPUT');
+    expect(await refusalOf((ctx) => ctx.call(event('e') as never))).toBe('INVALID_INPUT');
+    expect(await refusalOf((ctx) => ctx.call('a', 1, { timeuot: 5 } as never))).toBe(
+      'INVALID_OPTION',
+    );
+    expect(await refusalOf((ctx) => ctx.call('a', 1, { timeout: 'soon' }))).toBe(
+      'INVALID_DURATION',
+    );
+    expect(await refusalOf((ctx) => ctx.call('a', 1, { retry: { jitter: 2 } }))).toBe(
+      'INVALID_OPTION',
+    );
+  });
+
+  it('refuses an input above the payload limit', async () => {
+    const run = drive(async (ctx) => ctx.call('a', 'x'.repeat(200)), { payloadLimitBytes: 100 });
+    await run.start();
+    expect(run.failure).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+  });
+});
+
+describe('ctx.sleep and ctx.sleepUntil', () => {
+  it('create timers from the time inside the orchestration', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.sleep('30d');
+      await ctx.sleepUntil(new Date(5));
+      await ctx.sleepUntil(ctx.now() + 1);
+    });
+    expect((await run.start())[1]).toMatchObject({ fireAt: 1_000 + 30 * 86_400_000 });
+    expect((await run.turn(run.fired(1)))[1]).toMatchObject({ fireAt: 5 });
+    expect((await run.turn(run.fired(2)))[1]).toMatchObject({ fireAt: 1_021 });
+  });
+
+  it('refuse times that make no sense', async () => {
+    expect(await refusalOf((ctx) => ctx.sleep(-5))).toBe('INVALID_DURATION');
+    expect(await refusalOf((ctx) => ctx.sleep('soon'))).toBe('INVALID_DURATION');
+    expect(await refusalOf((ctx) => ctx.sleepUntil(new Date('nonsense')))).toBe('INVALID_DURATION');
+    expect(await refusalOf((ctx) => ctx.sleepUntil(-1))).toBe('INVALID_DURATION');
+  });
+});
+
+describe('ctx.waitFor', () => {
+  it('rejects with TIMEOUT and gives the wait up', async () => {
+    const run = drive(async (ctx) => ctx.waitFor(event('approved'), { timeout: '1h' }));
+    await run.start();
+    const events = await run.turn(run.fired(2));
+    expect(events[1]).toMatchObject({ kind: 'operationWithdrawn', target: 1, targetKind: 'event' });
+    expect(run.failure).toMatchObject({
+      code: 'TIMEOUT',
+      message: "Event 'approved' did not arrive within 3600000 ms, the timeout of the wait.",
+    });
+  });
+
+  it('takes an event that is already there and withdraws the timer of its timeout', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.call('a');
+      return ctx.waitFor('approved', { timeout: '1h' });
+    });
+    await run.start();
+    await run.turn(run.raised('approved', 'yes'), run.completed(1));
+    expect(run.output).toBe('yes');
+    expect(run.history.at(-2)).toMatchObject({ kind: 'operationWithdrawn', targetKind: 'timer' });
+  });
+
+  it('refuses what is not an event', async () => {
+    expect(await refusalOf((ctx) => ctx.waitFor(charge as never))).toBe('INVALID_INPUT');
+    expect(await refusalOf((ctx) => ctx.waitFor('e', { timeout: -1 }))).toBe('INVALID_DURATION');
+  });
+});
+
+describe('ctx.child and ctx.startDetached', () => {
+  const part = orchestration('part', async (_, n: number) => n * 2, { version: '3' });
+
+  it('start a child with an id of its own and the version of the definition', async () => {
+    const run = drive(async (ctx) => ctx.all([ctx.child(part, 1), ctx.child('part', 2)]));
+    expect(await run.start()).toMatchObject([
+      {},
+      { kind: 'childScheduled', childId: 'instance/1.1', version: '3', payload: '1' },
+      { kind: 'childScheduled', childId: 'instance/1.2', version: null, payload: '2' },
+    ]);
+    await run.turn(run.childCompleted(2, 4), run.childCompleted(1, 2));
+    expect(run.output).toEqual([2, 4]);
+  });
+
+  it('give a child another id in every execution', async () => {
+    const ids = [1, 2].map(async (executionId) => {
+      const run = drive(async (ctx) => ctx.child(part, 1), { executionId });
+      return (await run.start())[1];
+    });
+    expect(await Promise.all(ids)).toMatchObject([
+      { childId: 'instance/1.1' },
+      { childId: 'instance/2.1' },
+    ]);
+  });
+
+  it('take an explicit id and version as they are', async () => {
+    const run = drive(async (ctx) => ctx.child(part, 1, { id: 'mine', version: '2' }));
+    expect((await run.start())[1]).toMatchObject({ childId: 'mine', version: '2' });
+  });
+
+  it('resolve at once for a detached start, and record it before the end', async () => {
+    const run = drive(async (ctx) => ctx.startDetached(part, 1, { id: 'other' }));
+    expect(await run.start()).toMatchObject([
+      {},
+      { kind: 'detachedStarted', operation: 1, childId: 'other', name: 'part', version: '3' },
+      { kind: 'executionCompleted', payload: '"other"' },
+    ]);
+  });
+
+  it('keep a detached start of the turn that continues as new', async () => {
+    const run = drive(async (ctx) => {
+      void ctx.startDetached(part, 1, { id: 'other' });
+      await ctx.continueAsNew();
+    });
+    expect(kindsOf(await run.start())).toEqual([
+      'executionStarted',
+      'detachedStarted',
+      'executionContinuedAsNew',
+    ]);
+  });
+
+  it('refuse bad ids and references', async () => {
+    expect(await refusalOf((ctx) => ctx.child('part', 1, { id: '' }))).toBe('INVALID_ID');
+    expect(await refusalOf((ctx) => ctx.startDetached('part', 1, { id: 'a\0' }))).toBe(
+      'INVALID_ID',
+    );
+    expect(await refusalOf((ctx) => ctx.startDetached('part', 1, {} as never))).toBe('INVALID_ID');
+    expect(await refusalOf((ctx) => ctx.child(charge as never, 1))).toBe('INVALID_INPUT');
+    expect(await refusalOf((ctx) => ctx.child('part', 1n))).toBe('NOT_SERIALIZABLE');
+  });
+});
+
+describe('ctx.continueAsNew', () => {
+  it('ends the execution with the input and, by default, the version of the next', async () => {
+    const run = drive(async (ctx, n: number) => ctx.continueAsNew(n + 1));
+    await run.start(1);
+    expect(run.outcome).toMatchObject({
+      kind: 'executionContinuedAsNew',
+      version: '1',
+      payload: '2',
+    });
+  });
+
+  it('may move up to another version', async () => {
+    const run = drive(async (ctx) => ctx.continueAsNew({ any: 'input' }, { version: '2' }));
+    await run.start();
+    expect(run.outcome).toMatchObject({ version: '2', payload: '{"any":"input"}' });
+  });
+
+  it('cannot be stopped by catch, finally, a race or a return of the code', async () => {
+    const codes: readonly ((ctx: OrchestrationContext<number>) => unknown)[] = [
+      async (ctx) => {
+        try {
+          return await ctx.continueAsNew(2);
+        } catch {
+          return 'caught';
+        } finally {
+          await ctx.call('cleanup');
+        }
+      },
+      async (ctx) => Promise.race([ctx.continueAsNew(2), ctx.call('a'), Promise.resolve('won')]),
+      async (ctx) => {
+        void ctx.continueAsNew(2);
+        return 'returned';
+      },
+      async (ctx) => {
+        void ctx.continueAsNew(2);
+        throw new Error('thrown');
+      },
+      async (ctx) => {
+        void ctx.continueAsNew(2);
+        void ctx.continueAsNew(3);
+      },
+    ];
+    for (const code of codes) {
+      const run = drive<number>(code);
+      expect(kindsOf(await run.start(1))).toEqual(['executionStarted', 'executionContinuedAsNew']);
+      expect(run.outcome).toMatchObject({ payload: '2' });
+    }
+  });
+
+  it('keeps what was issued before it in the same turn', async () => {
+    const run = drive(async (ctx) => {
+      void ctx.call('before');
+      void ctx.continueAsNew();
+      void ctx.call('after');
+    });
+    expect(kindsOf(await run.start())).toEqual([
+      'executionStarted',
+      'activityScheduled',
+      'executionContinuedAsNew',
+    ]);
+  });
+
+  it('refuses an input that cannot be stored', async () => {
+    expect(await refusalOf(async (ctx) => ctx.continueAsNew(1n as never))).toBe('NOT_SERIALIZABLE');
+  });
+});
+
+describe('ctx', () => {
+  it('knows its instance, execution, name and version', async () => {
+    const definition = orchestration(
+      'named',
+      async (ctx) => [ctx.instanceId, ctx.executionId, ctx.name, ctx.version],
+      { version: '7' },
+    );
+    const run = new TurnDriver(definition, { instanceId: 'i', executionId: 3 });
+    await run.start();
+    expect(run.output).toEqual(['i', 3, 'named', '7']);
+  });
+
+  it('says whether it is replaying', async () => {
+    const seen: boolean[] = [];
+    const run = drive(
+      async (ctx) => {
+        seen.push(ctx.isReplaying);
+        await ctx.call('a');
+        seen.push(ctx.isReplaying);
+        await ctx.call('b');
+      },
+      { alwaysReplay: false },
+    );
+    await run.start();
+    const cold = await run.replayed();
+    await cold.turn({ messages: [run.completed(1)], nowMs: 1, version: '1' });
+    expect(seen).toEqual([false, true, false]);
+  });
+
+  it('sets a custom status that is recorded in order', async () => {
+    const run = drive(async (ctx) => {
+      ctx.setCustomStatus({ done: 1 });
+      await ctx.call('a');
+      ctx.setCustomStatus(undefined);
+    });
+    expect((await run.start())[1]).toMatchObject({
+      kind: 'customStatusSet',
+      payload: '{"done":1}',
+    });
+    expect((await run.turn(run.completed(2)))[1]).toMatchObject({ payload: null });
+    expect(await refusalOf((ctx) => ctx.setCustomStatus(Symbol('x')))).toBe('NOT_SERIALIZABLE');
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { activity } from './activity.ts';
+import { orchestration, type OrchestrationDefinition } from './orchestration.ts';
+import { Registry } from './registry.ts';
+
+const handler = async () => undefined;
+const version = (text: string) => orchestration('order', handler, { version: text });
+
+describe('a registry', () => {
+  it('holds several versions of one name and finds each', () => {
+    const [one, two] = [version('1'), version('2')];
+    const registry = new Registry({ orchestrations: [one, two] });
+    expect(registry.find('order', '1')).toBe(one);
+    expect(registry.find('order', '2')).toBe(two);
+    expect(registry.find('order', '3')).toBeUndefined();
+    expect(registry.find('other', '1')).toBeUndefined();
+  });
+
+  it('knows the latest version by its numbers, in whatever order they were given', () => {
+    const registry = new Registry({
+      orchestrations: ['1.9', '1.10', '1.2'].map(version),
+    });
+    expect(registry.latest('order')?.version).toBe('1.10');
+    expect(registry.latest('other')).toBeUndefined();
+  });
+
+  it('lists what it can run, with one entry per name for a version not yet picked', () => {
+    const registry = new Registry({
+      orchestrations: [version('1'), version('2'), orchestration('hello', handler)],
+    });
+    expect(registry.runnable()).toEqual([
+      { name: 'order', version: null },
+      { name: 'order', version: '1' },
+      { name: 'order', version: '2' },
+      { name: 'hello', version: null },
+      { name: 'hello', version: '1' },
+    ]);
+  });
+
+  it('finds activities by name', () => {
+    const greet = activity('greet', handler);
+    const registry = new Registry({ activities: [greet] });
+    expect(registry.findActivity('greet')).toBe(greet);
+    expect(registry.hasActivity('greet')).toBe(true);
+    expect(registry.hasActivity('wave')).toBe(false);
+    expect(registry.activityNames()).toEqual(['greet']);
+  });
+
+  it('refuses the same name and version twice, and the same activity twice', () => {
+    const refusal = expect.objectContaining({ code: 'ALREADY_REGISTERED' });
+    expect(() => new Registry({ orchestrations: [version('1'), version('1')] })).toThrow(refusal);
+    const activities = [activity('a', handler), activity('a', handler)];
+    expect(() => new Registry({ activities })).toThrow(refusal);
+  });
+
+  it('refuses what is not a definition, and one of the other kind', () => {
+    const refusal = expect.objectContaining({ code: 'INVALID_OPTION' });
+    for (const bad of [undefined, null, handler, { name: 'a' }, activity('a', handler)]) {
+      expect(() => new Registry({ orchestrations: [bad as never] })).toThrow(refusal);
+    }
+    expect(() => new Registry({ activities: [version('1') as never] })).toThrow(refusal);
+  });
+
+  it('has a build id that changes with the code and with versions, not with the order', () => {
+    const buildId = (...orchestrations: OrchestrationDefinition[]) =>
+      new Registry({ orchestrations }).buildId;
+    const changed = orchestration('order', async () => 'changed');
+    expect(buildId(version('1'), version('2'))).toBe(buildId(version('2'), version('1')));
+    expect(buildId(version('1'))).not.toBe(buildId(version('2')));
+    expect(buildId(version('1'))).not.toBe(buildId(changed));
+    expect(buildId()).toMatch(/^[\w-]{16}$/);
+  });
+});
