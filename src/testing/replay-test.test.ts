@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { TurnDriver } from '../../test/replay/turn-driver.ts';
+import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
+import { orchestration } from '../orchestration/orchestration.ts';
+import { checkReplay } from './replay-test.ts';
+
+const define = (code: (ctx: OrchestrationContext<void>) => unknown) =>
+  orchestration('subject', code);
+
+const today = define(async (ctx) => {
+  await ctx.call('charge', { at: new Date().toISOString() });
+  return ctx.call('ship');
+});
+
+async function record(): Promise<TurnDriver> {
+  const run = new TurnDriver(today, { alwaysReplay: false });
+  await checkReplay({ definition: today, history: [] });
+  await run.start();
+  await run.turn(run.completed(1));
+  return run;
+}
+
+describe('checkReplay', () => {
+  it('says that a live history and the code that made it agree', async () => {
+    const { history } = await record();
+    expect(await checkReplay({ definition: today, history })).toEqual({ ok: true });
+  });
+
+  it('says that an ended history and the code that made it agree', async () => {
+    const run = await record();
+    await run.turn(run.completed(2, 'shipped'));
+    expect(await checkReplay({ definition: today, history: run.history })).toEqual({ ok: true });
+  });
+
+  it('says where changed code parts from the history, and what each of them says', async () => {
+    const { history } = await record();
+    const changed = define(async (ctx) => {
+      await ctx.call('charge', { at: new Date().toISOString() });
+      return ctx.call('gift-wrap');
+    });
+    const result = await checkReplay({ definition: changed, history, instanceId: 'order-1' });
+    expect(result).toMatchObject({ ok: false, eventId: 4 });
+    expect(result).toHaveProperty('message', expect.stringContaining("Instance 'order-1'"));
+    expect(result).toHaveProperty('message', expect.stringContaining("activity 'ship'"));
+    expect(result).toHaveProperty('message', expect.stringContaining("activity 'gift-wrap'"));
+  });
+
+  it('finds code that does more than the history records', async () => {
+    const { history } = await record();
+    const changed = define(async (ctx) => {
+      await ctx.call('charge', { at: new Date().toISOString() });
+      await ctx.all([ctx.call('ship'), ctx.call('notify')]);
+    });
+    expect(await checkReplay({ definition: changed, history })).toMatchObject({
+      ok: false,
+      eventId: 5,
+    });
+  });
+
+  it('replays random values when it is told the incarnation, and default child ids with the instance id', async () => {
+    const random = define(async (ctx) => ctx.child('part', ctx.uuid()));
+    const run = new TurnDriver(random, { instanceId: 'i', incarnation: 'x', executionId: 2 });
+    await run.start();
+    const { history } = run;
+    const known = {
+      definition: random,
+      history,
+      instanceId: 'i',
+      incarnation: 'x',
+      executionId: 2,
+    };
+    expect(await checkReplay(known)).toEqual({ ok: true });
+    expect(await checkReplay({ ...known, incarnation: 'y' })).toMatchObject({ ok: false });
+    expect(await checkReplay({ ...known, executionId: 1 })).toMatchObject({ ok: false });
+    expect(await checkReplay({ ...known, instanceId: 'j' })).toMatchObject({ ok: false });
+  });
+
+  it('checks histories that ended by a stray await, a rejection or a failure', async () => {
+    const stray = define(async () => new Promise(() => undefined));
+    const failing = define(async (ctx) => ctx.call('a'));
+    const strayRun = new TurnDriver(stray);
+    await strayRun.start();
+    expect(strayRun.failure.code).toBe('STRAY_AWAIT');
+    const failingRun = new TurnDriver(failing);
+    await failingRun.start();
+    await failingRun.turn(failingRun.failed(1));
+    for (const { definition, history } of [strayRun, failingRun]) {
+      expect(await checkReplay({ definition, history })).toEqual({ ok: true });
+    }
+    const fixed = define(async () => 'fixed');
+    expect(await checkReplay({ definition: fixed, history: strayRun.history })).toMatchObject({
+      ok: false,
+      eventId: 2,
+    });
+  });
+
+  it('throws what has nothing to do with the code, such as damaged data', async () => {
+    const { history } = await record();
+    const damaged = history.map((event) =>
+      event.kind === 'activityCompleted' ? { ...event, payload: '{' } : event,
+    );
+    await expect(checkReplay({ definition: today, history: damaged })).rejects.toMatchObject({
+      code: 'UNDECODABLE',
+    });
+  });
+});

@@ -1,0 +1,42 @@
+/** A process of its own, whose output is a pipe: logs from inside an orchestration, with or without the patch. */
+import { silentLogger, type Logger } from '../../../src/model/logger.ts';
+import { installDeterministicGlobals } from '../../../src/orchestration/deterministic-globals.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { createProgram } from '../../../src/orchestration/program.ts';
+import { Execution } from '../../../src/replay/execution.ts';
+
+const mode = process.argv[2];
+if (mode !== 'leave') installDeterministicGlobals();
+
+const slowSink: Logger = {
+  ...silentLogger,
+  info: (_, message) => {
+    process.nextTick(() => setTimeout(() => console.log(`${message} after a timer`), 1));
+  },
+};
+
+const definition = orchestration('logs', async (ctx) => {
+  if (mode === 'tick') process.nextTick(() => undefined);
+  console.log('console line');
+  ctx.log.info({}, 'sink line');
+  return new Date().toISOString();
+});
+
+const execution = new Execution({
+  instanceId: 'logs',
+  incarnation: 'i',
+  executionId: 1,
+  program: createProgram(definition, { log: slowSink }),
+});
+const { events } = await execution.turn({
+  messages: [{ kind: 'start', name: 'logs', version: null, payload: null }],
+  nowMs: 1_000,
+  version: '1',
+});
+const last = events.at(-1);
+await new Promise((resolve) => setTimeout(resolve, 20));
+if (last?.kind === 'executionCompleted') {
+  console.log(`returned ${JSON.parse(last.payload ?? '')}`);
+} else if (last?.kind === 'executionFailed') {
+  console.log(`${last.failure.code} ${last.failure.message}`);
+}
