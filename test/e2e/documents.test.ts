@@ -1,5 +1,13 @@
 import { execFile } from 'node:child_process';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -38,6 +46,16 @@ describe('documents', () => {
     expect(missing).toEqual([]);
   });
 
+  it('ARCHITECTURE.md names files that exist', () => {
+    const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+    const named = [...text.matchAll(/`([\w./-]+\/[\w.-]*)`/g)].map(([, name]) => name ?? '');
+    const missing = named.filter(
+      (name) => !['', 'src'].some((base) => existsSync(join(root, base, name))),
+    );
+    expect(missing).toEqual([]);
+    expect(named.length).toBeGreaterThan(20);
+  });
+
   it('every snippet of the README is taken from an example', () => {
     const own = snippets.filter(({ document, source }) => document === 'README.md' && !source);
     expect(own).toEqual([]);
@@ -56,9 +74,10 @@ describe('documents', () => {
     try {
       const own = snippets.filter(({ source }) => source === undefined);
       const names = own.map(
-        ({ document }, index) => `${document.replaceAll('/', '-')}-${index}.ts`,
+        ({ document }, index) => `${document.replaceAll('/', '-')}-${index}.mts`,
       );
       own.forEach(({ code }, index) => writeFileSync(join(folder, names[index] ?? ''), code));
+      symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
       writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(snippetConfig()));
       const tsc = join(root, 'node_modules', '.bin', 'tsc');
       const output = await promisify(execFile)(tsc, ['-p', folder]).then(
@@ -80,12 +99,11 @@ function snippetConfig(): object {
       paths: {
         perdure: [join(root, 'src', 'index.ts')],
         'perdure/*': [join(root, 'src', '*.ts')],
-        vitest: [join(root, 'node_modules', 'vitest')],
       },
       typeRoots: [join(root, 'node_modules', '@types')],
       noUnusedLocals: false,
     },
     exclude: [],
-    include: ['*.ts'],
+    include: ['*.mts'],
   };
 }
