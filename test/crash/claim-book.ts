@@ -1,0 +1,45 @@
+import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
+
+/** The instance that a turn belongs to. */
+export interface ClaimedInstance {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+}
+
+/** The operation that a work item belongs to. */
+export interface ClaimedOperation extends ClaimedInstance {
+  readonly operation: number;
+}
+
+/** Remembers what the tokens that this process was given stand for. */
+export class ClaimBook {
+  readonly #instances = new Map<string, ClaimedInstance>();
+  readonly #operations = new Map<string, ClaimedOperation>();
+
+  addInstance(item: OrchestrationItem): void {
+    this.#instances.set(item.lockToken, item);
+  }
+
+  addOperation(token: string, operation: ClaimedOperation): void {
+    this.#operations.set(token, operation);
+  }
+
+  instance(token: string): ClaimedInstance | undefined {
+    return this.#instances.get(token);
+  }
+
+  operation(token: string): ClaimedOperation | undefined {
+    return this.#operations.get(token);
+  }
+}
+
+/** The idempotency key that the handler of this operation sees. */
+export function keyOf({
+  instanceId,
+  incarnation,
+  executionId,
+  operation,
+}: ClaimedOperation): string {
+  return `${instanceId}/${incarnation}/${executionId}.${operation}`;
+}

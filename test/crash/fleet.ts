@@ -1,0 +1,133 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { Command, ProgramOptions } from './program-io.ts';
+
+/** A real process that runs one of the programs. */
+export class Member {
+  readonly name: string;
+  readonly ledger: string;
+  readonly ready: Promise<void>;
+  readonly exited: Promise<void>;
+  readonly process: ChildProcess;
+  isReady = false;
+  hasExited = false;
+  errors = '';
+
+  constructor(program: 'worker' | 'client', options: ProgramOptions, cache: string) {
+    this.name = options.name;
+    this.ledger = options.ledger;
+    const path = join(import.meta.dirname, `${program}-program.ts`);
+    this.process = spawn(process.execPath, [path, JSON.stringify(options)], {
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      // Compiling the sources anew for each of many short-lived processes would be most of the work.
+      env: { ...process.env, NODE_COMPILE_CACHE: cache, NODE_NO_WARNINGS: '1' },
+    });
+    this.process.stderr?.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
+    this.exited = this.#exit();
+    this.ready = this.#start();
+    this.ready.catch(() => undefined);
+  }
+
+  tell(command: Command): void {
+    if (this.process.connected) this.process.send(command);
+  }
+
+  async kill(): Promise<void> {
+    this.process.kill('SIGKILL');
+    await this.exited;
+  }
+
+  async #exit(): Promise<void> {
+    await once(this.process, 'exit');
+    this.hasExited = true;
+  }
+
+  async #start(): Promise<void> {
+    // Its only message says that it is ready.
+    await Promise.race([once(this.process, 'message'), this.exited]);
+    if (this.hasExited) throw new Error(`${this.name} exited early: ${this.errors}`);
+    this.isReady = true;
+  }
+}
+
+/** The processes of a loop: a client, and a number of workers that are replaced when they are killed. */
+export class Fleet {
+  readonly #folder: string;
+  readonly #options: Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing'>;
+  readonly #workers = new Set<Member>();
+  readonly #unexpected: string[] = [];
+  readonly members: Member[] = [];
+  #ending = false;
+
+  constructor(folder: string, options: Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing'>) {
+    this.#folder = folder;
+    this.#options = options;
+  }
+
+  /** The workers that run at the moment. */
+  get workers(): readonly Member[] {
+    return [...this.#workers];
+  }
+
+  /** Exits that nobody asked for, and what the process last said. */
+  get unexpectedExits(): readonly string[] {
+    return this.#unexpected;
+  }
+
+  startClient(inFlight: number): Member {
+    return this.#start('client', `client${this.members.length}`, inFlight);
+  }
+
+  startWorker(): Member {
+    const worker = this.#start('worker', `worker${this.members.length}`, this.#ending ? 0 : 4);
+    this.#workers.add(worker);
+    return worker;
+  }
+
+  /** Kills a worker and puts another in its place. */
+  async replace(worker: Member): Promise<void> {
+    this.#workers.delete(worker);
+    await worker.kill();
+    this.startWorker();
+  }
+
+  /** Workers start no more instances of their own from now on. */
+  startNoMore(): void {
+    this.#ending = true;
+    for (const worker of this.#workers) worker.tell('startNoMore');
+  }
+
+  /** Ends the workers in peace. */
+  async stop(): Promise<void> {
+    const workers = [...this.#workers];
+    await Promise.all(workers.map(({ ready }) => ready));
+    this.#workers.clear();
+    for (const worker of workers) worker.tell('stop');
+    await Promise.all(workers.map(({ exited }) => exited));
+    for (const worker of workers) this.#checkExit(worker);
+  }
+
+  /** Leaves no process behind, whatever happened. */
+  async killAll(): Promise<void> {
+    this.#workers.clear();
+    const living = this.members.filter(({ hasExited }) => !hasExited);
+    await Promise.all(living.map((member) => member.kill()));
+  }
+
+  #start(program: 'worker' | 'client', name: string, inFlight: number): Member {
+    const ledger = join(this.#folder, `${name}.ledger`);
+    const cache = join(this.#folder, 'compile-cache');
+    const member = new Member(program, { ...this.#options, ledger, name, inFlight }, cache);
+    this.members.push(member);
+    member.process.on('exit', () => {
+      if (this.#workers.has(member)) this.#checkExit(member);
+    });
+    return member;
+  }
+
+  #checkExit({ name, process: { exitCode, signalCode }, errors }: Member): void {
+    if (exitCode === 0) return;
+    this.#unexpected.push(`${name} exited with ${exitCode ?? signalCode}: ${errors.slice(-2_000)}`);
+  }
+}

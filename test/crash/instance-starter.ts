@@ -1,0 +1,60 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Perdure } from '../../src/index.ts';
+import type { Ledger } from './ledger.ts';
+import { idOf, kinds } from './scenarios.ts';
+
+/** Keeps a number of instances under way: starts them, raises their events, and takes their results. */
+export class InstanceStarter {
+  readonly #perdure: Perdure;
+  readonly #ledger: Ledger;
+  readonly #name: string;
+  readonly #kindOf: (n: number) => string;
+  readonly #lanes: Promise<void>[];
+  #count = 0;
+  #ending = false;
+
+  constructor(params: {
+    readonly perdure: Perdure;
+    readonly ledger: Ledger;
+    readonly name: string;
+    readonly inFlight: number;
+    readonly kindOf: (n: number) => string;
+  }) {
+    this.#perdure = params.perdure;
+    this.#ledger = params.ledger;
+    this.#name = params.name;
+    this.#kindOf = params.kindOf;
+    this.#lanes = Array.from({ length: params.inFlight }, () => this.#keepOneUnderWay());
+  }
+
+  /** Starts no more, and resolves when those under way have ended. */
+  async finish(): Promise<void> {
+    this.#ending = true;
+    await Promise.all(this.#lanes);
+  }
+
+  async #keepOneUnderWay(): Promise<void> {
+    while (!this.#ending) {
+      const n = this.#count++;
+      const kind = this.#kindOf(n);
+      const id = idOf(this.#name, kind, n);
+      try {
+        await this.#see(id, kind, n);
+      } catch (error) {
+        this.#ledger.write({ line: 'trouble', message: `${id}: ${String(error)}` });
+        await delay(100);
+      }
+    }
+  }
+
+  async #see(id: string, kind: string, n: number): Promise<void> {
+    const handle = await this.#perdure.client.start(kind, n, { id });
+    this.#ledger.write({ line: 'started', id });
+    for (let event = 1; event <= (kinds[kind]?.events ?? 0); event++) {
+      // Some come before anyone waits for them, some long after.
+      await delay((n % 3) * 15);
+      await handle.raiseEvent('add', event * 10);
+    }
+    this.#ledger.write({ line: 'result', id, value: await handle.result() });
+  }
+}

@@ -1,0 +1,112 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Fleet, Member } from './fleet.ts';
+import { openClaims, readLedger } from './ledger.ts';
+import type { StoredState } from './stored-state.ts';
+
+export interface Kill {
+  readonly worker: string;
+  readonly at: number;
+  /** Leases of the victim that the store still held when it was dead. */
+  readonly leases: number;
+  /** How many of these it was just settling. */
+  readonly settling: number;
+}
+
+export interface Pause {
+  readonly worker: string;
+  readonly from: number;
+  to: number;
+}
+
+export interface KillerParams {
+  readonly fleet: Fleet;
+  readonly state: StoredState;
+  readonly kills: number;
+  readonly pauses: number;
+  readonly leaseMs: number;
+  /** Time between two kills, on average. */
+  readonly everyMs: number;
+  readonly onKill?: (done: number) => void;
+}
+
+/** Kills workers under load, and puts some to sleep for longer than their leases. */
+export class Killer {
+  readonly kills: Kill[] = [];
+  readonly pauses: Pause[] = [];
+  readonly #params: KillerParams;
+  readonly #asleep = new Set<Member>();
+
+  constructor(params: KillerParams) {
+    this.#params = params;
+  }
+
+  async run(): Promise<void> {
+    await Promise.all([this.#killAll(), this.#pauseAll()]);
+  }
+
+  async #killAll(): Promise<void> {
+    const { kills, everyMs, onKill } = this.#params;
+    while (this.kills.length < kills) {
+      await delay(everyMs * (0.5 + Math.random()));
+      await this.#kill(await this.#pickBusyWorker());
+      onKill?.(this.kills.length);
+    }
+  }
+
+  async #kill(victim: Member): Promise<void> {
+    const { fleet, state } = this.#params;
+    const at = Date.now();
+    await fleet.replace(victim);
+    // Nobody else can have these leases before they run out, so what the store shows is what the victim held.
+    const { held, settling } = openClaims(readLedger(victim.ledger));
+    const leases = [...held].filter((token) => state.isLeaseLive(token, Date.now()));
+    this.kills.push({
+      worker: victim.name,
+      at,
+      leases: leases.length,
+      settling: leases.filter((token) => settling.has(token)).length,
+    });
+  }
+
+  async #pauseAll(): Promise<void> {
+    const { pauses, kills, everyMs, leaseMs } = this.#params;
+    // Spread over the time that the kills will take.
+    const gapMs = pauses === 0 ? 0 : Math.max((kills * everyMs) / pauses - 2 * leaseMs, everyMs);
+    while (this.pauses.length < pauses) {
+      await delay(gapMs * Math.random());
+      await this.#pause(await this.#pickBusyWorker());
+    }
+  }
+
+  async #pause(worker: Member): Promise<void> {
+    const { state, leaseMs } = this.#params;
+    this.#asleep.add(worker);
+    const pause: Pause = { worker: worker.name, from: Date.now(), to: Infinity };
+    if (!worker.process.kill('SIGSTOP')) return;
+    // One that sleeps inside a transaction stops everybody: that is a lock, not a zombie.
+    const isZombie = state.isWritable();
+    if (isZombie) {
+      this.pauses.push(pause);
+      await delay(leaseMs * 1.5);
+    }
+    worker.process.kill('SIGCONT');
+    pause.to = Date.now();
+    // Let it meet what has changed before anyone kills it.
+    if (isZombie) await delay(leaseMs / 4);
+    this.#asleep.delete(worker);
+  }
+
+  /** A random worker that holds a claim by its own account, at this moment. */
+  async #pickBusyWorker(): Promise<Member> {
+    for (;;) {
+      const awake = this.#params.fleet.workers.filter(
+        (worker) => worker.isReady && !worker.hasExited && !this.#asleep.has(worker),
+      );
+      const worker = awake[Math.floor(Math.random() * awake.length)];
+      if (worker !== undefined && openClaims(readLedger(worker.ledger)).held.size > 0)
+        return worker;
+      if (this.#params.fleet.unexpectedExits.length > 0) throw new Error('A worker is gone.');
+      await delay(5);
+    }
+  }
+}

@@ -1,0 +1,34 @@
+/** `npm run crash -- --kills 1000`: the crash loop for as long as you like. */
+import { parseArgs } from 'node:util';
+import { runCrashLoop } from './crash-loop.ts';
+
+const { values } = parseArgs({
+  options: {
+    kills: { type: 'string', default: '100' },
+    workers: { type: 'string', default: '3' },
+    pauses: { type: 'string' },
+    unfenced: { type: 'boolean', default: false },
+  },
+});
+const kills = Number(values.kills);
+const workers = Number(values.workers);
+if (!Number.isSafeInteger(kills) || kills < 1 || !Number.isSafeInteger(workers) || workers < 2) {
+  throw new Error(
+    'Usage: npm run crash -- --kills <1 or more> [--workers <2 or more>] [--unfenced]',
+  );
+}
+
+const report = await runCrashLoop({
+  kills,
+  workers,
+  pauses: values.pauses === undefined ? Math.ceil(kills / 8) : Number(values.pauses),
+  instances: kills * 25,
+  fencing: !values.unfenced,
+  onProgress: (text) => process.stdout.write(process.stdout.isTTY ? `\r${text}` : ''),
+});
+if (process.stdout.isTTY) console.log();
+const { violations, ...figures } = report;
+console.log(figures);
+for (const violation of violations.slice(0, 50)) console.error(violation);
+console.log(violations.length === 0 ? 'No violation.' : `${violations.length} violations.`);
+if (violations.length > 0) process.exitCode = 1;

@@ -1,0 +1,60 @@
+/** Runs orchestrations and activities, and starts some instances itself, until it is killed or told to stop. */
+import { Perdure } from '../../src/index.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { ClaimBook } from './claim-book.ts';
+import { InstanceStarter } from './instance-starter.ts';
+import { Ledger } from './ledger.ts';
+import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
+import { createScenarios, kindOf } from './scenarios.ts';
+import { withoutFencing } from './unfenced-provider.ts';
+import { watchProvider } from './watched-provider.ts';
+
+const { store, ledger: path, name, leaseMs, fencing, inFlight } = readOptions();
+const ledger = new Ledger(path);
+const book = new ClaimBook();
+const sqlite = await openSqlite({ path: store });
+const provider = fencing ? sqlite : withoutFencing(sqlite, book, store);
+const perdure = await Perdure.open(watchProvider(provider, book, ledger));
+
+const trouble = (fields: object, message: string): void => {
+  const { error } = fields as { readonly error?: unknown };
+  ledger.write({ line: 'trouble', message: `${message}: ${String(error)}` });
+};
+const worker = await perdure.startWorker({
+  ...createScenarios(ledger, leaseMs),
+  activityLease: leaseMs,
+  orchestrationLease: leaseMs,
+  // Here it is the loop that crashes workers, and never the fault of an item.
+  maxClaims: 1_000_000,
+  // Refused turns are what a lost lease looks like; only what nobody expects is trouble.
+  logger: { debug: () => {}, info: () => {}, warn: () => {}, error: trouble },
+});
+// Nobody would raise the events of an instance whose starter was killed.
+const starter = new InstanceStarter({
+  perdure,
+  ledger,
+  name,
+  inFlight,
+  kindOf: (n) => kindOf(n, { events: false }),
+});
+
+// A gap between two ticks is time in which nothing ran here, leases included.
+let seenAt = Date.now();
+const ticking = setInterval(() => {
+  const now = Date.now();
+  if (now - seenAt > leaseMs / 3) ledger.write({ line: 'stalled', from: seenAt, to: now });
+  seenAt = now;
+}, 20);
+
+async function stop(): Promise<void> {
+  clearInterval(ticking);
+  await worker.stop();
+  await perdure.close();
+  leave();
+}
+
+onCommand((command) => {
+  if (command === 'startNoMore') void starter.finish();
+  else void stop();
+});
+reportReady();
