@@ -201,6 +201,11 @@ describe('canonical text', () => {
     );
   });
 
+  test('is the same also where keys are numbers or look like them', () => {
+    const text = canonicalPayload('{"10":1,"9":2,"b":3,"-1":4,"01":5,"A":6}');
+    expect(canonicalPayload('{"A":6,"01":5,"-1":4,"b":3,"9":2,"10":1}')).toBe(text);
+  });
+
   test('is equal for equal values and differs for different ones', () => {
     const shuffled = (value: unknown): unknown => {
       if (typeof value !== 'object' || value === null) return value;

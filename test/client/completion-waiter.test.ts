@@ -1,5 +1,4 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { Client } from '../../src/client/client.ts';
 import { CompletionWaiter } from '../../src/client/completion-waiter.ts';
 import { ProviderError } from '../../src/model/errors.ts';
 import type { Provider } from '../../src/providers/provider.ts';
@@ -196,6 +195,28 @@ describe('hints of another process', () => {
     await expect(wait).rejects.toMatchObject({ code: 'CLOSED' });
   });
 
+  test('make many rows be read again only after a pause, in which hints add up', async () => {
+    const { client, waiter, seen, recheckClock, alarms } = await openWaiter();
+    const ids = Array.from({ length: 500 }, (_, index) => `i-${index}`);
+    await Promise.all(ids.map((id) => client.start('order', 1, { id })));
+    const waits = ids.map((id) => waiter.wait(id));
+    await settle();
+    seen.reads.length = 0;
+    for (let round = 0; round < 5; round++) {
+      seen.tell({ kind: 'changed' });
+      await settle();
+    }
+    expect(seen.reads).toEqual([ids]);
+    await recheckClock.advance(9);
+    expect(seen.reads).toHaveLength(1);
+    await recheckClock.advance(1);
+    expect(seen.reads).toEqual([ids, ids]);
+    seen.tell({ kind: 'changed' });
+    waiter.close();
+    await Promise.allSettled(waits);
+    expect(alarms()).toBe(0);
+  });
+
   test('make no more than 1,000 rows be read at a time', async () => {
     const { client, waiter, seen } = await openWaiter();
     const ids = Array.from({ length: 2_500 }, (_, index) => `i-${index}`);
@@ -343,81 +364,5 @@ describe('when nobody waits any more (W4)', () => {
     await expect(waiter.wait('a')).rejects.toMatchObject({ code: 'CLOSED' });
     await settle();
     expect([alarms(), seen.listening]).toEqual([0, 0]);
-  });
-});
-
-describe('an instance just started by the client', () => {
-  async function openObserved() {
-    const store = await openStore();
-    const { provider, seen } = observe(store.provider);
-    const client = new Client({ provider, clock: store.clock });
-    onTestFinished(() => client.close());
-    return { store: store.provider, client, seen };
-  }
-
-  test('is read once, when it is over', async () => {
-    const { store, client, seen } = await openObserved();
-    const handle = await client.start('order', 1, { id: 'a' });
-    const result = handle.result();
-    const info = client.wait('a');
-    await settle();
-    expect(seen.reads).toEqual([]);
-    await finish(store, 'a');
-    expect(await result).toBe('done');
-    expect(await info).toMatchObject({ status: 'completed' });
-    expect(seen.reads).toEqual([['a']]);
-  });
-
-  test('is read when it is waited for later, because its end may have been missed', async () => {
-    const { store, client, seen } = await openObserved();
-    const handle = await client.start('order', 1, { id: 'a' });
-    await settle();
-    expect(seen.listening).toBe(0);
-    await finish(store, 'a');
-    expect(await handle.result({ timeout: 0 })).toBe('done');
-    expect(seen.reads).toEqual([['a']]);
-  });
-
-  test('that is over before start has answered gives its result at once', async () => {
-    const store = await openStore();
-    const { provider, seen } = observe(store.provider);
-    const client = new Client({
-      provider: withChanges(provider, {
-        async createInstances(instances) {
-          const results = await provider.createInstances(instances);
-          await finish(store.provider, 'a');
-          return results;
-        },
-      }),
-      clock: store.clock,
-    });
-    onTestFinished(() => client.close());
-    expect(await (await client.start('order', 1, { id: 'a' })).result()).toBe('done');
-    expect(seen.reads).toEqual([['a']]);
-  });
-
-  test('but had existed before is read at once, because its end may be long past', async () => {
-    const { store, client, seen } = await openObserved();
-    await client.start('order', 1, { id: 'a' });
-    await settle();
-    await finish(store, 'a');
-    const again = await client.start('order', 1, { id: 'a' });
-    expect(await again.result({ timeout: 0 })).toBe('done');
-    expect(seen.reads).toEqual([['a']]);
-    expect(seen.listening).toBe(0);
-  });
-
-  test('and never waited for leaves no listener, and neither does one that was refused', async () => {
-    const { client, seen } = await openObserved();
-    await Promise.allSettled([
-      client.start('order', 1, { id: 'a' }),
-      client.start('order', 2, { id: 'a' }),
-      client.start('order', 1, { id: 'b' }),
-    ]);
-    expect(seen.listening).toBe(1);
-    await settle();
-    expect(seen.listening).toBe(0);
-    await expect(client.start('order', 3, { id: 'a' })).rejects.toThrow('another input');
-    expect(seen.listening).toBe(0);
   });
 });
