@@ -51,7 +51,7 @@ export class ActivityDispatcher {
   startClaimed(items: readonly WorkItem[]): void {
     const claimedAt = this.#params.clock.now();
     for (const item of items) {
-      const run = this.#accept(item, claimedAt);
+      const run = this.#accept(item, Math.min(claimedAt, item.nowMs));
       if (run === undefined) this.#params.slots.release(1);
       else this.#start(run);
     }
@@ -146,6 +146,13 @@ export class ActivityDispatcher {
   }
 
   #start(run: ActivityRun): void {
+    const { leases, slots } = this.#params;
+    // A process that slept since the claim may have lost the item: somebody else may even have completed it.
+    if (!leases.isLive(run.lockToken)) {
+      leases.remove(run.lockToken);
+      slots.release(1);
+      return;
+    }
     this.#running.add(run);
     void this.#follow(run);
   }

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import { activity, orchestration, Perdure, type Clock } from 'perdure';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { overrideProvider } from './override-provider.ts';
+
+/** A clock that can jump ahead, as it does for a process that was stopped for a while. */
+function jumpingClock(): { readonly clock: Clock; readonly jump: (ms: number) => void } {
+  let aheadMs = 0;
+  const clock: Clock = {
+    now: () => systemClock.now() + aheadMs,
+    setAlarm: (atMs, callback) => systemClock.setAlarm(atMs - aheadMs, callback),
+  };
+  return { clock, jump: (ms) => void (aheadMs += ms) };
+}
+
+const sleepers: Readonly<
+  Record<string, (inner: Provider, sleep: () => void) => Partial<Provider>>
+> = {
+  'was fetched': (inner, sleep) => ({
+    async fetchWorkItems(params) {
+      const items = await inner.fetchWorkItems(params);
+      if (items.length > 0) sleep();
+      return items;
+    },
+  }),
+  'was claimed together with its first turn': (inner, sleep) => ({
+    async createInstances(instances) {
+      const results = await inner.createInstances(instances);
+      sleep();
+      return results;
+    },
+  }),
+};
+
+test.for(Object.entries(sleepers))(
+  'an activity that %s by a process that then slept past its lease is left to the next claim',
+  async ([, sleeper]) => {
+    const { clock, jump } = jumpingClock();
+    const inner = await openSqlite({ path: ':memory:', clock });
+    let slept = false;
+    const runs: number[] = [];
+    const sleep = (): void => {
+      if (!slept) jump(11_000);
+      slept = true;
+    };
+    const perdure = await Perdure.open(overrideProvider(inner, sleeper(inner, sleep)), { clock });
+    const effect = activity('effect', () => void runs.push(clock.now()));
+    const once = orchestration('once', async (ctx) => void (await ctx.call(effect)));
+    await perdure.startWorker({
+      orchestrations: [once],
+      activities: [effect],
+      activityLease: '10s',
+      fastPaths: sleeper === sleepers['was claimed together with its first turn'],
+    });
+    const handle = await perdure.client.start(once);
+    await handle.result({ timeout: '30s' });
+    await perdure.close();
+    expect(slept).toBe(true);
+    expect(runs).toHaveLength(1);
+  },
+);
