@@ -8,10 +8,15 @@ import { Execution } from '../../../src/replay/execution.ts';
 const mode = process.argv[2];
 if (mode !== 'leave') installDeterministicGlobals();
 
+const logged = Promise.withResolvers<void>();
 const slowSink: Logger = {
   ...silentLogger,
   info: (_, message) => {
-    process.nextTick(() => setTimeout(() => console.log(`${message} after a timer`), 1));
+    const write = (): void => {
+      console.log(`${message} after a timer`);
+      logged.resolve();
+    };
+    process.nextTick(() => setTimeout(write, 1));
   },
 };
 
@@ -34,8 +39,8 @@ const { events } = await execution.turn({
   version: '1',
 });
 const last = events.at(-1);
-await new Promise((resolve) => setTimeout(resolve, 20));
 if (last?.kind === 'executionCompleted') {
+  await logged.promise;
   console.log(`returned ${JSON.parse(last.payload ?? '')}`);
 } else if (last?.kind === 'executionFailed') {
   console.log(`${last.failure.code} ${last.failure.message}`);
