@@ -19,6 +19,8 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:layers',
     'check:size',
     'check:words',
+    'check:docs',
+    'check:seeds',
     'check:format',
     'check:unused',
   ],

@@ -1,0 +1,261 @@
+/** Cases of the seed documents about activities that nobody waits for any more; docs/seed-tests.md maps them. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { afterEach, expect, it } from 'vitest';
+import { activity, event, orchestration, Perdure, type Logger } from 'perdure';
+import { openSqlite } from 'perdure/sqlite';
+import { createTestEnvironment, FakeClock, type TestEnvironmentOptions } from 'perdure/testing';
+import { dropHints } from '../../src/testing/drop-hints.ts';
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0)) await cleanup();
+});
+
+async function open(options: TestEnvironmentOptions) {
+  const env = await createTestEnvironment(options);
+  cleanups.push(() => env.close());
+  return env;
+}
+
+const go = event('go');
+
+/** An activity that runs until it is told to stop, with what it was told. */
+function untilStopped() {
+  const started = Promise.withResolvers<void>();
+  const told = Promise.withResolvers<unknown>();
+  const hold = activity('hold', async (ctx) => {
+    started.resolve();
+    await ctx.canceled();
+    told.resolve(ctx.signal.reason);
+    ctx.throwIfCanceled();
+  });
+  return { hold, started: started.promise, told: told.promise };
+}
+
+function recorder(): Logger & { readonly warnings: string[] } {
+  const warnings: string[] = [];
+  const quiet = (): void => undefined;
+  const warn = (_fields: object, message: string): void => void warnings.push(message);
+  return { warnings, debug: quiet, info: quiet, warn, error: warn };
+}
+
+it('an activity starts with a signal that is not aborted', async () => {
+  const look = activity('look', async (ctx) => [ctx.signal.aborted, ctx.isCanceled]);
+  const run = orchestration('run', async (ctx) => ctx.call(look));
+  const env = await open({ orchestrations: [run], activities: [look] });
+  expect(await env.result(await env.client.start(run))).toEqual([false, false]);
+});
+
+it('a running activity is told to stop when its instance completes without it', async () => {
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(hold);
+    await ctx.waitFor(go);
+    return 'done';
+  });
+  const env = await open({ orchestrations: [run], activities: [hold] });
+  const handle = await env.client.start(run);
+  await started;
+  await handle.raiseEvent(go);
+  expect(await handle.result()).toBe('done');
+  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+});
+
+it('a running activity is told to stop when its instance fails', async () => {
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(hold);
+    await ctx.waitFor(go);
+    throw new Error('enough');
+  });
+  const env = await open({ orchestrations: [run], activities: [hold] });
+  const handle = await env.client.start(run);
+  await started;
+  await handle.raiseEvent(go);
+  await expect(handle.result()).rejects.toThrow('enough');
+  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+});
+
+it('continue-as-new stops what the old execution left running, and takes none of its results', async () => {
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx, round: number): Promise<string> => {
+    if (round === 2)
+      return `${String(await ctx.waitFor('answer'))} in execution ${ctx.executionId}`;
+    void ctx.call(hold);
+    await ctx.waitFor(go);
+    return await ctx.continueAsNew(2);
+  });
+  const env = await open({ orchestrations: [run], activities: [hold] });
+  const handle = await env.client.start(run, 1);
+  await started;
+  await handle.raiseEvent(go);
+  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  await env.settle();
+  await handle.raiseEvent('answer', 'yes');
+  expect(await env.result(handle)).toBe('yes in execution 2');
+  const { events } = await env.client.exportHistory(handle.id, 2);
+  expect(events.map(({ kind }) => kind)).not.toContain('activityFailed');
+});
+
+it('an activity that loses a race is told to stop while its instance goes on', async () => {
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx) => {
+    await ctx.race([ctx.call(hold), ctx.waitFor(go)]);
+    ctx.setCustomStatus('going on');
+    await ctx.waitFor('end');
+  });
+  const env = await open({ orchestrations: [run], activities: [hold] });
+  const handle = await env.client.start(run);
+  await started;
+  await handle.raiseEvent(go);
+  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+  await env.settle();
+  expect(await handle.status()).toMatchObject({ status: 'running', customStatus: 'going on' });
+});
+
+it('with every hint lost, a running activity is told to stop by the next renewal', async () => {
+  const clock = new FakeClock();
+  const provider = await openSqlite({ path: ':memory:', clock });
+  const perdure = await Perdure.open(dropHints(provider, 1), { clock });
+  cleanups.push(() => perdure.close());
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(hold);
+    await ctx.waitFor(go);
+  });
+  await perdure.startWorker({
+    orchestrations: [run],
+    activities: [hold],
+    activityLease: '30s',
+    shutdownGrace: 0,
+  });
+  const handle = await perdure.client.start(run);
+  await started;
+  await handle.raiseEvent(go);
+  await handle.result();
+  let isTold = false;
+  void told.then(() => (isTold = true));
+  await clock.advance('9s');
+  expect(isTold).toBe(false);
+  await clock.advance('1s');
+  expect(await told).toMatchObject({ code: 'OPERATION_CANCELED' });
+});
+
+it('a handler that heeds its signal within the grace ends without a warning', async () => {
+  const { hold, started, told } = untilStopped();
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(hold);
+    await ctx.waitFor(go);
+  });
+  const logger = recorder();
+  const env = await open({ orchestrations: [run], activities: [hold], logger });
+  const handle = await env.client.start(run);
+  await started;
+  await handle.raiseEvent(go);
+  await told;
+  await env.settle();
+  await env.clock.advance('1m');
+  expect(logger.warnings).toEqual([]);
+});
+
+it('a handler that ignores its signal past the grace is warned about, and its slot is freed', async () => {
+  const started = Promise.withResolvers<void>();
+  const deaf = activity('deaf', async () => {
+    started.resolve();
+    await new Promise(() => undefined);
+  });
+  const quick = activity('quick', async () => 'ran');
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(deaf);
+    await ctx.waitFor(go);
+  });
+  const next = orchestration('next', async (ctx) => ctx.call(quick));
+  const logger = recorder();
+  const env = await open({
+    orchestrations: [run, next],
+    activities: [deaf, quick],
+    activityConcurrency: 1,
+    cancelGrace: '10s',
+    logger,
+  });
+  const handle = await env.client.start(run);
+  await started.promise;
+  const waiting = await env.client.start(next);
+  await handle.raiseEvent(go);
+  await handle.result();
+  await env.clock.advance('9s');
+  expect(logger.warnings).toEqual([]);
+  expect(await waiting.status()).toMatchObject({ status: 'running' });
+  await env.clock.advance('2s');
+  expect(logger.warnings).toEqual([expect.stringMatching(/goes on after its signal was aborted/)]);
+  expect(await env.result(waiting)).toBe('ran');
+});
+
+it('a handler that outlived its grace does not keep the worker from stopping', async () => {
+  const started = Promise.withResolvers<void>();
+  const deaf = activity('deaf', async () => {
+    started.resolve();
+    await new Promise(() => undefined);
+  });
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(deaf);
+    await ctx.waitFor(go);
+  });
+  const env = await open({ orchestrations: [run], activities: [deaf], cancelGrace: '1s' });
+  const handle = await env.client.start(run);
+  await started.promise;
+  await handle.raiseEvent(go);
+  await handle.result();
+  await env.clock.advance('2s');
+  await env.close();
+  await expect(env.client.get(handle.id)).rejects.toMatchObject({ code: 'CLOSED' });
+});
+
+it('work that an activity starts can share its signal and stop with it', async () => {
+  const started = Promise.withResolvers<void>();
+  const ends: string[] = [];
+  const parent = activity('parent', async (ctx) => {
+    const child = async (name: string) => {
+      await delay(60_000, undefined, { signal: ctx.signal }).catch(() => ends.push(name));
+    };
+    const children = Promise.all([child('a'), child('b')]);
+    started.resolve();
+    await children;
+  });
+  const run = orchestration('run', async (ctx) => {
+    void ctx.call(parent);
+    await ctx.waitFor(go);
+  });
+  const env = await open({ orchestrations: [run], activities: [parent] });
+  const handle = await env.client.start(run);
+  await started.promise;
+  await handle.raiseEvent(go);
+  await handle.result();
+  await env.settle();
+  expect(ends).toEqual(['a', 'b']);
+});
+
+it('the index by which the activities of one execution are found exists and is used', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-index-'));
+  cleanups.push(async () => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'store.db');
+  await (await openSqlite({ path })).close();
+  const db = new Database(path, { readonly: true });
+  try {
+    const plan = db
+      .prepare<[], { readonly detail: string }>(
+        `EXPLAIN QUERY PLAN UPDATE worker_queue SET cancel_requested = 1
+         WHERE instance_key = 1 AND execution_id = 1 AND operation = 1`,
+      )
+      .all();
+    expect(plan.map(({ detail }) => detail).join()).toMatch(
+      /^SEARCH worker_queue USING INDEX .*\(instance_key=\? AND execution_id=\? AND operation=\?\)$/,
+    );
+  } finally {
+    db.close();
+  }
+});
