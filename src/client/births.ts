@@ -45,7 +45,7 @@ export class Births {
 
   /** The instance was not created, or had existed before: nothing is known of it. */
   withdraw(birth: Birth): void {
-    this.#forget(birth);
+    this.#births.delete(birth.instanceId);
     if (this.#births.size === 0) this.#onNoneLeft();
   }
 
@@ -65,14 +65,8 @@ export class Births {
   }
 
   #forgetLeaving(): void {
-    const leaving = this.#leaving;
+    for (const { instanceId } of this.#leaving) this.#births.delete(instanceId);
     this.#leaving = [];
-    for (const birth of leaving) this.#forget(birth);
     if (this.#births.size === 0) this.#onNoneLeft();
-  }
-
-  // The same id may have been announced again meanwhile.
-  #forget(birth: Birth): void {
-    if (this.#births.get(birth.instanceId) === birth) this.#births.delete(birth.instanceId);
   }
 }

@@ -1,11 +1,13 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Client } from '../../src/client/client.ts';
+import type { Provider } from '../../src/providers/provider.ts';
 import { finish, observe, openStore, settle, withChanges } from './store-fixture.ts';
 
 describe('an instance just started by the client', () => {
-  async function openObserved() {
+  async function openObserved(change: (provider: Provider) => Partial<Provider> = () => ({})) {
     const store = await openStore();
-    const { provider, seen } = observe(store.provider);
+    const changed = withChanges(store.provider, change(store.provider));
+    const { provider, seen } = observe(changed);
     const client = new Client({ provider, clock: store.clock });
     onTestFinished(() => client.close());
     return { store: store.provider, client, seen };
@@ -35,21 +37,61 @@ describe('an instance just started by the client', () => {
   });
 
   test('that is over before start has answered gives its result at once', async () => {
-    const store = await openStore();
-    const { provider, seen } = observe(store.provider);
-    const client = new Client({
-      provider: withChanges(provider, {
-        async createInstances(instances) {
-          const results = await provider.createInstances(instances);
-          await finish(store.provider, 'a');
-          return results;
-        },
-      }),
-      clock: store.clock,
-    });
-    onTestFinished(() => client.close());
-    expect(await (await client.start('order', 1, { id: 'a' })).result()).toBe('done');
+    const { store, client, seen } = await openObserved((provider) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        await finish(store, 'a');
+        return results;
+      },
+    }));
+    const result = (await client.start('order', 1, { id: 'a' })).result();
+    const startedAt = performance.now();
+    expect(await result).toBe('done');
+    expect(performance.now() - startedAt).toBeLessThan(500);
     expect(seen.reads).toEqual([['a']]);
+  });
+
+  test('is heard of although the only other wait ended before start had answered', async () => {
+    const held = Promise.withResolvers<void>();
+    const { store, client, seen } = await openObserved((provider) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        if (instances[0]?.instanceId === 'a') await held.promise;
+        return results;
+      },
+    }));
+    const other = (await client.start('order', 1, { id: 'b' })).result();
+    const starting = client.start('order', 1, { id: 'a' });
+    await settle();
+    await finish(store, 'b');
+    await other;
+    expect(seen.listening).toBe(1);
+    held.resolve();
+    const result = (await starting).result();
+    await finish(store, 'a');
+    expect(await result).toBe('done');
+    expect(seen.reads).toEqual([['b'], ['a']]);
+  });
+
+  test('but not yet confirmed as new is read at once by whoever waits for that id', async () => {
+    const held = Promise.withResolvers<void>();
+    const { store, client } = await openObserved((provider) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        if (results[0]?.kind === 'exists') await held.promise;
+        return results;
+      },
+    }));
+    await client.start('order', 1, { id: 'a' });
+    await settle();
+    await finish(store, 'a');
+    const again = client.start('order', 1, { id: 'a' });
+    await settle();
+    const startedAt = performance.now();
+    expect(await client.handle('a').result()).toBe('done');
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    held.resolve();
+    await again;
   });
 
   test('but had existed before is read at once, because its end may be long past', async () => {

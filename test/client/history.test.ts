@@ -44,6 +44,7 @@ describe('a history', () => {
     const first = await client.history('o-1');
     expect(first.items).toHaveLength(100);
     expect(first.nextAfter).toBe(100);
+    expect((await client.history('o-1', { after: 100 })).nextAfter).toBe(200);
     const rest = await client.history('o-1', { after: 100, limit: 150 });
     expect(rest.items.map(({ id }) => id)).toEqual(Array.from({ length: 150 }, (_, i) => i + 101));
     expect(rest).not.toHaveProperty('nextAfter');
