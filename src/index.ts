@@ -31,7 +31,11 @@ export type {
   WaitOptions,
 } from './orchestration/orchestration-context.ts';
 export type { DurablePromise } from './replay/durable-promise.ts';
-export type { ActivityClient, ActivityContext } from './orchestration/activity-context.ts';
+export type {
+  ActivityClient,
+  ActivityContext,
+  CancelInfo,
+} from './orchestration/activity-context.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
@@ -50,7 +54,7 @@ export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartOptions } from './client/call-types.ts';
 export type { InstanceInfo } from './client/instance-info.ts';
-export type { ListFilter, ListPage } from './client/instance-list.ts';
+export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
 export type {
   ExportedHistory,
   HistoryEntry,
@@ -92,7 +96,7 @@ export type {
   Runnable,
 } from './providers/orchestration-queue.ts';
 export type {
-  CancelInfo,
+  CancelInfo as WorkItemCancel,
   FetchWorkItemsParams,
   RenewResult,
   TurnAck,

@@ -10,6 +10,7 @@ export type EventArguments<Value> = undefined extends Value
   ? [payload?: NoInfer<Value>]
   : [payload: NoInfer<Value>];
 
+/** How an instance is started. */
 export interface StartOptions {
   /** Chosen by the caller, so that the same start made twice is one instance. Default: generated. */
   readonly id?: string | undefined;

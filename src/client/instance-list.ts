@@ -27,6 +27,7 @@ export interface ListPage {
   readonly cursor?: string | undefined;
 }
 
+/** A page of a list, and where the next one begins. */
 export interface InstancePage {
   readonly items: readonly InstanceInfo[];
   /** Where the next page begins; absent on the last. */

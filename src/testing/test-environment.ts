@@ -59,16 +59,13 @@ export class TestEnvironment {
 
   /** Skips time until the instance is over and returns its output, or throws what `handle.result()` throws. */
   async result<Output>(handle: Handle<Output>): Promise<Output> {
+    const end = { isThere: false };
     const result = handle.result();
-    let isOver = false;
-    const over = (): void => void (isOver = true);
-    result.then(over, over);
-    while (!isOver) {
-      const skipped = await this.#skip({
-        until: this.clock.now() + horizonMs,
-        unless: () => isOver,
-      });
-      if (!skipped && !isOver) throw await this.#stuck(handle.id);
+    const note = (): void => void (end.isThere = true);
+    result.then(note, note);
+    while (!end.isThere) {
+      const skipped = await this.#skip(this.clock.now() + horizonMs, () => end.isThere);
+      if (!skipped && !end.isThere) throw await this.#stuck(handle.id);
     }
     return await result;
   }
@@ -76,7 +73,9 @@ export class TestEnvironment {
   /** Lets a time pass: every timer in it fires, and what it starts is waited for before time goes on. */
   async advance(duration: Duration): Promise<void> {
     const until = this.clock.now() + toMs(duration);
-    while (await this.#skip({ until, unless: () => false }));
+    let skipped: boolean;
+    do skipped = await this.#skip(until);
+    while (skipped);
     if (until > this.clock.now()) await this.clock.advanceTo(until);
     await this.settle();
   }
@@ -90,17 +89,24 @@ export class TestEnvironment {
     await this.close();
   }
 
-  /** Moves the clock to the next alarm before `until`; answers whether there was one. Skips never overlap. */
-  #skip(options: { readonly until: number; readonly unless: () => boolean }): Promise<boolean> {
-    const skip = this.#lastSkip.then(async () => {
-      await this.settle();
-      const next = this.clock.nextAlarmAt;
-      if (options.unless() || next === undefined || next > options.until) return false;
-      await this.clock.advanceTo(Math.max(next, this.clock.now()));
-      return true;
-    });
+  /** Moves the clock to the next alarm up to `until`; answers whether there was one. Skips never overlap. */
+  #skip(until: number, isNeedless = (): boolean => false): Promise<boolean> {
+    const skip = this.#skipAfter(this.#lastSkip, until, isNeedless);
     this.#lastSkip = skip.catch(() => undefined);
     return skip;
+  }
+
+  async #skipAfter(
+    earlier: Promise<unknown>,
+    until: number,
+    isNeedless: () => boolean,
+  ): Promise<boolean> {
+    await earlier;
+    await this.settle();
+    const next = this.clock.nextAlarmAt;
+    if (isNeedless() || next === undefined || next > until) return false;
+    await this.clock.advanceTo(Math.max(next, this.clock.now()));
+    return true;
   }
 
   async #stuck(instanceId: string): Promise<PerdureError> {
