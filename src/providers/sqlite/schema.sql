@@ -1,0 +1,141 @@
+CREATE TABLE definitions (
+  definition_key INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity')),
+  name TEXT NOT NULL,
+  version TEXT NOT NULL, -- '' while no version is picked
+  UNIQUE (kind, name, version)
+) STRICT;
+
+CREATE TABLE executions (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  definition_key INTEGER NOT NULL,
+  status TEXT NOT NULL CHECK (status = 'continuedAsNew'),
+  history_length INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
+  PRIMARY KEY (instance_key, execution_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE history (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  data TEXT NOT NULL,
+  payload TEXT,
+  PRIMARY KEY (instance_key, execution_id, event_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE instance_locks (
+  instance_key INTEGER PRIMARY KEY,
+  definition_key INTEGER NOT NULL,
+  next_at INTEGER, -- when it may be claimed: first message visible, hold-back over, or lock expired
+  held_until INTEGER,
+  lock_token TEXT,
+  locked_until INTEGER,
+  claims INTEGER NOT NULL,
+  blocked_reason TEXT,
+  blocked_build TEXT,
+  blocked_at INTEGER,
+  CHECK ((lock_token IS NULL) = (locked_until IS NULL))
+) STRICT;
+
+CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_build)
+  WHERE blocked_build IS NOT NULL;
+
+CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1), next_at)
+  WHERE next_at IS NOT NULL;
+
+CREATE TABLE instances (
+  instance_key INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice, also after a delete
+  instance_id TEXT NOT NULL UNIQUE,
+  incarnation TEXT NOT NULL,
+  definition_key INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  execution_id INTEGER NOT NULL,
+  history_length INTEGER NOT NULL,
+  last_turn TEXT,
+  input_hash TEXT NOT NULL,
+  parent_instance_id TEXT,
+  parent_execution_id INTEGER,
+  parent_operation INTEGER,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER,
+  execution_started_at INTEGER,
+  ended_at INTEGER,
+  completed_at INTEGER,
+  failed_at INTEGER,
+  canceled_at INTEGER,
+  terminated_at INTEGER,
+  cancel_requested_at INTEGER,
+  cancel_reason TEXT,
+  cancel_actor TEXT,
+  custom_status TEXT,
+  output TEXT,
+  failure TEXT,
+  CHECK (status IN ('pending', 'running', 'canceling', 'completed', 'failed', 'canceled', 'terminated')),
+  CHECK ((ended_at IS NULL) = (status IN ('pending', 'running', 'canceling'))),
+  CHECK ((completed_at IS NULL) = (status <> 'completed')),
+  CHECK ((failed_at IS NULL) = (status <> 'failed')),
+  CHECK ((canceled_at IS NULL) = (status <> 'canceled')),
+  CHECK ((terminated_at IS NULL) = (status <> 'terminated'))
+) STRICT;
+
+CREATE INDEX instances_by_definition ON instances (definition_key);
+
+CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
+
+CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
+
+CREATE TABLE orchestrator_queue (
+  message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
+  instance_key INTEGER NOT NULL,
+  visible_at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  execution_id INTEGER,
+  operation INTEGER,
+  data TEXT NOT NULL,
+  payload TEXT
+) STRICT;
+
+CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key, visible_at);
+
+CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
+  WHERE kind = 'timerFired';
+
+CREATE TABLE perdure_migrations (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE worker_queue (
+  item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  operation INTEGER NOT NULL, -- the activity's id within its execution
+  definition_key INTEGER NOT NULL,
+  next_at INTEGER NOT NULL, -- when it may be claimed: delay over, or lock expired
+  lock_token TEXT,
+  locked_until INTEGER,
+  claims INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
+  cancel_requested_at INTEGER,
+  cancel_trigger TEXT,
+  cancel_reason TEXT,
+  created_at INTEGER NOT NULL,
+  options TEXT,
+  last_failure TEXT,
+  heartbeat TEXT,
+  payload TEXT,
+  CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
+  UNIQUE (instance_key, execution_id, operation)
+) STRICT;
+
+CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
+
+CREATE INDEX worker_queue_flagged ON worker_queue (next_at) WHERE cancel_requested = 1;

@@ -1,0 +1,209 @@
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/model/clock.ts';
+import { migrate } from '../../src/providers/sqlite/migrate.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
+import { Store } from '../../src/providers/sqlite/store.ts';
+import {
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+
+let statements: string[];
+let db: Database.Database;
+let store: Store;
+let provider: ReturnType<typeof createInstanceStore> &
+  ReturnType<typeof createOrchestrationQueue> &
+  ReturnType<typeof createWorkQueue>;
+
+beforeEach(() => {
+  statements = [];
+  db = new Database(':memory:', { verbose: (sql) => statements.push(String(sql)) });
+  migrate(db, 0);
+  store = new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 });
+  provider = {
+    ...createInstanceStore(store),
+    ...createOrchestrationQueue(store),
+    ...createWorkQueue(store),
+  };
+  statements.length = 0;
+});
+
+afterEach(async () => {
+  await store.close();
+});
+
+const count = (sql: string): number => statements.filter((each) => each === sql).length;
+
+const withFirstTurn = (instanceId: string, operations: readonly number[]) =>
+  newInstance(instanceId, {
+    firstTurn: newTurn({
+      events: [event('started')],
+      workItems: operations.map((operation) => workItem(operation)),
+    }),
+  });
+
+describe('calls of one turn of the event loop', () => {
+  it('share one transaction, without a savepoint', async () => {
+    await Promise.all([
+      ...Array.from({ length: 50 }, (_, i) => provider.createInstances([newInstance(`i${i}`)])),
+      provider.enqueueMessages([{ instanceId: 'i0', message: raised('x') }]),
+    ]);
+    expect(count('BEGIN IMMEDIATE')).toBe(1);
+    expect(count('COMMIT')).toBe(1);
+    expect(count('SAVEPOINT item')).toBe(0);
+    expect(await provider.listInstances({ filter: {}, limit: 100 })).toHaveLength(50);
+  });
+
+  it('see what those before them have written', async () => {
+    const [created, enqueued] = await Promise.all([
+      provider.createInstances([newInstance('i')]),
+      provider.enqueueMessages([{ instanceId: 'i', message: raised('x') }]),
+    ]);
+    expect(created).toMatchObject([{ kind: 'created' }]);
+    expect(enqueued).toEqual(['enqueued']);
+  });
+
+  it('settle only after the commit, and tell others only then', async () => {
+    const seen: string[] = [];
+    const stop = store.wakeUps.listen(({ kind }) =>
+      seen.push(`${kind}, open: ${db.inTransaction}`),
+    );
+    const done = provider
+      .createInstances([
+        newInstance('i', {
+          firstTurn: newTurn({ outcome: { status: 'completed', payload: null } }),
+        }),
+      ])
+      .then(() => seen.push(`settled, open: ${db.inTransaction}`));
+    expect(seen).toEqual([]);
+    await done;
+    stop();
+    expect(seen.toSorted()).toEqual(['finished, open: false', 'settled, open: false']);
+  });
+
+  it('are undone one by one: the bad one is refused and its neighbours are kept', async () => {
+    const [before, bad, after, message] = await Promise.all([
+      provider.createInstances([withFirstTurn('before', [1])]),
+      // Two items of one operation break a unique key in the middle of the writes.
+      provider.createInstances([withFirstTurn('bad', [1, 1]), withFirstTurn('beside', [1])]),
+      provider.createInstances([withFirstTurn('after', [1])]),
+      provider.enqueueMessages([{ instanceId: 'before', message: raised('x') }]),
+    ]);
+    expect([before, bad, after].flat().map(({ kind }) => kind)).toEqual([
+      'created',
+      'refused',
+      'created',
+      'created',
+    ]);
+    expect(message).toEqual(['enqueued']);
+    const kept = await provider.getInstances(['before', 'bad', 'beside', 'after']);
+    expect(kept.map((record) => record?.status)).toEqual([
+      'running',
+      undefined,
+      'running',
+      'running',
+    ]);
+    expect(db.prepare('SELECT count(*) FROM history').pluck().get()).toBe(3);
+    expect(db.prepare('SELECT count(*) FROM worker_queue').pluck().get()).toBe(3);
+  });
+
+  it('forget the names that a refused one brought', async () => {
+    const bad = withFirstTurn('bad', [1, 1]);
+    const named = { ...bad, name: 'only in bad', firstTurn: { ...bad.firstTurn!, version: '9' } };
+    const [refused] = await provider.createInstances([named]);
+    expect(refused?.kind).toBe('refused');
+    await provider.createInstances([newInstance('other', { name: 'other name' })]);
+    const [good] = await provider.createInstances([{ ...named, firstTurn: newTurn() }]);
+    expect(good?.kind).toBe('created');
+    const [record, other] = await provider.getInstances(['bad', 'other']);
+    expect(record?.name).toBe('only in bad');
+    expect(other?.name).toBe('other name');
+  });
+
+  it('fail alone when their arguments cannot be stored at all', async () => {
+    const hostile = { ...raised('x'), data: {} as string };
+    const [good, bad] = await Promise.allSettled([
+      provider.createInstances([newInstance('i')]),
+      provider
+        .enqueueMessages([{ instanceId: 'i', message: hostile }])
+        .then((results) => results.length),
+    ]);
+    expect(good).toMatchObject({ status: 'fulfilled', value: [{ kind: 'created' }] });
+    expect(bad).toMatchObject({
+      status: 'rejected',
+      reason: { code: 'PROVIDER', retryable: false },
+    });
+    expect(
+      await provider.fetchOrchestrationItems({ max: 9, lockMs: 1_000, waitMs: 0 }),
+    ).toMatchObject([{ messages: [{ kind: 'start' }] }]);
+  });
+
+  it('write nothing, and need no transaction, when there is nothing to claim', async () => {
+    expect(await provider.fetchWorkItems({ max: 9, lockMs: 1_000, waitMs: 0 })).toEqual([]);
+    expect(await provider.ackWorkItems([])).toEqual([]);
+    expect(count('BEGIN IMMEDIATE')).toBe(0);
+  });
+});
+
+describe('a store without room', () => {
+  it('rejects the whole group as retryable, keeps nothing of it, and goes on when there is room', async () => {
+    await provider.createInstances([newInstance('before')]);
+    db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true })) + 2}`);
+    const large = newInstance('large', {
+      start: { ...raised('x'), payload: JSON.stringify('x'.repeat(100_000)) },
+    });
+    const results = await Promise.allSettled([
+      provider.createInstances([newInstance('beside')]),
+      provider.createInstances([large]),
+    ]);
+    for (const result of results) {
+      expect(result).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'PROVIDER', operation: 'createInstances', retryable: true },
+      });
+    }
+    const ids = ['before', 'beside', 'large'];
+    const kept = await provider.getInstances(ids);
+    expect(kept.map((record) => record?.instanceId)).toEqual(['before', undefined, undefined]);
+    db.pragma('max_page_count = 1000000');
+    const again = await provider.createInstances([newInstance('beside'), large]);
+    expect(again.map(({ kind }) => kind)).toEqual(['created', 'created']);
+  });
+});
+
+describe('close', () => {
+  it('finishes what was begun, then refuses everything', async () => {
+    const created = provider.createInstances([newInstance('i')]);
+    const waiting = provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 60_000 });
+    const closed = store.close();
+    expect(await created).toMatchObject([{ kind: 'created' }]);
+    expect(await waiting).toEqual([]);
+    await closed;
+    await store.close();
+    const closedError = { code: 'CLOSED' };
+    await expect(provider.createInstances([])).rejects.toMatchObject(closedError);
+    await expect(provider.getInstances(['i'])).rejects.toMatchObject(closedError);
+    await expect(provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 })).rejects.toMatchObject(
+      closedError,
+    );
+  });
+
+  it('ends a fetch whatever it is doing at that moment', async () => {
+    await provider.createInstances([newInstance('i')]);
+    const fetches = Array.from({ length: 5 }, async (_, delay) => {
+      for (let i = 0; i < delay; i++) await Promise.resolve();
+      return provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 60_000 });
+    });
+    await Promise.resolve();
+    await store.close();
+    for (const result of await Promise.allSettled(fetches)) {
+      if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'CLOSED' });
+    }
+  });
+});

@@ -1,0 +1,68 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { StoreProcess } from './store-process.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+function start(path: string, name: string): StoreProcess {
+  const started = new StoreProcess(path, name);
+  onTestFinished(() => started.kill());
+  return started;
+}
+
+const now = (): number => performance.timeOrigin + performance.now();
+
+it('four processes make the file together, share its work, and no BUSY error comes to light', async () => {
+  const { path, open } = temporaryStore();
+  const processes = ['a', 'b', 'c', 'd'].map((name) => start(path, name));
+  await Promise.all(processes.map((each) => each.hear('ready')));
+  const provider = await open();
+  const count = 50;
+  const allEnded = new Promise<void>((resolve, reject) => {
+    const look = async (): Promise<void> => {
+      const filter = { status: ['completed'] } as const;
+      const { length } = await provider.listInstances({ filter, limit: 1_000 });
+      if (length === count * processes.length) resolve();
+    };
+    provider.hints(() => void look().catch(reject));
+  });
+  for (const [index, each] of processes.entries()) {
+    each.tell({ kind: 'share', prefix: `p${index}`, count });
+  }
+  await allEnded;
+  const reports = await Promise.all(processes.map((each) => each.stop()));
+  expect(reports.flatMap(({ errors }) => errors)).toEqual([]);
+  const ended = reports.flatMap((each) => each.ended);
+  expect(ended).toHaveLength(count * processes.length);
+  expect(new Set(ended).size).toBe(ended.length);
+}, 60_000);
+
+it('work from another process ends a wait within a few milliseconds', async () => {
+  const { path, open } = temporaryStore();
+  const provider = await open();
+  const other = start(path, 'other');
+  await other.hear('ready');
+  const lateMs: number[] = [];
+  for (let i = 0; i < 15; i++) {
+    const answered = provider
+      .fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 10_000 })
+      .then(([item]) => ({ item, at: now() }));
+    const created = other.hear('created');
+    other.tell({ kind: 'create', instanceId: `i${i}` });
+    const { item, at } = await answered;
+    expect(item?.instanceId).toBe(`i${i}`);
+    lateMs.push(at - (await created).at);
+  }
+  // The median, because a busy machine may keep either process waiting for a moment.
+  expect(lateMs.toSorted((a, b) => a - b)[7]).toBeLessThan(25);
+  await other.stop();
+});
+
+it('listeners hear of changes made by another process', async () => {
+  const { path, open } = temporaryStore();
+  const provider = await open();
+  const other = start(path, 'other');
+  await other.hear('ready');
+  const heard = new Promise((resolve) => provider.hints(resolve));
+  other.tell({ kind: 'create', instanceId: 'i' });
+  expect(await heard).toEqual({ kind: 'changed' });
+  await other.stop();
+});

@@ -1,0 +1,91 @@
+/** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
+
+export type Command =
+  | { readonly kind: 'create'; readonly instanceId: string }
+  | { readonly kind: 'share'; readonly prefix: string; readonly count: number }
+  | { readonly kind: 'stop' };
+
+export type Report =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'created'; readonly at: number }
+  | {
+      readonly kind: 'done';
+      readonly ended: readonly string[];
+      readonly errors: readonly string[];
+    };
+
+const store = await openSqlite({ path: process.argv[2] ?? '' });
+const stop = new AbortController();
+const errors: string[] = [];
+const ended: string[] = [];
+const running: Promise<void>[] = [];
+
+process.on('message', (command: Command) => {
+  running.push(obey(command).catch((error: unknown) => void errors.push(String(error))));
+});
+report({ kind: 'ready' });
+
+async function obey(command: Command): Promise<void> {
+  switch (command.kind) {
+    case 'create': {
+      await store.createInstances([newInstance(command.instanceId)]);
+      report({ kind: 'created', at: performance.timeOrigin + performance.now() });
+      return;
+    }
+    case 'share':
+      // Lanes that want the same ids and the same work, so that also calls of one process meet.
+      await Promise.all([create(command), create(command), endAll(store), endAll(store)]);
+      return;
+    case 'stop':
+      stop.abort();
+      running.length = 0;
+      setImmediate(() => void finish());
+  }
+}
+
+async function create({ prefix, count }: { prefix: string; count: number }): Promise<void> {
+  for (let i = 0; i < count; i++) await store.createInstances([newInstance(`${prefix}-${i}`)]);
+}
+
+async function endAll(store: Provider): Promise<void> {
+  while (!stop.signal.aborted) {
+    const items = await store.fetchOrchestrationItems({
+      max: 5,
+      lockMs: 30_000,
+      waitMs: 5_000,
+      signal: stop.signal,
+    });
+    await end(items);
+  }
+}
+
+async function end(items: readonly OrchestrationItem[]): Promise<void> {
+  const results = await store.ackOrchestrationItems(
+    items.map(({ lockToken, messages }) => ({
+      lockToken,
+      messageKeys: messages.map(({ messageKey }) => messageKey),
+      turn: newTurn({
+        events: [event('started'), event(process.argv[3] ?? '')],
+        outcome: { status: 'completed', payload: null },
+      }),
+    })),
+  );
+  for (const [index, result] of results.entries()) {
+    if (result.ok) ended.push(items[index]?.instanceId ?? '');
+    else errors.push(String(result.error));
+  }
+}
+
+async function finish(): Promise<void> {
+  await store.close();
+  report({ kind: 'done', ended, errors });
+  process.disconnect();
+}
+
+function report(report: Report): void {
+  process.send?.(report);
+}

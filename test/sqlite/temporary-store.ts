@@ -1,0 +1,28 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Provider } from '../../src/providers/provider.ts';
+import { openSqlite, type SqliteOptions } from '../../src/providers/sqlite/provider.ts';
+
+/** The path of a database file for one test, and a way to open it; in the end all is closed and removed. */
+export function temporaryStore(): {
+  readonly path: string;
+  readonly open: (options?: Partial<SqliteOptions>) => Promise<Provider>;
+} {
+  const directory = mkdtempSync(join(tmpdir(), 'perdure-sqlite-'));
+  const path = join(directory, 'store.db');
+  const opened: Provider[] = [];
+  onTestFinished(async () => {
+    for (const provider of opened) await provider.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  return {
+    path,
+    open: async (options = {}) => {
+      const provider = await openSqlite({ path, ...options });
+      opened.push(provider);
+      return provider;
+    },
+  };
+}

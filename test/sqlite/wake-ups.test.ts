@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const timers = (): number =>
+  process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+
+describe('a store on a file', () => {
+  it('keeps a timer only while somebody waits or listens', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const before = timers();
+    const stop = provider.hints(() => undefined);
+    expect(timers()).toBe(before + 1);
+    const aborter = new AbortController();
+    const waiting = provider.fetchWorkItems({
+      max: 1,
+      lockMs: 1,
+      waitMs: 60_000,
+      signal: aborter.signal,
+    });
+    await new Promise(setImmediate);
+    stop();
+    stop();
+    expect(timers()).toBe(before + 1);
+    aborter.abort();
+    expect(await waiting).toEqual([]);
+    expect(timers()).toBe(before);
+    expect(clock.alarmCount).toBe(0);
+  });
+
+  it('leaves no timer and no alarm behind when it is closed', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const before = timers();
+    provider.hints(() => undefined);
+    const waiting = provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 60_000 });
+    await provider.close();
+    expect(await waiting).toEqual([]);
+    expect(timers()).toBe(before);
+    expect(clock.alarmCount).toBe(0);
+    expect(() => provider.hints(() => undefined)).toThrow(
+      expect.objectContaining({ code: 'CLOSED' }),
+    );
+  });
+
+  it('sees changes of another connection also when the first look was before them', async () => {
+    const { open } = temporaryStore();
+    const provider = await open();
+    const other = await open();
+    for (let i = 0; i < 20; i++) {
+      const waiting = provider.fetchOrchestrationItems({ max: 1, lockMs: 60_000, waitMs: 5_000 });
+      const [[item]] = await Promise.all([waiting, other.createInstances([newInstance(`i${i}`)])]);
+      expect(item?.instanceId).toBe(`i${i}`);
+    }
+  });
+
+  it('sets its alarm anew when an earlier timer comes', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const sleeping = (operation: number, ms: number) =>
+      newInstance(`sleeps ${ms}`, {
+        firstTurn: newTurn({ timers: [{ operation, fireAt: clock.now() + ms }] }),
+      });
+    await provider.createInstances([sleeping(1, 5_000)]);
+    const waiting = provider.fetchOrchestrationItems({ max: 1, lockMs: 1_000, waitMs: 60_000 });
+    await provider.createInstances([sleeping(1, 2_000)]);
+    await clock.advance(1_999);
+    await clock.advance(1);
+    expect(await waiting).toMatchObject([
+      { instanceId: 'sleeps 2000', messages: [{ kind: 'timerFired', operation: 1 }] },
+    ]);
+  });
+});
