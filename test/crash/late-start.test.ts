@@ -47,7 +47,7 @@ test.for(Object.entries(sleepers))(
     };
     const perdure = await Perdure.open(overrideProvider(inner, sleeper(inner, sleep)), { clock });
     const effect = activity('effect', () => void runs.push(clock.now()));
-    const once = orchestration('once', async (ctx) => void (await ctx.call(effect)));
+    const once = orchestration('once', (ctx) => ctx.call(effect));
     await perdure.startWorker({
       orchestrations: [once],
       activities: [effect],

@@ -1,0 +1,42 @@
+import { Perdure } from 'perdure';
+import { check, percentile, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
+import { definitions, hello } from '../definitions.ts';
+
+const starts = 64;
+
+/** Instances of one activity from start to result, 64 at a time, in one process. */
+export async function helloThroughput({ store, quick }: BenchmarkSetup): Promise<Figures> {
+  await using perdure = await Perdure.open(store);
+  await perdure.startWorker(definitions);
+  const run = async (): Promise<void> => {
+    const handle = await perdure.client.start(hello, 'World');
+    check((await handle.result()) === 'Hello, World!', 'hello');
+  };
+  const count = quick ? 500 : 2_000;
+  // The compiler of the engine needs a while to see what is hot; both are shown.
+  const coldSeconds = await runInLanes(count, starts, run);
+  const seconds = await runInLanes(count, starts, run);
+  return { perSecond: count / seconds, coldPerSecond: count / coldSeconds };
+}
+
+/** One instance at a time: how long from start to result. */
+export async function helloLatency({ store, quick }: BenchmarkSetup): Promise<Figures> {
+  await using perdure = await Perdure.open(store);
+  await perdure.startWorker(definitions);
+  const latencies: number[] = [];
+  const run = async (): Promise<void> => {
+    const begun = performance.now();
+    const handle = await perdure.client.start(hello, 'World');
+    check((await handle.result()) === 'Hello, World!', 'hello');
+    latencies.push(performance.now() - begun);
+  };
+  const count = quick ? 200 : 1_000;
+  await runInLanes(count, 1, run);
+  latencies.length = 0;
+  await runInLanes(count, 1, run);
+  return {
+    p50Ms: percentile(latencies, 0.5),
+    p95Ms: percentile(latencies, 0.95),
+    p99Ms: percentile(latencies, 0.99),
+  };
+}

@@ -1,0 +1,42 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { activity, orchestration } from 'perdure';
+
+const greet = activity('greet', (_ctx, name: string) => `Hello, ${name}!`);
+
+/** Start, one activity, finish. */
+export const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
+
+const tenMs = activity('tenMs', async (_ctx, n: number) => {
+  await delay(10);
+  return n;
+});
+
+/** Five activities of 10 ms side by side. */
+export const fanOut = orchestration('fanOut', async (ctx) => {
+  const results = await ctx.all([0, 1, 2, 3, 4].map((n) => ctx.call(tenMs, n)));
+  return results.reduce((sum, n) => sum + n, 0);
+});
+
+const increment = activity('increment', (_ctx, n: number) => n + 1);
+
+/** Activities one after the other. */
+export const steps = orchestration('steps', async (ctx, count: number) => {
+  let value = 0;
+  for (let step = 0; step < count; step++) value = await ctx.call(increment, value);
+  return value;
+});
+
+/** One timer of a second. */
+export const sleeper = orchestration('sleeper', (ctx) => ctx.sleep('1s'));
+
+/** One activity, and then a wait that nobody ends. */
+export const waiter = orchestration('waiter', async (ctx, name: string) => {
+  await ctx.call(greet, name);
+  await ctx.waitFor('never');
+});
+
+/** What a worker of the benchmarks runs. */
+export const definitions = {
+  orchestrations: [hello, fanOut, steps, sleeper, waiter],
+  activities: [greet, tenMs, increment],
+};

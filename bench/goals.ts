@@ -1,0 +1,105 @@
+import type { Figures } from './benchmark.ts';
+import type { CaseName } from './cases.ts';
+
+/** The figures of one round, by case; a case that was not run is absent. */
+export type Round = Readonly<Partial<Record<CaseName, Figures>>>;
+
+/** What we want of a figure; it is taken from each round, so that both sides of a ratio saw the same machine. */
+export interface Goal {
+  readonly what: string;
+  readonly figure: (round: Round) => number | undefined;
+  readonly unit: string;
+  /** What must hold. */
+  readonly atLeast?: number;
+  readonly atMost?: number;
+  /** What we hope for. */
+  readonly hope?: number;
+}
+
+function ratio(above: number | undefined, below: number | undefined): number | undefined {
+  return above === undefined || below === undefined ? undefined : above / below;
+}
+
+export const goals: readonly Goal[] = [
+  {
+    what: 'hello: rate against raw SQLite',
+    figure: ({ hello, rawHello }) => ratio(hello?.['perSecond'], rawHello?.['perSecond']),
+    unit: '×',
+    atLeast: 4,
+  },
+  {
+    what: 'hello: rate',
+    figure: ({ hello }) => hello?.['perSecond'],
+    unit: '/s',
+    hope: 10_000,
+  },
+  {
+    // "No slower": one part in ten is what two runs of the same thing differ by.
+    what: 'hello: with 100,000 finished instances, against an empty file',
+    figure: ({ hello, helloOnFinished }) =>
+      ratio(helloOnFinished?.['perSecond'], hello?.['perSecond']),
+    unit: '×',
+    atLeast: 0.9,
+    hope: 1,
+  },
+  {
+    what: 'latency: start to result, p50',
+    figure: ({ latency }) => latency?.['p50Ms'],
+    unit: 'ms',
+    atMost: 1,
+    hope: 0.4,
+  },
+  {
+    what: 'fan-out: rate',
+    figure: ({ fanOut }) => fanOut?.['perSecond'],
+    unit: '/s',
+    atLeast: 600,
+  },
+  {
+    what: 'steps: time per step, 10,000 against 100',
+    figure: ({ steps10000, steps100 }) => ratio(steps10000?.['msPerStep'], steps100?.['msPerStep']),
+    unit: '×',
+    atMost: 1.3,
+  },
+  {
+    what: 'steps: time per step of 10,000 against raw SQLite',
+    figure: ({ steps10000, rawSteps10000 }) =>
+      ratio(steps10000?.['msPerStep'], rawSteps10000?.['msPerStep']),
+    unit: '×',
+    atMost: 1,
+    hope: 0.5,
+  },
+  {
+    what: 'timers: late, p99',
+    figure: ({ timers }) => timers?.['lateP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'idle: share of a core',
+    figure: ({ idle }) => idle?.['cpuPercent'],
+    unit: '%',
+    atMost: 1,
+  },
+];
+
+/** Whether a figure is where we want it, in words. */
+export function judge({ atLeast, atMost, hope }: Goal, value: number): string {
+  const isMet =
+    (atLeast === undefined || value >= atLeast) && (atMost === undefined || value <= atMost);
+  const isHoped = hope !== undefined && (atMost === undefined ? value >= hope : value <= hope);
+  if (!isMet) return 'MISSED';
+  if (hope === undefined) return 'met';
+  if (isHoped) return 'met, with what we hope for';
+  return atLeast === undefined && atMost === undefined ? 'not yet' : 'met';
+}
+
+/** What is wanted, in words. */
+export function describeGoal({ atLeast, atMost, hope, unit }: Goal): string {
+  const limits = [
+    ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
+    ...(atMost === undefined ? [] : [`at most ${atMost}`]),
+    ...(hope === undefined ? [] : [`hoped ${hope}`]),
+  ];
+  return `${limits.join(', ')} ${unit}`;
+}

@@ -1,0 +1,8 @@
+/** Runs one case in this process and prints its figures as JSON. */
+import type { BenchmarkSetup } from './benchmark.ts';
+import { cases, isCaseName } from './cases.ts';
+
+const [name = '', setup = ''] = process.argv.slice(2);
+if (!isCaseName(name)) throw new Error(`There is no case ${name}.`);
+const figures = await cases[name].run(JSON.parse(setup) as BenchmarkSetup);
+process.stdout.write(JSON.stringify(figures));
