@@ -42,7 +42,8 @@ export class Perdure {
     this.client = new Client({
       provider,
       clock: this.#clock,
-      ...limits(options),
+      payloadLimitBytes: options.payloadLimitBytes,
+      maxPendingEvents: options.maxBufferedEvents,
       starter: () => this.#starter,
     });
   }

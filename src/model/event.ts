@@ -64,19 +64,19 @@ export interface ActivityOptions {
   readonly attemptTimeoutMs?: number;
 }
 
-export interface TimerCreated extends Operation {
+interface TimerCreated extends Operation {
   readonly kind: 'timerCreated';
   readonly fireAt: number;
 }
 
 /** The code waits for an external event by name. */
-export interface EventAwaited extends Operation {
+interface EventAwaited extends Operation {
   readonly kind: 'eventAwaited';
   readonly name: string;
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-export interface ChildScheduled extends Operation {
+interface ChildScheduled extends Operation {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -85,7 +85,7 @@ export interface ChildScheduled extends Operation {
 }
 
 /** The code started an instance that it does not wait for. */
-export interface DetachedStarted extends Operation {
+interface DetachedStarted extends Operation {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
@@ -93,7 +93,7 @@ export interface DetachedStarted extends Operation {
   readonly payload: Payload | null;
 }
 
-export interface CustomStatusSet extends Operation {
+interface CustomStatusSet extends Operation {
   readonly kind: 'customStatusSet';
   readonly payload: Payload | null;
 }
@@ -106,53 +106,53 @@ export interface OperationWithdrawn extends Recorded {
   readonly reason: string;
 }
 
-export interface ActivityCompleted extends Recorded {
+interface ActivityCompleted extends Recorded {
   readonly kind: 'activityCompleted';
   readonly operation: number;
   readonly payload: Payload | null;
 }
 
-export interface ActivityFailed extends Recorded {
+interface ActivityFailed extends Recorded {
   readonly kind: 'activityFailed';
   readonly operation: number;
   readonly failure: Failure;
 }
 
-export interface TimerFired extends Recorded {
+interface TimerFired extends Recorded {
   readonly kind: 'timerFired';
   readonly operation: number;
 }
 
-export interface EventReceived extends Recorded {
+interface EventReceived extends Recorded {
   readonly kind: 'eventReceived';
   readonly name: string;
   readonly payload: Payload | null;
 }
 
-export interface ChildCompleted extends Recorded {
+interface ChildCompleted extends Recorded {
   readonly kind: 'childCompleted';
   readonly operation: number;
   readonly payload: Payload | null;
 }
 
-export interface ChildFailed extends Recorded {
+interface ChildFailed extends Recorded {
   readonly kind: 'childFailed';
   readonly operation: number;
   readonly failure: Failure;
 }
 
-export interface ExecutionCompleted extends Recorded {
+interface ExecutionCompleted extends Recorded {
   readonly kind: 'executionCompleted';
   readonly payload: Payload | null;
 }
 
-export interface ExecutionFailed extends Recorded {
+interface ExecutionFailed extends Recorded {
   readonly kind: 'executionFailed';
   readonly failure: Failure;
 }
 
 /** The next execution takes over with `payload` as its input. */
-export interface ExecutionContinuedAsNew extends Recorded {
+interface ExecutionContinuedAsNew extends Recorded {
   readonly kind: 'executionContinuedAsNew';
   readonly version: string;
   readonly payload: Payload | null;

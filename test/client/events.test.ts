@@ -1,6 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { EventToken, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
+import { Perdure } from '../../src/perdure.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import { finish, openStore } from './store-fixture.ts';
 
@@ -78,6 +79,14 @@ describe('an event', () => {
     await client.raiseEvent('o-2', 'go');
     await finish(provider, 'o-1', { status: 'running' });
     await client.raiseEvent('o-1', 'go');
+  });
+
+  test('is refused beyond the limit that its store was opened with', async () => {
+    const perdure = await Perdure.open(':memory:', { maxBufferedEvents: 1 });
+    onTestFinished(() => perdure.close());
+    const handle = await perdure.client.start('order');
+    await handle.raiseEvent('go');
+    await expect(handle.raiseEvent('go')).rejects.toMatchObject({ code: 'EVENT_BUFFER_FULL' });
   });
 
   test('of 2,000 waiting for one instance is the last that is accepted by default', async () => {

@@ -1,6 +1,5 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Client } from '../../src/client/client.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -45,7 +44,7 @@ describe('an instance that ends through another connection', () => {
 test('a client gets the results of 300 instances that another process ends', async () => {
   const path = await temporaryStorePath();
   const { client, seen } = await openClient(path);
-  const other = fork(join(import.meta.dirname, 'finisher-program.ts'), [path]);
+  const other = fork(new URL('./finisher-program.ts', import.meta.url), [path]);
   onTestFinished(async () => {
     if (other.connected) other.disconnect();
     if (other.exitCode === null) await once(other, 'exit');
