@@ -50,13 +50,19 @@ export class Perdure {
 
   /** Opens a store: an SQLite file by its path, `':memory:'`, or a provider of your own. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
-    return new Perdure(typeof store === 'string' ? await openStore(store, options) : store, options);
+    return new Perdure(
+      typeof store === 'string' ? await openStore(store, options) : store,
+      options,
+    );
   }
 
   /** Starts a worker for these definitions in this process. */
   async startWorker(options: StartWorkerOptions): Promise<Worker> {
     if (this.#closed !== undefined) {
-      throw new PerdureError('CLOSED', 'This store is closed; open it again before starting a worker.');
+      throw new PerdureError(
+        'CLOSED',
+        'This store is closed; open it again before starting a worker.',
+      );
     }
     const { orchestrations = [], activities = [], ...workerOptions } = options;
     const worker = new Worker({
