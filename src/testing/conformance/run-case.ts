@@ -24,9 +24,9 @@ export async function runCase(
         return again;
       }),
   });
-  try {
-    await conformanceCase.run(store);
-  } finally {
-    for (const each of opened.toReversed()) await each.close();
-  }
+  const [outcome] = await Promise.allSettled([conformanceCase.run(store)]);
+  const closings = await Promise.allSettled(opened.map((each) => each.close()));
+  // What the case found comes first: a store that it broke may also fail to close.
+  const failed = [outcome, ...closings].find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
 }

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import Database from 'better-sqlite3';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Clock } from '../../src/model/clock.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
+import { runCase } from '../../src/testing/conformance/run-case.ts';
+import type { BrokenProvider } from './broken/broken-provider.ts';
+import { brokenClaims } from './broken/claims.ts';
+import { brokenFences } from './broken/fences.ts';
+import { brokenInstances } from './broken/instances.ts';
+import { brokenQueues } from './broken/queues.ts';
+import { brokenSignals } from './broken/signals.ts';
+import { brokenTurnAcks } from './broken/turn-acks.ts';
+import { brokenTurns } from './broken/turns.ts';
+import { brokenWork } from './broken/work.ts';
+import { SqliteFiles } from './sqlite-files.ts';
+
+const brokenProviders: readonly BrokenProvider[] = [
+  ...brokenFences,
+  ...brokenClaims,
+  ...brokenTurns,
+  ...brokenTurnAcks,
+  ...brokenWork,
+  ...brokenQueues,
+  ...brokenInstances,
+  ...brokenSignals,
+];
+
+const files = new SqliteFiles();
+afterAll(() => files.remove());
+
+/** Opens a provider that works and takes one guard out of it. */
+async function openBroken(
+  { override }: BrokenProvider,
+  options: { readonly clock: Clock },
+): Promise<Provider> {
+  const provider = await files.create(options);
+  const db = new Database(files.pathOf(provider));
+  const broken = { ...provider, ...override({ provider, db, clock: options.clock }) };
+  return {
+    ...broken,
+    async close() {
+      try {
+        await broken.close();
+      } finally {
+        await provider.close();
+        db.close();
+      }
+    },
+  };
+}
+
+function findCase(id: string) {
+  const found = conformanceCases.find((each) => each.id === id);
+  assert.ok(found, `${id} is no case`);
+  return found;
+}
+
+describe('the conformance suite rejects a provider in which', () => {
+  for (const broken of brokenProviders) {
+    it.concurrent(`${broken.fault} [${broken.rejectedBy}]`, async () => {
+      const conformanceCase = findCase(broken.rejectedBy);
+      await runCase(conformanceCase, { name: 'intact', create: files.create });
+      const rejection: unknown = await runCase(conformanceCase, {
+        name: 'broken',
+        create: (options) => openBroken(broken, options),
+      }).catch((error: unknown) => error);
+      // An assertion of the case, not an accident in the broken provider.
+      expect(rejection).toBeInstanceOf(assert.AssertionError);
+    });
+  }
+});
+
+describe('the broken providers', () => {
+  it('are different from each other', () => {
+    const faults = brokenProviders.map(({ fault }) => fault);
+    expect(new Set(faults).size).toBe(faults.length);
+    expect(faults.length).toBeGreaterThanOrEqual(20);
+  });
+});

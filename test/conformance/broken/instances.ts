@@ -1,0 +1,238 @@
+import type {
+  CreateResult,
+  InstanceRecord,
+  NewInstance,
+} from '../../../src/providers/instances.ts';
+import type { BrokenProvider } from './broken-provider.ts';
+
+export const brokenInstances: readonly BrokenProvider[] = [
+  {
+    fault: 'a repeated start is a conflict, and a conflict a repeated start',
+    rejectedBy: 'create/the-same-start-exists',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        return results.map((result) => {
+          if (result.kind === 'exists') return { kind: 'conflict', name: '' };
+          return result.kind === 'conflict' ? { kind: 'exists' } : result;
+        });
+      },
+    }),
+  },
+  {
+    fault: 'a start with another input is taken for the same',
+    rejectedBy: 'create/another-input-conflicts',
+    override: ({ provider }) => ({
+      createInstances: (instances) =>
+        provider.createInstances(instances.map((each) => ({ ...each, inputHash: 'any' }))),
+    }),
+  },
+  {
+    fault: 'a repeated start enqueues its start message again',
+    rejectedBy: 'create/the-same-start-exists',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        const repeated = instances.filter((_, index) => results[index]?.kind === 'exists');
+        await provider.enqueueMessages(
+          repeated.map(({ instanceId, start }) => ({ instanceId, message: start })),
+        );
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'the id of an instance that is over is free again',
+    rejectedBy: 'create/an-id-that-is-over-stays-taken',
+    override: ({ provider, db }) => ({
+      createInstances(instances) {
+        db.prepare('DELETE FROM instances WHERE ended_at IS NOT NULL').run();
+        return provider.createInstances(instances);
+      },
+    }),
+  },
+  {
+    fault: 'a conflict stops its batch of starts',
+    rejectedBy: 'create/a-conflict-spares-its-neighbours',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results: CreateResult[] = [];
+        for (const instance of instances) {
+          const last = results.at(-1);
+          if (last?.kind === 'conflict') results.push(last);
+          else results.push(...(await provider.createInstances([instance])));
+        }
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'an instance is created without its start message',
+    rejectedBy: 'create/enqueues-the-start-with-the-row',
+    override: ({ provider, db }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        db.prepare('DELETE FROM orchestrator_queue').run();
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a first turn leaves the start message for a second one',
+    rejectedBy: 'first-turn/enqueues-no-start',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        await provider.enqueueMessages(
+          withFirstTurn(instances).map(({ instanceId, start }) => ({ instanceId, message: start })),
+        );
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a first turn whose id is taken sends its messages',
+    rejectedBy: 'first-turn/of-a-taken-id-commits-nothing',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        await provider.enqueueMessages(
+          withFirstTurn(instances).flatMap(({ firstTurn }) => firstTurn?.messages ?? []),
+        );
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a first turn claims no items',
+    rejectedBy: 'first-turn/reports-items-claimed-at-insert',
+    override: ({ provider }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        return results.map((result) =>
+          result.kind === 'created' ? { ...result, claimed: [] } : result,
+        );
+      },
+    }),
+  },
+  {
+    fault: 'batches of more than 500 are cut',
+    rejectedBy: 'large/instances',
+    override: ({ provider }) => ({
+      createInstances: (instances) => provider.createInstances(instances.slice(0, 500)),
+    }),
+  },
+  {
+    fault: 'ids are trimmed and composed before they are stored',
+    rejectedBy: 'hostile/look-alikes-are-different-ids',
+    override: ({ provider }) => ({
+      createInstances: (instances) =>
+        provider.createInstances(
+          instances.map((each) => ({
+            ...each,
+            instanceId: each.instanceId.trim().normalize('NFC'),
+          })),
+        ),
+    }),
+  },
+  {
+    fault: 'missing instances are left out of a read',
+    rejectedBy: 'read/instances-come-in-the-order-asked',
+    override: ({ provider }) => ({
+      getInstances: async (ids) =>
+        (await provider.getInstances(ids)).filter((record) => record !== undefined),
+    }),
+  },
+  {
+    fault: 'a page of a list leaves out the instance after the last',
+    rejectedBy: 'read/list-pages-have-no-gaps-or-repeats',
+    override: ({ provider }) => ({
+      listInstances: ({ beforeKey, ...params }) =>
+        provider.listInstances({
+          ...params,
+          ...(beforeKey !== undefined && { beforeKey: beforeKey - 1 }),
+        }),
+    }),
+  },
+  {
+    fault: 'a page of a list repeats the last instance of the page before',
+    rejectedBy: 'read/list-pages-have-no-gaps-or-repeats',
+    override: ({ provider }) => ({
+      listInstances: ({ beforeKey, ...params }) =>
+        provider.listInstances({
+          ...params,
+          ...(beforeKey !== undefined && { beforeKey: beforeKey + 1 }),
+        }),
+    }),
+  },
+  {
+    fault: 'a list is sorted oldest first',
+    rejectedBy: 'read/list-is-newest-first',
+    override: ({ provider }) => ({
+      listInstances: async (params) => (await provider.listInstances(params)).toReversed(),
+    }),
+  },
+  {
+    fault: 'wildcards in a prefix match anything',
+    rejectedBy: 'read/list-filters-by-id-prefix',
+    override: ({ provider }) => ({
+      async listInstances({ filter: { idPrefix = '', ...filter }, ...params }) {
+        const escaped = idPrefix.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+        const pattern = new RegExp(`^${escaped.replaceAll('%', '.*').replaceAll('_', '.')}`, 'i');
+        const records = await provider.listInstances({ filter, ...params });
+        return records.filter(({ instanceId }) => pattern.test(instanceId));
+      },
+    }),
+  },
+  {
+    fault: 'a list by time includes its last moment',
+    rejectedBy: 'read/list-filters-by-time',
+    override: ({ provider }) => ({
+      listInstances: ({ filter: { createdBefore, ...filter }, ...params }) =>
+        provider.listInstances({
+          filter: {
+            ...filter,
+            ...(createdBefore !== undefined && { createdBefore: createdBefore + 1 }),
+          },
+          ...params,
+        }),
+    }),
+  },
+  {
+    fault: 'conditions of a list are alternatives',
+    rejectedBy: 'read/list-filters-combine',
+    override: ({ provider }) => ({
+      async listInstances({ filter, ...params }) {
+        const found = new Map<number, InstanceRecord>();
+        for (const [condition, value] of Object.entries(filter)) {
+          const records = await provider.listInstances({
+            filter: { [condition]: value },
+            ...params,
+          });
+          for (const record of records) found.set(record.instanceKey, record);
+        }
+        return [...found.values()].toSorted((a, b) => b.instanceKey - a.instanceKey);
+      },
+    }),
+  },
+  {
+    fault: 'histories of all executions are read as the first',
+    rejectedBy: 'continue/keeps-histories-apart',
+    override: ({ provider }) => ({
+      readHistory: (reads) =>
+        provider.readHistory(reads.map((read) => ({ ...read, executionId: 1 }))),
+    }),
+  },
+  {
+    fault: 'a page of a history begins with the event it should follow',
+    rejectedBy: 'read/history-comes-in-pages',
+    override: ({ provider }) => ({
+      readInstanceHistory: (params) =>
+        provider.readInstanceHistory({ ...params, after: params.after - 1 }),
+    }),
+  },
+];
+
+function withFirstTurn(instances: readonly NewInstance[]): readonly NewInstance[] {
+  return instances.filter(({ firstTurn }) => firstTurn !== undefined);
+}

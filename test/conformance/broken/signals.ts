@@ -1,0 +1,130 @@
+import type { BrokenProvider } from './broken-provider.ts';
+
+export const brokenSignals: readonly BrokenProvider[] = [
+  {
+    fault: 'a wake-up is lost: a waiting fetch looks again only when its time is up',
+    rejectedBy: 'wait/a-new-instance-ends-it',
+    override: ({ provider, clock }) => ({
+      async fetchOrchestrationItems({ waitMs, ...params }) {
+        const look = () => provider.fetchOrchestrationItems({ ...params, waitMs: 0 });
+        const items = await look();
+        if (items.length > 0 || waitMs === 0) return items;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        clock.setAlarm(clock.now() + waitMs, resolve);
+        await promise;
+        return look();
+      },
+    }),
+  },
+  {
+    fault: 'a waiting fetch of work sleeps through what a turn schedules',
+    rejectedBy: 'wait/scheduled-work-ends-it',
+    override: ({ provider, clock }) => ({
+      async fetchWorkItems({ waitMs, ...params }) {
+        const look = () => provider.fetchWorkItems({ ...params, waitMs: 0 });
+        const items = await look();
+        if (items.length > 0 || waitMs === 0) return items;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        clock.setAlarm(clock.now() + waitMs, resolve);
+        await promise;
+        return look();
+      },
+    }),
+  },
+  {
+    fault: 'a waiting fetch does not know when the next timer is due',
+    rejectedBy: 'wait/a-due-timer-ends-it',
+    override: ({ provider, db, clock }) => ({
+      async fetchOrchestrationItems({ waitMs, ...params }) {
+        // Until the clock has passed the end of the wait, what is not yet due is kept out of sight.
+        const hide = db.prepare(
+          'UPDATE orchestrator_queue SET visible_at = visible_at + ? WHERE visible_at > ?',
+        );
+        if (waitMs > 0) hide.run(waitMs, clock.now());
+        return provider.fetchOrchestrationItems({ ...params, waitMs });
+      },
+    }),
+  },
+  {
+    fault: 'a fetch never waits',
+    rejectedBy: 'wait/a-message-ends-it',
+    override: ({ provider }) => ({
+      fetchOrchestrationItems: (params) =>
+        provider.fetchOrchestrationItems({ ...params, waitMs: 0 }),
+    }),
+  },
+  {
+    fault: 'a wait takes no notice of its signal',
+    rejectedBy: 'wait/ends-when-the-signal-aborts',
+    override: ({ provider }) => ({
+      fetchOrchestrationItems: ({ signal: _signal, ...params }) =>
+        provider.fetchOrchestrationItems(params),
+    }),
+  },
+  {
+    fault: 'a wait lasts a little longer than asked for',
+    rejectedBy: 'wait/ends-when-the-time-is-up',
+    override: ({ provider }) => ({
+      fetchWorkItems: (params) =>
+        provider.fetchWorkItems({ ...params, waitMs: params.waitMs && params.waitMs + 1 }),
+    }),
+  },
+  {
+    fault: 'the end of an instance is not told',
+    rejectedBy: 'hint/tells-of-finished-instances',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'finished') listener(hint);
+        }),
+    }),
+  },
+  {
+    fault: 'a cancel request is told without the tokens that it concerns',
+    rejectedBy: 'hint/tells-whom-a-cancel-concerns',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) =>
+          listener(hint.kind === 'cancelRequested' ? { ...hint, lockTokens: [] } : hint),
+        ),
+    }),
+  },
+  {
+    fault: 'a listener that has stopped is told on',
+    rejectedBy: 'hint/reaches-every-listener-until-it-stops',
+    override: ({ provider }) => ({
+      hints(listener) {
+        provider.hints(listener);
+        return () => undefined;
+      },
+    }),
+  },
+  {
+    fault: 'a second close fails',
+    rejectedBy: 'close/can-be-repeated',
+    override({ provider }) {
+      let closed = false;
+      return {
+        async close() {
+          await provider.close();
+          if (closed) throw new Error('closed already');
+          closed = true;
+        },
+      };
+    },
+  },
+  {
+    fault: 'a closed provider answers with nothing',
+    rejectedBy: 'close/refuses-what-comes-later',
+    override({ provider }) {
+      let closed = false;
+      return {
+        async close() {
+          closed = true;
+          await provider.close();
+        },
+        getInstances: async (ids) => (closed ? [] : provider.getInstances(ids)),
+      };
+    },
+  },
+];
