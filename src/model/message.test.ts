@@ -19,6 +19,7 @@ const messages: readonly Message[] = [
   { kind: 'childFailed', executionId: 1, operation: 2, failure },
   { kind: 'eventRaised', name: 'go', payload: '{"ok":true}' },
   { kind: 'wake' },
+  { kind: 'wake', broken: { executionId: 2, failure } },
 ];
 
 describe('a message', () => {
@@ -60,6 +61,7 @@ describe('a message cannot be decoded when', () => {
     ['its orchestration has no name', stored('start', '{"version":null}')],
     ['its version is missing', stored('start', '{"name":"n"}')],
     ['its failure is missing', stored('activityFailed', '{}')],
+    ['it says that code broke, but not why', stored('wake', '{"broken":{"executionId":1}}')],
     ['it answers no execution', stored('timerFired', '{}', null)],
     ['it answers no operation', { ...stored('activityCompleted', '{}'), operation: null }],
   ])('%s', (_, message) => {

@@ -3,6 +3,7 @@ import type { BufferedEvent, ParentRef } from './event.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
 import {
+  brokenField,
   carriedField,
   decodeFields,
   failureField,
@@ -30,40 +31,41 @@ interface Completion {
   readonly operation: number;
 }
 
-export interface ActivityCompletedMessage extends Completion {
+interface ActivityCompletedMessage extends Completion {
   readonly kind: 'activityCompleted';
   readonly payload: Payload | null;
 }
 
-export interface ActivityFailedMessage extends Completion {
+interface ActivityFailedMessage extends Completion {
   readonly kind: 'activityFailed';
   readonly failure: Failure;
 }
 
-export interface TimerFiredMessage extends Completion {
+interface TimerFiredMessage extends Completion {
   readonly kind: 'timerFired';
 }
 
-export interface ChildCompletedMessage extends Completion {
+interface ChildCompletedMessage extends Completion {
   readonly kind: 'childCompleted';
   readonly payload: Payload | null;
 }
 
-export interface ChildFailedMessage extends Completion {
+interface ChildFailedMessage extends Completion {
   readonly kind: 'childFailed';
   readonly failure: Failure;
 }
 
 /** An external event, raised by a client or an activity. */
-export interface EventRaisedMessage {
+interface EventRaisedMessage {
   readonly kind: 'eventRaised';
   readonly name: string;
   readonly payload: Payload | null;
 }
 
-/** Asks for a turn and brings nothing: the code broke outside a turn, and the next one says so. */
-export interface WakeMessage {
+/** Asks for a turn. With a failure: the code of that execution broke outside a turn, and ends with it. */
+interface WakeMessage {
   readonly kind: 'wake';
+  readonly broken?: { readonly executionId: number; readonly failure: Failure };
 }
 
 /** An entry of the orchestrator queue, addressed to one instance. */
@@ -93,7 +95,7 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   childCompleted: [],
   childFailed: [failureField],
   eventRaised: [nameField],
-  wake: [],
+  wake: [brokenField],
 };
 
 const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(Object.entries(fieldsByKind));

@@ -54,6 +54,12 @@ export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
 ] as const;
+export const brokenField = [
+  'broken',
+  optional(
+    (value) => isObject(value) && isCount(value['executionId']) && isFailure(value['failure']),
+  ),
+] as const;
 export const optionsField = ['options', optional(isObject)] as const;
 
 function isObject(value: unknown): value is Record<string, unknown> {
