@@ -37,7 +37,7 @@ async function runUntilKilled(): Promise<void> {
   const first = startWorker();
   screen.say(`Process ${first.pid} works on three orders.`);
   await first.until(() => progress.count('done') >= 5);
-  await pause(100);
+  await pause(60);
   await first.kill();
   const cutOff = progress.inState('running');
   progress.crash();
@@ -100,7 +100,7 @@ screen.say(styleText('bold', 'Perdure: three orders, one SQLite file, and a proc
 screen.say();
 await runUntilKilled();
 const recorded = new Set(progress.inState('done').map(({ order, step }) => `${order} ${step}`));
-await pause(900);
+await pause(700);
 await runToTheEnd();
 screen.end();
 if (prove(recorded)) {

@@ -4,15 +4,15 @@ import { activity, orchestration, type ActivityContext, type ActivityDefinition 
 /** The orders that the demo places, and how long each waits before it begins. */
 export const orders = [
   { id: 'order-1', delayMs: 0 },
-  { id: 'order-2', delayMs: 200 },
-  { id: 'order-3', delayMs: 400 },
+  { id: 'order-2', delayMs: 160 },
+  { id: 'order-3', delayMs: 320 },
 ] as const;
 
 /** The steps of an order, in the order in which they are done. */
 export const steps = ['reserve stock', 'charge card', 'pack parcel', 'send mail'] as const;
 export type Step = (typeof steps)[number];
 
-const stepMs = 600;
+const stepMs = 480;
 
 /** Told when a step begins and when its effect is there. */
 export type OnStep = (what: 'begun' | 'done', order: string, step: Step) => void;
