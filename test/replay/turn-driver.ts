@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { HistoryEvent, TerminalEvent } from '../../src/model/event.ts';
 import type { Failure } from '../../src/model/failure.ts';
 import { silentLogger, type Logger } from '../../src/model/logger.ts';
-import type { Message } from '../../src/model/message.ts';
+import type { Message, StartMessage } from '../../src/model/message.ts';
 import { decodePayload, encodePayload } from '../../src/model/payload.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
 import {
@@ -62,7 +62,7 @@ export class TurnDriver {
     return this.turn(this.startMessage(input), ...others);
   }
 
-  startMessage(input?: unknown): Message {
+  startMessage(input?: unknown): StartMessage {
     const { name } = this.definition;
     return { kind: 'start', name, version: null, payload: encodePayload(input, 'input') };
   }
