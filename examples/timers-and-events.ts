@@ -1,6 +1,8 @@
 /** Wait for a person, remind them, give up: timers and events that outlive the process. */
 import { activity, event, orchestration, Perdure } from 'perdure';
 
+const patience = '300ms'; // or '3d': a timer may be as long as you like
+
 /** The name of the event and the type of what it carries. */
 const approval = event<{ readonly by: string }>('approval');
 
@@ -9,12 +11,12 @@ const remind = activity('remind', async (_ctx, item: string) => {
 });
 
 const purchase = orchestration('purchase', async (ctx, item: string) => {
-  const first = await ctx.select({ approved: ctx.waitFor(approval), late: ctx.sleep('50ms') });
+  const first = await ctx.select({ approved: ctx.waitFor(approval), late: ctx.sleep(patience) });
   if (first.key === 'approved') return `${item}: approved by ${first.value.by}`;
 
   await ctx.call(remind, item);
   try {
-    const { by } = await ctx.waitFor(approval, { timeout: '50ms' });
+    const { by } = await ctx.waitFor(approval, { timeout: patience });
     return `${item}: approved by ${by}, after a reminder`;
   } catch {
     return `${item}: nobody approved`;
