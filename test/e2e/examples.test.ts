@@ -1,7 +1,7 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { root, runProgram } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();
@@ -34,21 +34,17 @@ it('there is an example for each thing that a newcomer looks for', () => {
   );
 });
 
-describe.each(examples)('%s', (example) => {
+/** Every example as it is, and once more on a file where it lets the caller choose the store. */
+const runs = examples.flatMap((example) => {
   const source = readFileSync(join(root, example), 'utf8');
+  const output = expectedOutput(source);
+  const onFile = { example, output, args: ['example.db'] };
+  return [{ example, output, args: [] }, ...(source.includes('process.argv[2]') ? [onFile] : [])];
+});
 
-  it('prints what its last comment says', async () => {
-    const result = await runProgram(example, { cwd: folder });
-    expect(result).toEqual({ code: 0, stdout: expectedOutput(source), stderr: '' });
-  });
-
-  // An example that opens no store of the caller's choice has nothing more to show.
-  if (source.includes('process.argv[2]')) {
-    it('prints the same on a file', async () => {
-      const result = await runProgram(example, { cwd: folder, args: [join(folder, 'example.db')] });
-      expect(result).toEqual({ code: 0, stdout: expectedOutput(source), stderr: '' });
-    });
-  }
+it.each(runs)('$example $args prints what its last comment says', async (run) => {
+  const result = await runProgram(run.example, { cwd: folder, args: run.args });
+  expect(result).toEqual({ code: 0, stdout: run.output, stderr: '' });
 });
 
 it('the first example can be run again on its file: the same id is the same run', async () => {
