@@ -1,5 +1,6 @@
 import { Client } from './client/client.ts';
 import { systemClock, type Clock } from './model/clock.ts';
+import { toMs, type Duration } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
@@ -16,6 +17,8 @@ export interface OpenOptions {
   readonly payloadLimitBytes?: number;
   /** Events that may wait for an instance before more are refused. Default 2,000. */
   readonly maxBufferedEvents?: number;
+  /** How often a worker or a waiting client looks, should every hint be lost. Default 1 s. */
+  readonly pollInterval?: Duration;
   /** The clock that decides visibility and expiry; tests bring their own. */
   readonly clock?: Clock;
 }
@@ -44,6 +47,8 @@ export class Perdure {
       clock: this.#clock,
       payloadLimitBytes: options.payloadLimitBytes,
       maxPendingEvents: options.maxBufferedEvents,
+      recheckMs:
+        options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       starter: () => this.#starter,
     });
   }
@@ -69,8 +74,9 @@ export class Perdure {
       provider: this.#provider,
       clock: this.#clock,
       definitions: { orchestrations, activities },
-      options: { ...limits(this.#options), ...workerOptions },
+      options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
+      onStopped: () => this.#workers.delete(worker),
     });
     this.#workers.add(worker);
     worker.start();
@@ -104,11 +110,16 @@ export class Perdure {
   };
 }
 
-function limits(options: OpenOptions) {
-  const { payloadLimitBytes, maxBufferedEvents } = options;
+/** What the store was opened with holds for its workers too, unless they are told otherwise. */
+function shared({
+  payloadLimitBytes,
+  maxBufferedEvents,
+  pollInterval,
+}: OpenOptions): WorkerOptions {
   return {
     ...(payloadLimitBytes !== undefined && { payloadLimitBytes }),
     ...(maxBufferedEvents !== undefined && { maxBufferedEvents }),
+    ...(pollInterval !== undefined && { pollInterval }),
   };
 }
 

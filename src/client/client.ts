@@ -45,6 +45,8 @@ export interface ClientOptions {
   readonly payloadLimitBytes?: number | undefined;
   /** How many events may wait for one instance to take its next turn. Default 2,000. */
   readonly maxPendingEvents?: number | undefined;
+  /** How often waits look when no hint comes, in milliseconds. Default 1,000. */
+  readonly recheckMs?: number | undefined;
   /** Lets a worker in this process create instances together with their first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
 }

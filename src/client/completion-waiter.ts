@@ -13,6 +13,8 @@ export interface CompletionWaiterParams {
   readonly clock: Clock;
   /** Decides when to read without a hint: not the injected clock, which may skip a month and would read for each second of it. */
   readonly recheckClock?: Clock;
+  /** How often waits read their rows when no hint comes. Default 1 s. */
+  readonly recheckMs?: number | undefined;
 }
 
 interface Waiter {
@@ -23,7 +25,7 @@ interface Waiter {
   timedOut: boolean;
 }
 
-const recheckMs = 1_000;
+const defaultRecheckMs = 1_000;
 // Reading 1,000 rows of SQLite takes 6.5 ms, and a busy process next door makes a hint every 5: at most a third of
 // the time goes into reading them again.
 const waitsSweptPerMs = 50;
@@ -33,7 +35,7 @@ const waitsSweptPerMs = 50;
  *
  * W1. A wait reads its row once it listens, so an end just before is not missed; unless the instance was born
  *     while we listened, because then an end would have been heard.
- * W2. Hints may all be lost: the rows of all waits are read again every second.
+ * W2. Hints may all be lost: the rows of all waits are read again every second (by default).
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
  * W4. When nobody waits, no listener and no timer is left.
  */
@@ -43,6 +45,7 @@ export class CompletionWaiter {
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #recheckClock: Clock;
+  readonly #recheckMs: number;
   readonly #reader: InstanceReader;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #closed = false;
@@ -51,10 +54,12 @@ export class CompletionWaiter {
   #nextSweepAt = Number.NEGATIVE_INFINITY;
   #cancelSweep: (() => void) | undefined;
 
-  constructor({ provider, clock, recheckClock = systemClock }: CompletionWaiterParams) {
+  constructor(params: CompletionWaiterParams) {
+    const { provider, clock, recheckClock = systemClock, recheckMs = defaultRecheckMs } = params;
     this.#provider = provider;
     this.#clock = clock;
     this.#recheckClock = recheckClock;
+    this.#recheckMs = recheckMs;
     this.births = new Births({
       onFirst: () => this.#listen(),
       onNoneLeft: () => this.#rest(),
@@ -142,7 +147,7 @@ export class CompletionWaiter {
   }
 
   #setRecheck(): () => void {
-    return this.#recheckClock.setAlarm(this.#recheckClock.now() + recheckMs, () => {
+    return this.#recheckClock.setAlarm(this.#recheckClock.now() + this.#recheckMs, () => {
       this.#cancelRecheck = this.#setRecheck();
       this.#readWaiting(this.#waiters.keys());
     });

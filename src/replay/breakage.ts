@@ -5,11 +5,11 @@ import { runOutsideScope } from './scope.ts';
 
 /** What went wrong with the code beside its own result: a stray await, rejections that nobody handles. */
 export class Breakage {
-  readonly #onBroken: (() => void) | undefined;
+  readonly #onBroken: ((failure: Failure) => void) | undefined;
   readonly #unhandled = new Map<Promise<unknown>, unknown>();
   #stray: PerdureError | undefined;
 
-  constructor(onBroken: (() => void) | undefined) {
+  constructor(onBroken: ((failure: Failure) => void) | undefined) {
     this.#onBroken = onBroken;
   }
 
@@ -47,14 +47,10 @@ export class Breakage {
     return this.isBroken;
   }
 
-  clear(): void {
-    this.#unhandled.clear();
-    this.#stray = undefined;
-  }
-
   #report(): void {
+    const { failure } = this;
     const onBroken = this.#onBroken;
-    if (onBroken !== undefined) runOutsideScope(onBroken);
+    if (onBroken !== undefined && failure !== undefined) runOutsideScope(() => onBroken(failure));
   }
 }
 

@@ -30,7 +30,7 @@ import type {
 } from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
 import { PerdureError } from '../model/errors.ts';
-import { toFailure } from '../model/failure.ts';
+import { toFailure, type Failure } from '../model/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/payload.ts';
 import { Breakage, warnOfLateRejection } from './breakage.ts';
@@ -54,8 +54,8 @@ export interface ExecutionOptions {
   readonly payloadLimitBytes?: number;
   /** How many external events are kept for later before new ones are refused. Default 2,000. */
   readonly maxBufferedEvents?: number;
-  /** The code broke outside a turn: the next turn will fail the instance. */
-  readonly onBroken?: () => void;
+  /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
+  readonly onBroken?: (failure: Failure) => void;
 }
 
 export interface TurnParams {
@@ -208,7 +208,6 @@ export class Execution implements CommandHost, ScopedExecution {
   dispose(): void {
     this.#disposed = true;
     this.#window.close();
-    this.#breakage.clear();
   }
 
   /** Ends this execution at once, the next begins with `payload`; what the code does afterwards is ignored. */
@@ -232,7 +231,7 @@ export class Execution implements CommandHost, ScopedExecution {
 
   rejectionUnhandled(promise: Promise<unknown>, reason: unknown): void {
     if (this.#ended) warnOfLateRejection(this.instanceId, reason);
-    else if (!this.#disposed) this.#breakage.addUnhandled(promise, reason, this.#busy);
+    else this.#breakage.addUnhandled(promise, reason, this.#busy);
   }
 
   rejectionHandled(promise: Promise<unknown>): void {
@@ -262,7 +261,7 @@ export class Execution implements CommandHost, ScopedExecution {
       this.#apply(event);
       await this.#window.drain();
     }
-    const outcome = await this.#conclude(at);
+    const outcome = await this.#conclude(at, this.#reportedFailure(messages));
     if (outcome === undefined) return refused;
     if (outcome.kind === 'executionContinuedAsNew') {
       const { carried, excess } = this.#carry(messages.slice(next));
@@ -276,14 +275,25 @@ export class Execution implements CommandHost, ScopedExecution {
   }
 
   /** What the turn ended with, if the execution is over: its own outcome, or what broke it. */
-  async #conclude(at: number): Promise<TerminalEvent | undefined> {
+  async #conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
     if (this.#outcome !== undefined) return this.#outcome;
+    if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
     const isStuck = this.#table.size === 0;
     if (!isStuck && !this.#breakage.isBroken) return undefined;
     await yieldToEventLoop();
     const failure =
       this.#breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
     return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
+  }
+
+  /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
+  #reportedFailure(messages: readonly Message[]): Failure | undefined {
+    for (const message of messages) {
+      if (message.kind === 'wake' && message.broken?.executionId === this.executionId) {
+        return message.broken.failure;
+      }
+    }
+    return undefined;
   }
 
   /** External events that the next execution takes over: those nobody waited for, then the rest of the batch. */
@@ -374,10 +384,9 @@ export class Execution implements CommandHost, ScopedExecution {
 
   #addStray(what: string): PerdureError {
     const error = strayCall({ ...this.#where(), what });
-    const isLive = !this.#disposed && !this.#ended;
     // Code of another instance that got hold of this one's context breaks itself, not this one.
     const isForeign = (currentScope()?.execution ?? this) !== this;
-    if (isLive && !isForeign) this.#breakage.addStray(error, this.#busy);
+    if (!this.#ended && !isForeign) this.#breakage.addStray(error, this.#busy);
     return error;
   }
 

@@ -99,7 +99,10 @@ export class ActivityRun {
       );
       const output = await definition.handler(this.#context, input);
       const what = `The result of activity ${JSON.stringify(item.name)}`;
-      this.#end({ kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) });
+      this.#end({
+        kind: 'completed',
+        payload: encodePayload(output, what, options.payloadLimitBytes),
+      });
     } catch (error) {
       this.#end(this.#judge(error));
     }
@@ -121,7 +124,9 @@ export class ActivityRun {
       retry === undefined
         ? undefined
         : nextRetryDelayMs(retry, this.item.failures + 1, failure, Math.random);
-    return delayMs === undefined ? { kind: 'failed', failure } : { kind: 'retry', failure, delayMs };
+    return delayMs === undefined
+      ? { kind: 'failed', failure }
+      : { kind: 'retry', failure, delayMs };
   }
 
   #startTimeout(): void {
@@ -129,7 +134,9 @@ export class ActivityRun {
     if (attemptTimeoutMs === undefined) return;
     const { clock } = this.#params;
     this.#cancelTimeout = clock.setAlarm(clock.now() + attemptTimeoutMs, () => {
-      this.abort(new CanceledError(`the attempt took longer than ${attemptTimeoutMs} ms`, 'timeout'));
+      this.abort(
+        new CanceledError(`the attempt took longer than ${attemptTimeoutMs} ms`, 'timeout'),
+      );
     });
   }
 

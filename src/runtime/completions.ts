@@ -83,7 +83,9 @@ export class Completions {
   async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
     const nowMs = clock.now();
-    const messages = batch.map(toMessage).filter((message): message is Message => message !== undefined);
+    const messages = batch
+      .map(toMessage)
+      .filter((message): message is Message => message !== undefined);
     let result;
     try {
       result = await live.execution.turn({ messages, nowMs, version: live.version });
@@ -101,14 +103,19 @@ export class Completions {
       const [commit] =
         lastTurn === null
           ? []
-          : await provider.ackTurns([{ instanceKey, incarnation, executionId, lastTurn, lockTokens, turn }]);
+          : await provider.ackTurns([
+              { instanceKey, incarnation, executionId, lastTurn, lockTokens, turn },
+            ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
         await turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
         return;
       }
     } catch (error) {
-      options.logger.debug({ error, instanceId: live.instanceId }, 'committing a turn in memory failed');
+      options.logger.debug(
+        { error, instanceId: live.instanceId },
+        'committing a turn in memory failed',
+      );
     }
     // If that turn did commit after all, the items are gone and this changes nothing.
     turns.refused(live, turn);
@@ -128,12 +135,18 @@ export class Completions {
       batch.forEach((settled, index) => {
         const result = results[index];
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
-          options.logger.error({ error: result.error, instanceId: settled.item.instanceId }, 'the store refused an ack');
+          options.logger.error(
+            { error: result.error, instanceId: settled.item.instanceId },
+            'the store refused an ack',
+          );
         }
         onAcked(settled, result?.ok === true);
       });
     } catch (error) {
-      options.logger.error({ error, items: batch.length }, 'acking activities failed; their leases will run out');
+      options.logger.error(
+        { error, items: batch.length },
+        'acking activities failed; their leases will run out',
+      );
       for (const settled of batch) onAcked(settled, false);
     }
   }

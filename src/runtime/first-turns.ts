@@ -59,7 +59,13 @@ export class FirstTurns {
     }
     if (result?.kind === 'created') {
       const { instanceKey, claimed } = result;
-      const live = new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn: null });
+      const live = new LiveInstance({
+        instanceKey,
+        subject,
+        incarnation,
+        execution,
+        lastTurn: null,
+      });
       await turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
     }
     return result as CreateResult;

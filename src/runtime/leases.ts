@@ -61,7 +61,9 @@ export class Leases<L extends Lease> {
 
   /** Renews some leases at once: a hint said that there is something to learn. */
   async renewNow(lockTokens: readonly string[]): Promise<void> {
-    const due = lockTokens.map((token) => this.#held.get(token)).filter((held) => held !== undefined);
+    const due = lockTokens
+      .map((token) => this.#held.get(token))
+      .filter((held) => held !== undefined);
     if (due.length > 0) await this.#renew(due);
   }
 

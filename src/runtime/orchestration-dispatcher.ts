@@ -124,7 +124,11 @@ export class OrchestrationDispatcher {
       for (const [index, { item, live, turn }] of claimed.entries()) {
         const result = results[index];
         if (result?.ok === true) {
-          await turns.committed(live, turn, { claimed: result.claimed, path: 'slow', nowMs: item.nowMs });
+          await turns.committed(live, turn, {
+            claimed: result.claimed,
+            path: 'slow',
+            nowMs: item.nowMs,
+          });
         } else this.#refused(live, turn, result?.error);
         this.#release(live);
       }
@@ -139,7 +143,10 @@ export class OrchestrationDispatcher {
 
   #refused(live: LiveInstance, turn: Turn, error: unknown): void {
     const { options, turns } = this.#params;
-    options.logger.warn({ error, instanceId: live.instanceId }, 'a turn was not committed and will run again');
+    options.logger.warn(
+      { error, instanceId: live.instanceId },
+      'a turn was not committed and will run again',
+    );
     turns.refused(live, turn);
   }
 

@@ -1,4 +1,5 @@
 import { PerdureError } from '../model/errors.ts';
+import type { Failure } from '../model/failure.ts';
 import { createProgram } from '../orchestration/program.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import { Execution } from '../replay/execution.ts';
@@ -13,14 +14,20 @@ export interface ProgramSubject {
   readonly version: string;
 }
 
+/** Told when code misbehaves between its turns. */
+export type OnBroken = (broken: {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly failure: Failure;
+}) => void;
+
 /** Makes executions from the registered code. */
 export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
-  readonly #onBroken: (instanceId: string) => void;
+  readonly #onBroken: OnBroken;
 
-  /** `onBroken` is called when code misbehaves between its turns, so that a turn can say so. */
-  constructor(registry: Registry, options: ResolvedOptions, onBroken: (instanceId: string) => void) {
+  constructor(registry: Registry, options: ResolvedOptions, onBroken: OnBroken) {
     this.#registry = registry;
     this.#options = options;
     this.#onBroken = onBroken;
@@ -42,7 +49,7 @@ export class ProgramFactory {
       program: createProgram(definition, { log: this.#options.logger }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       maxBufferedEvents: this.#options.maxBufferedEvents,
-      onBroken: () => this.#onBroken(instanceId),
+      onBroken: (failure) => this.#onBroken({ instanceId, executionId, failure }),
     });
   }
 }

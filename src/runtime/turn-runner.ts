@@ -52,7 +52,9 @@ export class TurnRunner {
 
   async run(items: readonly OrchestrationItem[]): Promise<readonly (ClaimedTurn | HandedBack)[]> {
     const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
-    const histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+    const histories = await this.#readHistories(
+      items.filter((_, index) => warm[index] === undefined),
+    );
     const results: (ClaimedTurn | HandedBack)[] = [];
     for (const [index, item] of items.entries()) {
       results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
@@ -96,7 +98,9 @@ export class TurnRunner {
     let live = warm;
     try {
       if (item.claims > options.maxClaims) return this.#end(item, live, poison(item));
-      const messages = item.messages.map((message) => decodeMessage(message satisfies StoredMessage));
+      const messages = item.messages.map((message) =>
+        decodeMessage(message satisfies StoredMessage),
+      );
       live ??= await this.#rebuild(item, messages, history);
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
@@ -158,9 +162,17 @@ export class TurnRunner {
     const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
     this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
     const reason = error instanceof Error ? error.message : String(error);
-    options.logger.error({ error, instanceId, orchestration: name, retryInMs: delayMs }, 'an instance is held back');
+    options.logger.error(
+      { error, instanceId, orchestration: name, retryInMs: delayMs },
+      'an instance is held back',
+    );
     reportSafely(options.logger, () =>
-      options.hooks.instanceBlocked?.({ instanceId, orchestration: name, reason, retryInMs: delayMs }),
+      options.hooks.instanceBlocked?.({
+        instanceId,
+        orchestration: name,
+        reason,
+        retryInMs: delayMs,
+      }),
     );
     return {
       kind: 'abandon',

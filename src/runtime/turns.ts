@@ -53,7 +53,11 @@ export class Turns {
   async committed(
     live: LiveInstance,
     turn: Turn,
-    commit: { readonly claimed: readonly ClaimedAtInsert[]; readonly path: 'fast' | 'slow'; readonly nowMs: number },
+    commit: {
+      readonly claimed: readonly ClaimedAtInsert[];
+      readonly path: 'fast' | 'slow';
+      readonly nowMs: number;
+    },
   ): Promise<void> {
     const { cache, options } = this.#params;
     live.lastTurn = turn.turnId;
@@ -62,7 +66,7 @@ export class Turns {
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else {
       if (options.alwaysReplay) await this.#replayAfresh(live);
-      cache.put(live);
+      if (!live.gone) cache.put(live);
     }
     this.#startClaimed(live, turn, commit.claimed, commit.nowMs);
   }
@@ -110,16 +114,20 @@ export class Turns {
   }
 
   async #replayAfresh(live: LiveInstance): Promise<void> {
-    const { provider, programs, options } = this.#params;
+    const { provider, programs, options, cache } = this.#params;
     const { instanceKey, executionId } = live;
-    const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
-    const fresh = programs.createExecution(live);
-    await fresh.replay(stored.map(decodeEvent));
-    if (fresh.historyLength !== live.execution.historyLength) {
-      options.logger.error({ instanceId: live.instanceId }, 'a fresh replay differs from the live instance');
+    try {
+      const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
+      const fresh = programs.createExecution(live);
+      await fresh.replay(stored.map(decodeEvent));
+      fresh.assertReplayed();
+      live.execution.dispose();
+      live.execution = fresh;
+    } catch (error) {
+      // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.
+      options.logger.error({ error, instanceId: live.instanceId }, 'a fresh replay failed');
+      cache.evict(live);
     }
-    live.execution.dispose();
-    live.execution = fresh;
   }
 
   #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {

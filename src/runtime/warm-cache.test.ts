@@ -10,7 +10,13 @@ function live(instanceKey: number): LiveInstance {
     executionId: 1,
     program: async () => undefined,
   });
-  const subject = { instanceId: `i${instanceKey}`, executionId: 1, name: 'n', version: '1', parent: null };
+  const subject = {
+    instanceId: `i${instanceKey}`,
+    executionId: 1,
+    name: 'n',
+    version: '1',
+    parent: null,
+  };
   return new LiveInstance({ instanceKey, subject, incarnation: 'a', execution, lastTurn: 't' });
 }
 

@@ -18,7 +18,7 @@ import { FirstTurns } from './first-turns.ts';
 import { Leases } from './leases.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
-import { ProgramFactory } from './program-factory.ts';
+import { ProgramFactory, type OnBroken } from './program-factory.ts';
 import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
@@ -31,6 +31,8 @@ export interface WorkerParams {
   readonly options: WorkerOptions;
   /** What activities see as `ctx.client`. */
   readonly client: ActivityClient;
+  /** Called once everything has ended. */
+  readonly onStopped: () => void;
 }
 
 /** Runs what is registered with it until it is stopped. */
@@ -45,15 +47,17 @@ export class Worker {
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #unsubscribe: () => void;
+  readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
 
-  constructor({ provider, clock, definitions, options: given, client }: WorkerParams) {
+  constructor(params: WorkerParams) {
+    const { provider, clock, definitions, options: given, client } = params;
     const registry = new Registry(definitions);
     const options = resolveOptions(given, registry.buildId);
     const { logger } = options;
     const cache = new WarmCache(options.warmCacheBytes);
     const slots = new Slots(options.activityConcurrency);
-    const programs = new ProgramFactory(registry, options, (instanceId) => this.#wake(instanceId));
+    const programs = new ProgramFactory(registry, options, (broken) => this.#wake(broken));
     const turns = new Turns({
       provider,
       registry,
@@ -64,6 +68,7 @@ export class Worker {
       startClaimed: (items) => this.#activities.startClaimed(items),
     });
     this.#provider = provider;
+    this.#onStopped = params.onStopped;
     this.#options = options;
     this.#cache = cache;
     this.#activityLeases = new Leases<ActivityRun>({
@@ -143,6 +148,7 @@ export class Worker {
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
     this.#cache.clear();
+    this.#onStopped();
   }
 
   async #renewActivities(runs: readonly ActivityRun[]): Promise<readonly boolean[]> {
@@ -161,8 +167,8 @@ export class Worker {
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */
-  #wake(instanceId: string): void {
-    const message = encodeMessage({ kind: 'wake' });
+  #wake({ instanceId, executionId, failure }: Parameters<OnBroken>[0]): void {
+    const message = encodeMessage({ kind: 'wake', broken: { executionId, failure } });
     this.#provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
       this.#options.logger.error({ error, instanceId }, 'waking a broken instance failed');
     });

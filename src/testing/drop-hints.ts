@@ -31,7 +31,8 @@ function polling<Params extends Waiting, Item>(
   return async (params) => {
     for (let waitedMs = 0; ; waitedMs += pollMs) {
       const items = await fetch({ ...params, waitMs: 0 });
-      if (items.length > 0 || waitedMs >= params.waitMs || params.signal?.aborted === true) return items;
+      if (items.length > 0 || waitedMs >= params.waitMs || params.signal?.aborted === true)
+        return items;
       await sleep(pollMs);
     }
   };

@@ -11,7 +11,10 @@ describeEngine('activities', (open) => {
     const { client } = await open({ orchestrations: [hello], activities: [greet] });
     const handle = await client.start(hello, 'World', { id: 'hello-1' });
     expect(await handle.result()).toBe('Hello, World!');
-    expect(await client.get('hello-1')).toMatchObject({ status: 'completed', output: 'Hello, World!' });
+    expect(await client.get('hello-1')).toMatchObject({
+      status: 'completed',
+      output: 'Hello, World!',
+    });
   });
 
   it('many instances of many steps run side by side and keep their results apart', async () => {
@@ -50,7 +53,11 @@ describeEngine('activities', (open) => {
       const calls = Array.from({ length: width }, (_, n) => ctx.call(echo, n));
       return (await Promise.all(calls)).length;
     });
-    const { client } = await open({ orchestrations: [fan], activities: [echo], activityConcurrency: 3 });
+    const { client } = await open({
+      orchestrations: [fan],
+      activities: [echo],
+      activityConcurrency: 3,
+    });
     expect(await (await client.start(fan, 50)).result()).toBe(50);
   });
 
@@ -66,8 +73,14 @@ describeEngine('activities', (open) => {
     const fan = orchestration('fan', async (ctx) => {
       await Promise.all(Array.from({ length: 6 }, () => ctx.call(work)));
     });
-    const { client } = await open({ orchestrations: [fan], activities: [work], activityConcurrency: 4 });
-    const handles = await Promise.all(Array.from({ length: 10 }, () => client.start(fan, undefined)));
+    const { client } = await open({
+      orchestrations: [fan],
+      activities: [work],
+      activityConcurrency: 4,
+    });
+    const handles = await Promise.all(
+      Array.from({ length: 10 }, () => client.start(fan, undefined)),
+    );
     await Promise.all(handles.map((handle) => handle.result()));
     expect(most).toBeLessThanOrEqual(4);
     expect(most).toBeGreaterThan(1);
@@ -77,7 +90,15 @@ describeEngine('activities', (open) => {
     const same = activity('same', async (_ctx, value: unknown) => value);
     const echo = orchestration('echo', async (ctx, value: unknown) => await ctx.call(same, value));
     const { client } = await open({ orchestrations: [echo], activities: [same] });
-    for (const value of [undefined, null, 0, '', 'é\ud83d\ude00\u0000', { a: [1, { b: null }] }, []]) {
+    for (const value of [
+      undefined,
+      null,
+      0,
+      '',
+      'é\ud83d\ude00\u0000',
+      { a: [1, { b: null }] },
+      [],
+    ]) {
       expect(await (await client.start(echo, value)).result()).toEqual(value);
     }
   });

@@ -13,7 +13,9 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
   it('a parent gets the results of its children, and a failure as an error', async () => {
     const parent = orchestration('parent', async (ctx) => {
       const results = await Promise.all([1, 2, 3].map((n) => ctx.child(child, n)));
-      const failed = await ctx.child(child, -1).catch((error: Error & { code: string }) => error.code);
+      const failed = await ctx
+        .child(child, -1)
+        .catch((error: Error & { code: string }) => error.code);
       return { results, failed };
     });
     const { client } = await open({ orchestrations: [parent, child], activities: [double] });
@@ -25,7 +27,9 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
 
   it('an explicit child id that is taken fails the child at its parent, and hangs nobody', async () => {
     const parent = orchestration('parent', async (ctx) =>
-      ctx.child(child, 1, { id: 'taken' }).catch((error: Error) => (error.cause as { code: string }).code),
+      ctx
+        .child(child, 1, { id: 'taken' })
+        .catch((error: Error) => (error.cause as { code: string }).code),
     );
     const waits = orchestration('waits', async (ctx) => ctx.waitFor('never'));
     const { client } = await open({ orchestrations: [parent, child, waits], activities: [double] });
@@ -84,10 +88,14 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
   });
 
   it('a run stays on its version, and continue-as-new may move it up', async () => {
-    const v1 = orchestration('job', async (ctx, n: number): Promise<string> => {
-      await ctx.waitFor('go');
-      return n === 0 ? await ctx.continueAsNew(1, { version: '2' }) : `v1 ${n}`;
-    }, { version: '1' });
+    const v1 = orchestration(
+      'job',
+      async (ctx, n: number): Promise<string> => {
+        await ctx.waitFor('go');
+        return n === 0 ? await ctx.continueAsNew(1, { version: '2' }) : `v1 ${n}`;
+      },
+      { version: '1' },
+    );
     const v2 = orchestration('job', async (_ctx, n: number) => `v2 ${n}`, { version: '2' });
     const { client } = await open({ orchestrations: [v1, v2] });
     const stays = await client.start(v1, 7);

@@ -60,7 +60,9 @@ async function openEngine(
   cleanups: (() => Promise<unknown>)[],
 ): Promise<Engine> {
   const provider = await openSqlite({ path });
-  const perdure = await Perdure.open(mode.hints ? provider : dropHints(provider, 5));
+  const perdure = mode.hints
+    ? await Perdure.open(provider)
+    : await Perdure.open(dropHints(provider, 5), { pollInterval: 20 });
   cleanups.push(() => perdure.close());
   return {
     perdure,

@@ -20,7 +20,12 @@ describeEngine('failures and retries', (open) => {
       } catch (error) {
         const { code, message, cause } = error as Error & { code: string; cause: Error };
         const inner = cause.cause as Error;
-        return { code, message, cause: { name: cause.name, message: cause.message }, inner: inner.message };
+        return {
+          code,
+          message,
+          cause: { name: cause.name, message: cause.message },
+          inner: inner.message,
+        };
       }
     });
     const { client } = await open({ orchestrations: [pay], activities: [charge] });
@@ -78,8 +83,8 @@ describeEngine('failures and retries', (open) => {
     );
     const { client } = await open({ orchestrations: [run], activities: [flaky] });
     expect(await (await client.start(run, undefined, { id: 'f' })).result()).toBe(4);
-    const { entries } = await client.history('f');
-    expect(entries.map(({ event }) => event.kind)).toEqual([
+    const { items } = await client.history('f');
+    expect(items.map(({ event }) => event.kind)).toEqual([
       'executionStarted',
       'activityScheduled',
       'activityCompleted',
@@ -96,7 +101,9 @@ describeEngine('failures and retries', (open) => {
       throw Object.assign(error, name === 'Final' ? { nonRetryable: true } : {});
     });
     const run = orchestration('run', async (ctx, name: string) =>
-      ctx.call(fail, name, { retry: { maxAttempts: 3, initialDelay: 1, nonRetryable: ['Listed'] } }),
+      ctx.call(fail, name, {
+        retry: { maxAttempts: 3, initialDelay: 1, nonRetryable: ['Listed'] },
+      }),
     );
     const { client } = await open({ orchestrations: [run], activities: [fail] });
     for (const name of ['Plain', 'Listed', 'Final']) {
@@ -135,7 +142,11 @@ describeEngine('failures and retries', (open) => {
         return (error as { code: string }).code;
       }
     });
-    const { client } = await open({ orchestrations: [run], activities: [slow], activityLease: 300 });
+    const { client } = await open({
+      orchestrations: [run],
+      activities: [slow],
+      activityLease: 300,
+    });
     expect(await (await client.start(run, undefined)).result()).toBe('TIMEOUT');
     expect(await stopped).toMatchObject({ code: 'OPERATION_CANCELED' });
   });
@@ -143,9 +154,16 @@ describeEngine('failures and retries', (open) => {
   it('a result that JSON cannot carry fails the activity, or the instance, with advice', async () => {
     const cyclic: { self?: unknown } = {};
     cyclic.self = cyclic;
-    const results: Record<string, unknown> = { cyclic, big: 10n, fn: () => 1, large: 'x'.repeat(3_000_000) };
+    const results: Record<string, unknown> = {
+      cyclic,
+      big: 10n,
+      fn: () => 1,
+      large: 'x'.repeat(3_000_000),
+    };
     const make = activity('make', async (_ctx, kind: string) => results[kind]);
-    const viaActivity = orchestration('viaActivity', async (ctx, kind: string) => ctx.call(make, kind));
+    const viaActivity = orchestration('viaActivity', async (ctx, kind: string) =>
+      ctx.call(make, kind),
+    );
     const direct = orchestration('direct', async (_ctx, kind: string) => results[kind]);
     const { client } = await open({ orchestrations: [viaActivity, direct], activities: [make] });
     for (const kind of Object.keys(results)) {

