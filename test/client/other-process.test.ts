@@ -49,7 +49,11 @@ test('a client gets the results of 300 instances that another process ends', asy
     if (other.connected) other.disconnect();
     if (other.exitCode === null) await once(other, 'exit');
   });
-  await once(other, 'message');
+  const died = once(other, 'exit').then(([code]) => {
+    throw new Error(`The other process ended at once, with code ${String(code)}.`);
+  });
+  await Promise.race([once(other, 'message'), died]);
+  died.catch(() => undefined);
   const ids = Array.from({ length: 300 }, (_, index) => `o-${index}`);
   const results = await Promise.all(
     ids.map(async (id) => (await client.start('order', id, { id })).result({ timeout: '15s' })),
