@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { PerdureError, ProviderError } from '../../model/errors.ts';
 
 /** The SQLite result code of an error, like `SQLITE_BUSY`; empty for errors of another kind. */
-export function sqliteCode(error: unknown): string {
+function sqliteCode(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : '';
 }
 

@@ -1,6 +1,5 @@
 import type Database from 'better-sqlite3';
 import type { CancelTrigger } from '../../model/errors.ts';
-import type { InstanceStatus } from '../../model/status.ts';
 import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { formatToken, newSecret, parseToken } from './lock-token.ts';
@@ -11,17 +10,15 @@ interface CancelColumns {
   readonly cancelReason: string | null;
 }
 
-/** A held item as the fences read it, with the state of its instance. */
-export interface HeldItem extends CancelColumns {
+/** A held item as the fences read it. */
+export interface HeldItem {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
   readonly claims: number;
   readonly cancelRequested: 0 | 1;
-  readonly instanceStatus: InstanceStatus | null;
-  readonly instanceExecutionId: number | null;
-  readonly instanceDefinitionKey: number | null;
+  readonly cancelReason: string | null;
 }
 
 export interface DueItem {
@@ -89,12 +86,9 @@ export class WorkItems {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
-      `SELECT item.item_key AS itemKey, item.instance_key AS instanceKey, item.execution_id AS executionId,
-              operation, claims, cancel_requested AS cancelRequested, item.cancel_requested_at AS cancelRequestedAt,
-              cancel_trigger AS cancelTrigger, item.cancel_reason AS cancelReason, status AS instanceStatus,
-              instances.execution_id AS instanceExecutionId, instances.definition_key AS instanceDefinitionKey
-       FROM worker_queue AS item LEFT JOIN instances ON instances.instance_key = item.instance_key
-       WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation, claims,
+              cancel_requested AS cancelRequested, cancel_reason AS cancelReason
+       FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueItem>(
       `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue

@@ -128,16 +128,13 @@ function handBack(
 
 /** Deletes the item and tells its execution, if that still goes on. */
 function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
-  const { instanceKey, instanceStatus, instanceDefinitionKey } = item;
   const message = toMessage(item, outcome);
   store.workItems.delete(item.itemKey);
-  const over =
-    instanceStatus === null ||
-    isTerminal(instanceStatus) ||
-    item.instanceExecutionId !== item.executionId;
-  if (over || instanceDefinitionKey === null) return;
-  store.messages.insert(instanceKey, message, scope.now);
-  store.locks.touch(instanceKey, instanceDefinitionKey, scope.now);
+  const instance = store.instances.get(item.instanceKey);
+  const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
+  if (!goesOn) return;
+  store.messages.insert(instance.instanceKey, message, scope.now);
+  store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
   scope.effects.orchestrations = true;
 }
 
