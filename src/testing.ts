@@ -13,6 +13,9 @@ export type { ReplayCheck, ReplayCheckResult } from './testing/replay-test.ts';
 // The conformance suite for stores
 export { describeProvider } from './testing/conformance/describe-provider.ts';
 export type { TestRunner } from './testing/conformance/describe-provider.ts';
+export { conformanceCases } from './testing/conformance/conformance-cases.ts';
+export type { ConformanceCase } from './testing/conformance/conformance-case.ts';
+export { runCase } from './testing/conformance/run-case.ts';
 export type {
   CorruptRows,
   ProviderUnderTest,

@@ -111,8 +111,9 @@ export interface OrchestrationQueue {
    *   in the way (filter/claims-only-runnable-names, filter/claims-only-runnable-versions,
    *   filter/an-unpicked-version-needs-its-own-entry, filter/nothing-runnable-claims-nothing,
    *   filter/others-do-not-stand-in-the-way, filter/names-are-exact)
-   * - hand out an item at its third claim or later alone, after the others (claims/the-third-comes-alone,
-   *   claims/two-suspects-come-one-by-one)
+   * - hand out an item at its third claim or later alone, after the others, but not put it off for ever
+   *   (claims/the-third-comes-alone, claims/two-suspects-come-one-by-one,
+   *   claims/a-suspect-is-not-put-off-for-ever)
    * - hand out an instance held back by another build at once, and one held back by this build after its delay
    *   (blocked/comes-to-another-build-at-once, blocked/waits-its-delay-for-the-same-build,
    *   blocked/a-plain-delay-holds-for-every-build)

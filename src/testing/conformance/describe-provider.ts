@@ -11,7 +11,14 @@ export interface TestRunner {
   };
 }
 
-/** Registers the whole conformance suite for a provider; without a runner, with the global `describe` and `it`. */
+/**
+ * Registers the whole conformance suite for a provider; without a runner, with the global `describe` and `it`.
+ *
+ *     describeProvider(
+ *       { name: 'my store', create: ({ clock }) => openMyStore({ clock }) },
+ *       { describe, it },
+ *     );
+ */
 export function describeProvider(
   underTest: ProviderUnderTest,
   runner: TestRunner = globalRunner(),

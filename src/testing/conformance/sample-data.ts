@@ -6,7 +6,7 @@ import type { FetchedMessage } from '../../providers/orchestration-queue.ts';
 import type { NewChild, NewWorkItem, Turn } from '../../providers/turn.ts';
 
 /** The name that orchestrations of the suite have unless a case says otherwise. */
-export const orchestrationName = 'sample';
+const orchestrationName = 'sample';
 
 /** The version on which their turns run. */
 export const version = '1';

@@ -118,6 +118,26 @@ export const claims: Capability = {
       },
     },
     {
+      id: 'claims/a-suspect-is-not-put-off-for-ever',
+      title: 'an instance at its third claim comes within an hour, however much newer work there is',
+      async run(store) {
+        await store.create('suspect');
+        await claimAndLose(store);
+        await claimAndLose(store);
+        const claimed: string[] = [];
+        for (let minute = 0; minute < 60; minute++) {
+          await store.clock.advance('1m');
+          await store.create(`new ${minute}`);
+          for (const item of await store.claim()) {
+            claimed.push(item.instanceId);
+            await store.commit(item);
+          }
+        }
+        assert.equal(claimed.filter((id) => id === 'suspect').length, 1);
+        assert.ok(claimed.length >= 59, 'the others should be claimed meanwhile');
+      },
+    },
+    {
       id: 'claims/of-work-count-from-one',
       title:
         'the claims of a work item count from one, each lost or abandoned one more, given back none',
