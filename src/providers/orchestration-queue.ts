@@ -155,7 +155,7 @@ export interface OrchestrationQueue {
    *   atomic/one-token-commits-once-in-a-batch)
    * - commit everything that the turn decided, or nothing of it, which leaves the claim as it was
    *   (atomic/an-ack-commits-all-its-parts, atomic/a-refused-ack-leaves-nothing,
-   *   atomic/a-refused-ack-keeps-the-claim)
+   *   atomic/a-refused-ack-keeps-the-claim, atomic/a-refused-name-can-be-used-later)
    * - delete exactly the messages named, and leave later arrivals, which make the instance visible again
    *   (ack/deletes-the-named-messages, ack/leaves-later-arrivals, ack/spares-messages-of-others,
    *   batch/a-message-between-acks-of-one-batch-arrives)

@@ -133,6 +133,27 @@ export const atomicity: Capability = {
       },
     },
     {
+      id: 'atomic/a-refused-name-can-be-used-later',
+      title: 'names and versions that were first seen in a refused turn work when they come again',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        const fresh = { version: 'fresh', events: [event('x')] };
+        const named = workItem(1, { name: 'fresh' });
+        expectRefused(await store.ack(item, { ...fresh, workItems: [named, named] }));
+        await store.commit(item, {
+          ...fresh,
+          workItems: [named],
+          children: [child('kid', 2, { name: 'fresh' })],
+        });
+        assert.equal((await store.claimWorkOne({ names: ['fresh'] })).name, 'fresh');
+        const kid = await store.claimOne({ runnable: [{ name: 'fresh', version: null }] });
+        assert.deepEqual([kid.instanceId, kid.name], ['kid', 'fresh']);
+        assert.equal((await store.record('a')).version, 'fresh');
+      },
+    },
+    {
       id: 'atomic/one-of-two-acks-wins',
       title: 'of two acks made at once with one token exactly one is committed',
       async run(store) {

@@ -119,7 +119,8 @@ export const claims: Capability = {
     },
     {
       id: 'claims/a-suspect-is-not-put-off-for-ever',
-      title: 'an instance at its third claim comes within an hour, however much newer work there is',
+      title:
+        'an instance at its third claim comes within an hour, however much newer work there is',
       async run(store) {
         await store.create('suspect');
         await claimAndLose(store);
