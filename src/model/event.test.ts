@@ -57,7 +57,7 @@ const events: readonly HistoryEvent[] = [
     payload: '1',
   },
   { kind: 'customStatusSet', at: 1, operation: 6, payload: '"half"' },
-  { kind: 'operationWithdrawn', at: 1, target: 3, targetKind: 'timer', reason: 'x' },
+  { kind: 'operationWithdrawn', at: 1, target: 3, targetKind: 'timer', trigger: 'race_lost', reason: 'x' },
   { kind: 'activityCompleted', at: 1, operation: 1, payload: '"out"' },
   { kind: 'activityFailed', at: 1, operation: 1, failure },
   { kind: 'timerFired', at: 1, operation: 2 },

@@ -1,8 +1,9 @@
-import { PerdureError } from './errors.ts';
+import { PerdureError, type CancelTrigger } from './errors.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import {
+  cancellationField,
   carriedField,
   decodeFields,
   failureField,
@@ -14,6 +15,8 @@ import {
   operationField,
   optionsField,
   parentField,
+  reasonField,
+  triggerField,
   type FieldChecks,
 } from './stored-fields.ts';
 
@@ -56,6 +59,10 @@ export interface ActivityScheduled extends Operation {
   readonly name: string;
   readonly payload: Payload | null;
   readonly options?: ActivityOptions;
+  /** Absent: `request`. */
+  readonly cancellation?: 'wait' | 'abandon';
+  /** Issued inside a shield. */
+  readonly shielded?: true;
 }
 
 /** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
@@ -82,6 +89,10 @@ interface ChildScheduled extends Operation {
   readonly version: string | null;
   readonly childId: string;
   readonly payload: Payload | null;
+  /** Absent: `request`. */
+  readonly cancellation?: 'wait' | 'abandon';
+  /** Issued inside a shield. */
+  readonly shielded?: true;
 }
 
 /** The code started an instance that it does not wait for. */
@@ -102,8 +113,13 @@ interface CustomStatusSet extends Operation {
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child';
+  readonly trigger: CancelTrigger;
   readonly reason: string;
+  /** The id of a child that is asked to stop. */
+  readonly childId?: string;
+  /** The code no longer waits, but the work goes on. */
+  readonly abandoned?: true;
 }
 
 interface ActivityCompleted extends Recorded {
@@ -116,6 +132,23 @@ interface ActivityFailed extends Recorded {
   readonly kind: 'activityFailed';
   readonly operation: number;
   readonly failure: Failure;
+}
+
+/** The worker has stopped an activity that was no longer wanted, or never started it. */
+interface ActivityCanceled extends Recorded {
+  readonly kind: 'activityCanceled';
+  readonly operation: number;
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+  /** Its handler went on past the grace period. */
+  readonly leaked?: true;
+}
+
+/** The instance was asked to stop. */
+interface CancelRequested extends Recorded {
+  readonly kind: 'cancelRequested';
+  readonly reason: string;
+  readonly actor: string | null;
 }
 
 interface TimerFired extends Recorded {
@@ -141,6 +174,12 @@ interface ChildFailed extends Recorded {
   readonly failure: Failure;
 }
 
+interface ChildCanceled extends Recorded {
+  readonly kind: 'childCanceled';
+  readonly operation: number;
+  readonly reason: string;
+}
+
 interface ExecutionCompleted extends Recorded {
   readonly kind: 'executionCompleted';
   readonly payload: Payload | null;
@@ -149,6 +188,21 @@ interface ExecutionCompleted extends Recorded {
 interface ExecutionFailed extends Recorded {
   readonly kind: 'executionFailed';
   readonly failure: Failure;
+}
+
+/** The execution stopped because it was asked to. */
+interface ExecutionCanceled extends Recorded {
+  readonly kind: 'executionCanceled';
+  readonly reason: string;
+  /** Its code did not get to the end of its clean-up. */
+  readonly cleanupSkipped?: true;
+}
+
+/** The instance was ended from outside, without its code: written by the store. */
+interface ExecutionTerminated extends Recorded {
+  readonly kind: 'executionTerminated';
+  readonly reason: string;
+  readonly actor: string | null;
 }
 
 /** The next execution takes over with `payload` as its input. */
@@ -171,35 +225,53 @@ export type CommandEvent =
 
 /** What the world answered: applied to the code, in order, one at a time. */
 export type IncomingEvent =
-  ActivityCompleted | ActivityFailed | TimerFired | EventReceived | ChildCompleted | ChildFailed;
+  | ActivityCompleted
+  | ActivityFailed
+  | ActivityCanceled
+  | TimerFired
+  | EventReceived
+  | ChildCompleted
+  | ChildFailed
+  | ChildCanceled
+  | CancelRequested;
 
 /** How an execution ended. */
-export type TerminalEvent = ExecutionCompleted | ExecutionFailed | ExecutionContinuedAsNew;
+export type TerminalEvent =
+  | ExecutionCompleted
+  | ExecutionFailed
+  | ExecutionCanceled
+  | ExecutionTerminated
+  | ExecutionContinuedAsNew;
 
 /** One entry of an execution's history. Its id is its place: 1, 2, 3, … */
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
-  activityScheduled: [operationField, nameField, optionsField],
+  activityScheduled: [operationField, nameField, optionsField, cancellationField],
   timerCreated: [operationField, ['fireAt', isTime]],
   eventAwaited: [operationField, nameField],
-  childScheduled: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
+  childScheduled: [
+    operationField,
+    nameField,
+    ['version', isTextOrNull],
+    ['childId', isText],
+    cancellationField,
+  ],
   detachedStarted: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
   customStatusSet: [operationField],
-  operationWithdrawn: [
-    ['target', isCount],
-    ['targetKind', (value) => value === 'activity' || value === 'timer' || value === 'event'],
-    ['reason', isText],
-  ],
+  operationWithdrawn: [['target', isCount], ['targetKind', isText], triggerField, reasonField],
 };
 
 const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   activityCompleted: [operationField],
   activityFailed: [operationField, failureField],
+  activityCanceled: [operationField, triggerField, reasonField],
   timerFired: [operationField],
   eventReceived: [nameField],
   childCompleted: [operationField],
   childFailed: [operationField, failureField],
+  childCanceled: [operationField, reasonField],
+  cancelRequested: [reasonField, ['actor', isTextOrNull]],
 };
 
 const boundaryFields: Readonly<
@@ -208,6 +280,8 @@ const boundaryFields: Readonly<
   executionStarted: [nameField, ['version', isText], parentField, carriedField],
   executionCompleted: [],
   executionFailed: [failureField],
+  executionCanceled: [reasonField],
+  executionTerminated: [reasonField, ['actor', isTextOrNull]],
   executionContinuedAsNew: [['version', isText], carriedField],
 };
 

@@ -1,4 +1,4 @@
-import { PerdureError } from './errors.ts';
+import { PerdureError, type CancelTrigger } from './errors.ts';
 import type { BufferedEvent, ParentRef } from './event.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
@@ -11,6 +11,8 @@ import {
   isTextOrNull,
   nameField,
   parentField,
+  reasonField,
+  triggerField,
   type FieldChecks,
 } from './stored-fields.ts';
 
@@ -39,6 +41,31 @@ interface ActivityCompletedMessage extends Completion {
 interface ActivityFailedMessage extends Completion {
   readonly kind: 'activityFailed';
   readonly failure: Failure;
+}
+
+/** The activity has stopped, or never started, because it was no longer wanted. */
+interface ActivityCanceledMessage extends Completion {
+  readonly kind: 'activityCanceled';
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+  readonly leaked?: true;
+}
+
+interface ChildCanceledMessage extends Completion {
+  readonly kind: 'childCanceled';
+  readonly reason: string;
+}
+
+/** Asks the instance to stop. */
+interface CancelMessage {
+  readonly kind: 'cancel';
+  readonly reason: string;
+  readonly actor: string | null;
+}
+
+/** The clean-up of a canceling instance has taken long enough: it ends without its code. */
+interface CleanupExpiredMessage {
+  readonly kind: 'cleanupExpired';
 }
 
 interface TimerFiredMessage extends Completion {
@@ -73,27 +100,37 @@ export type Message =
   | StartMessage
   | ActivityCompletedMessage
   | ActivityFailedMessage
+  | ActivityCanceledMessage
   | TimerFiredMessage
   | ChildCompletedMessage
   | ChildFailedMessage
+  | ChildCanceledMessage
+  | CancelMessage
+  | CleanupExpiredMessage
   | EventRaisedMessage
   | WakeMessage;
 
 const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion>['kind']>([
   'activityCompleted',
   'activityFailed',
+  'activityCanceled',
   'timerFired',
   'childCompleted',
   'childFailed',
+  'childCanceled',
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   start: [nameField, ['version', isTextOrNull], parentField, carriedField],
   activityCompleted: [],
   activityFailed: [failureField],
+  activityCanceled: [triggerField, reasonField],
   timerFired: [],
   childCompleted: [],
   childFailed: [failureField],
+  childCanceled: [reasonField],
+  cancel: [reasonField, ['actor', isTextOrNull]],
+  cleanupExpired: [],
   eventRaised: [nameField],
   wake: [brokenField],
 };

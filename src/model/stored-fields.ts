@@ -1,3 +1,4 @@
+import type { CancelTrigger } from './errors.ts';
 import { isFailure } from './failure.ts';
 import { parseJson } from './payload.ts';
 
@@ -49,6 +50,20 @@ const optional =
 export const operationField = ['operation', isCount] as const;
 export const nameField = ['name', isText] as const;
 export const failureField = ['failure', isFailure] as const;
+export const reasonField = ['reason', isText] as const;
+const triggers: ReadonlySet<unknown> = new Set<CancelTrigger>([
+  'cancel',
+  'timeout',
+  'race_lost',
+  'shutdown',
+  'lease_lost',
+  'deleted',
+]);
+export const triggerField = ['trigger', (value: unknown) => triggers.has(value)] as const;
+export const cancellationField = [
+  'cancellation',
+  (value: unknown) => value === undefined || value === 'wait' || value === 'abandon',
+] as const;
 export const parentField = ['parent', optional(isParent)] as const;
 export const carriedField = [
   'carried',

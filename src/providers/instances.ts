@@ -1,3 +1,4 @@
+import type { CancelRequest } from '../model/cancel.ts';
 import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
@@ -57,6 +58,12 @@ export interface InstanceRecord {
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
+  /** The first wish that it stop. */
+  readonly cancel: CancelRequest | null;
+  /** It was canceled before its code had cleaned up. */
+  readonly cleanupSkipped: boolean;
+  /** Handlers that went on past their grace period. */
+  readonly leaked: number;
   /** Why its turns are held back, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
 }

@@ -1,3 +1,5 @@
+import type { CancellationType } from '../model/cancel.ts';
+import type { CancelTrigger } from '../model/errors.ts';
 import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
@@ -10,6 +12,10 @@ export interface NewWorkItem {
   readonly payload: Payload | null;
   /** Opaque to the store: what the worker needs besides the input. */
   readonly options: string | null;
+  /** What a cancel does to it: `abandon` is never flagged. */
+  readonly cancellation: CancellationType;
+  /** Scheduled inside a shield: a cancel of the instance leaves it alone. */
+  readonly shielded: boolean;
   /** Insert it already claimed, with this lease, for the process that acks: fast path 1. */
   readonly claimMs?: number;
 }
@@ -37,6 +43,8 @@ export interface NewChild {
   readonly start: StoredMessage;
   /** The operation of the parent that waits; `null` for a detached one. */
   readonly parentOperation: number | null;
+  /** What the end of the parent does to it. */
+  readonly cancellation: CancellationType;
   /** Sent to the parent when the id is taken, so that it never waits for ever; `null` for a detached one. */
   readonly ifTaken: StoredMessage | null;
 }
@@ -45,6 +53,13 @@ export interface NewChild {
 export interface ActivityCancel {
   readonly operation: number;
   readonly reason: string;
+  readonly trigger: CancelTrigger;
+}
+
+/** A child that is asked to stop. */
+export interface ChildCancel {
+  readonly instanceId: string;
+  readonly reason: string;
 }
 
 /** Where the turn leaves its instance. */
@@ -52,6 +67,7 @@ export type TurnOutcome =
   | { readonly status: 'running' }
   | { readonly status: 'completed'; readonly payload: Payload | null }
   | { readonly status: 'failed'; readonly failure: string }
+  | { readonly status: 'canceled'; readonly reason: string; readonly cleanupSkipped: boolean }
   | {
       /** The next execution begins: `start` becomes its first message. */
       readonly status: 'continuedAsNew';
@@ -72,6 +88,9 @@ export interface Turn {
   readonly children: readonly NewChild[];
   readonly messages: readonly OutgoingMessage[];
   readonly activityCancels: readonly ActivityCancel[];
+  readonly childCancels: readonly ChildCancel[];
+  /** How long the children that this turn, or the end it brings, asks to stop may clean up. */
+  readonly cleanupMs: number;
   /** Operations of timers whose messages must never become visible. */
   readonly timerWithdrawals: readonly number[];
   /** Absent: unchanged. */

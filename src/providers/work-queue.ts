@@ -49,7 +49,8 @@ export type WorkOutcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   /** `failure` is a `Failure` as JSON text. */
   | { readonly kind: 'failed'; readonly failure: string }
-  | { readonly kind: 'canceled' };
+  /** It was flagged and has stopped; `leaked` when its handler went on past the grace period. */
+  | { readonly kind: 'canceled'; readonly leaked: boolean };
 
 /** A claimed activity together with how it ended. */
 export interface WorkItemAck {

@@ -133,7 +133,7 @@ export class ActivityDispatcher {
   #accept(item: WorkItem, claimedAt: number): ActivityRun | undefined {
     const { registry, options, leases, settle } = this.#params;
     const definition = registry.findActivity(item.name);
-    if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled' } });
+    if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
     else if (item.claims > options.maxClaims) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) } });
     } else if (definition === undefined || this.#stopping.signal.aborted) this.#handBack(item);

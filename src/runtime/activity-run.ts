@@ -111,7 +111,7 @@ export class ActivityRun {
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping?.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
-    if (stopping !== undefined && stopping.trigger !== 'shutdown') return { kind: 'canceled' };
+    if (stopping !== undefined && stopping.trigger !== 'shutdown') return { kind: 'canceled', leaked: false };
     if (stopping?.trigger === 'shutdown') return { kind: 'handBack' };
     const failure = toFailure(error);
     // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.

@@ -6,7 +6,7 @@ export interface TurnCommitted {
   readonly events: number;
   /** `fast` when it shared a transaction with what led to it. */
   readonly path: 'fast' | 'slow';
-  readonly status: 'running' | 'completed' | 'failed' | 'continuedAsNew';
+  readonly status: 'running' | 'completed' | 'failed' | 'canceled' | 'continuedAsNew';
 }
 
 /** One attempt of an activity ended. */

@@ -18,6 +18,8 @@ export interface WorkerOptions {
   readonly pollInterval?: Duration;
   /** How long a handler may go on after its signal was aborted. Default 10 s. */
   readonly cancelGrace?: Duration;
+  /** How long the code of a canceled instance may clean up before it is ended without it. Default 5 minutes. */
+  readonly cleanupTimeout?: Duration;
   /** How long `stop()` lets running activities finish before it aborts their signals. Default 10 s. */
   readonly shutdownGrace?: Duration;
   /** Claims without a settled attempt after which an item is poison. Default 10. */
@@ -50,6 +52,7 @@ export interface ResolvedOptions {
   readonly orchestrationLeaseMs: number;
   readonly pollIntervalMs: number;
   readonly cancelGraceMs: number;
+  readonly cleanupTimeoutMs: number;
   readonly shutdownGraceMs: number;
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
@@ -77,6 +80,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     orchestrationLeaseMs: lease('orchestrationLease', options.orchestrationLease ?? 10_000),
     pollIntervalMs: Math.max(1, toMs(options.pollInterval ?? 1_000, 'pollInterval')),
     cancelGraceMs: toMs(options.cancelGrace ?? 10_000, 'cancelGrace'),
+    cleanupTimeoutMs: toMs(options.cleanupTimeout ?? 300_000, 'cleanupTimeout'),
     shutdownGraceMs: toMs(options.shutdownGrace ?? 10_000, 'shutdownGrace'),
     maxClaims: whole('maxClaims', options.maxClaims ?? 10, 1),
     warmCacheBytes: whole('warmCacheBytes', options.warmCacheBytes ?? 64 * 1024 * 1024, 0),

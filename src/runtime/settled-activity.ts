@@ -7,7 +7,7 @@ import type { WorkItem, WorkOutcome } from '../providers/work-queue.ts';
 export type Outcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   | { readonly kind: 'failed'; readonly failure: Failure }
-  | { readonly kind: 'canceled' };
+  | { readonly kind: 'canceled'; readonly leaked: boolean };
 
 /** A work item together with its final outcome, not yet acked. */
 export interface SettledActivity {

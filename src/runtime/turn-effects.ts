@@ -1,3 +1,4 @@
+import type { CancellationType } from '../model/cancel.ts';
 import {
   encodeEvent,
   type ActivityScheduled,
@@ -12,6 +13,7 @@ import { encodeMessage, type Message } from '../model/message.ts';
 import { randomToken } from '../model/random-id.ts';
 import type {
   ActivityCancel,
+  ChildCancel,
   NewChild,
   NewTimer,
   NewWorkItem,
@@ -35,6 +37,8 @@ export interface TurnEffectsParams {
   readonly events: readonly HistoryEvent[];
   /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
   readonly claimMs: (activity: string) => number | undefined;
+  /** How long children that are asked to stop may clean up. */
+  readonly cleanupMs: number;
 }
 
 interface Effects {
@@ -58,14 +62,19 @@ export function toTurn(params: TurnEffectsParams): Turn {
     version: params.subject.version,
     firstEventId: params.firstEventId,
     events: params.events.map(encodeEvent),
-    workItems: over ? [] : effects.workItems,
+    workItems: over ? effects.workItems.filter(isAbandoned) : effects.workItems,
     timers: over ? [] : effects.timers,
-    children: effects.children,
+    children: over ? effects.children.filter(isAbandoned) : effects.children,
     messages: terminal === undefined ? [] : answerToParent(params.subject, terminal),
     ...toWithdrawals(effects.withdrawn),
+    cleanupMs: params.cleanupMs,
     ...(effects.customStatus !== undefined && { customStatus: effects.customStatus }),
     outcome: toOutcome(params.subject, terminal),
   };
+}
+
+function isAbandoned(work: { readonly cancellation: CancellationType }): boolean {
+  return work.cancellation === 'abandon';
 }
 
 function collect(params: TurnEffectsParams): Effects {
@@ -87,8 +96,7 @@ function collect(params: TurnEffectsParams): Effects {
 function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsParams): void {
   switch (event.kind) {
     case 'activityScheduled':
-      // What this very turn scheduled and withdrew again never reaches the store.
-      if (effects.withdrawn.delete(event.operation)) break;
+      if (neverNeeded(effects, event)) break;
       effects.workItems.push(toWorkItem(event, params.claimMs(event.name)));
       break;
     case 'timerCreated':
@@ -96,6 +104,9 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       effects.timers.push({ operation: event.operation, fireAt: event.fireAt });
       break;
     case 'childScheduled':
+      if (neverNeeded(effects, event)) break;
+      effects.children.push(toChild(params.subject, event));
+      break;
     case 'detachedStarted':
       effects.children.push(toChild(params.subject, event));
       break;
@@ -104,6 +115,7 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'executionCompleted':
     case 'executionFailed':
+    case 'executionCanceled':
     case 'executionContinuedAsNew':
       effects.terminal = event;
       break;
@@ -112,24 +124,41 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
   }
 }
 
+// What this very turn scheduled and withdrew again never reaches the store, unless the code waits for its answer.
+function neverNeeded(
+  { withdrawn }: Effects,
+  {
+    operation,
+    cancellation,
+  }: { readonly operation: number; readonly cancellation?: 'wait' | 'abandon' },
+): boolean {
+  return cancellation === undefined && withdrawn.delete(operation);
+}
+
 function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewWorkItem {
   return {
     operation: event.operation,
     name: event.name,
     payload: event.payload,
     options: event.options === undefined ? null : JSON.stringify(event.options),
+    cancellation: event.cancellation ?? 'request',
+    shielded: event.shielded ?? false,
     ...(claimMs !== undefined && { claimMs }),
   };
 }
 
 function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
+  const childCancels: ChildCancel[] = [];
   const timerWithdrawals: number[] = [];
-  for (const { target, targetKind, reason } of withdrawn.values()) {
-    if (targetKind === 'activity') activityCancels.push({ operation: target, reason });
+  for (const { target, targetKind, trigger, reason, childId, abandoned } of withdrawn.values()) {
+    if (abandoned === true) continue;
+    if (targetKind === 'activity') activityCancels.push({ operation: target, reason, trigger });
     if (targetKind === 'timer') timerWithdrawals.push(target);
+    if (targetKind === 'child' && childId !== undefined)
+      childCancels.push({ instanceId: childId, reason });
   }
-  return { activityCancels, timerWithdrawals };
+  return { activityCancels, childCancels, timerWithdrawals };
 }
 
 function toChild(
@@ -148,6 +177,7 @@ function toChild(
     inputHash: inputHash(payload),
     start: encodeMessage({ kind: 'start', name, version, payload, ...(waits && { parent }) }),
     parentOperation: waits ? operation : null,
+    cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     ifTaken: waits
       ? encodeMessage({
           kind: 'childFailed',
@@ -174,11 +204,20 @@ export function answerToParent(
   const { parent } = subject;
   if (parent === null || terminal.kind === 'executionContinuedAsNew') return [];
   const { executionId, operation } = parent;
-  const answer: Message =
-    terminal.kind === 'executionCompleted'
-      ? { kind: 'childCompleted', executionId, operation, payload: terminal.payload }
-      : { kind: 'childFailed', executionId, operation, failure: terminal.failure };
-  return [{ instanceId: parent.instanceId, message: encodeMessage(answer) }];
+  if (terminal.kind === 'executionCompleted') {
+    const { payload } = terminal;
+    return [toParent(parent, { kind: 'childCompleted', executionId, operation, payload })];
+  }
+  if (terminal.kind === 'executionFailed') {
+    const { failure } = terminal;
+    return [toParent(parent, { kind: 'childFailed', executionId, operation, failure })];
+  }
+  // The store tells the parent of a cancel itself, once nothing of the child runs any more.
+  return [];
+}
+
+function toParent(parent: ParentRef, answer: Message): OutgoingMessage {
+  return { instanceId: parent.instanceId, message: encodeMessage(answer) };
 }
 
 function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {
@@ -189,6 +228,12 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
       return { status: 'completed', payload: terminal.payload };
     case 'executionFailed':
       return { status: 'failed', failure: JSON.stringify(terminal.failure) };
+    case 'executionCanceled': {
+      const { reason, cleanupSkipped = false } = terminal;
+      return { status: 'canceled', reason, cleanupSkipped };
+    }
+    case 'executionTerminated':
+      throw new Error('Only the store terminates an instance.');
     case 'executionContinuedAsNew': {
       const { version, payload, carried } = terminal;
       const start: Message = {

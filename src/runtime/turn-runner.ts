@@ -151,6 +151,7 @@ export class TurnRunner {
       firstEventId: item.historyLength + 1,
       events: [{ kind: 'executionFailed', at: item.nowMs, failure }],
       claimMs: () => undefined,
+      cleanupMs: this.#params.options.cleanupTimeoutMs,
     });
     return { kind: 'turn', item, live, turn };
   }

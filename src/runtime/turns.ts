@@ -39,6 +39,7 @@ export class Turns {
       subject,
       firstEventId: result.firstEventId,
       events: result.events,
+      cleanupMs: options.cleanupTimeoutMs,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;
         budget -= 1;
