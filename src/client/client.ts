@@ -14,6 +14,7 @@ import type {
   InstanceRecord,
   NewInstance,
 } from '../providers/instances.ts';
+import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
@@ -36,6 +37,13 @@ import {
 } from './instance-list.ts';
 import { takeResult } from './instance-result.ts';
 import { readFields } from './option-fields.ts';
+import {
+  readFlag,
+  requestCancel,
+  terminate,
+  type CancelOptions,
+  type TerminateOptions,
+} from './stopping.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
 
 export interface ClientOptions {
@@ -81,6 +89,8 @@ export class Client {
       result: (id, waitOptions) => this.#result(id, waitOptions),
       status: (id) => this.#status(id),
       raise: (id, event, payload) => this.#raise(id, event, payload),
+      cancel: (id, cancelOptions) => this.cancel(id, cancelOptions),
+      terminate: (id, terminateOptions) => this.terminate(id, terminateOptions),
     };
   }
 
@@ -136,11 +146,33 @@ export class Client {
     return this.#raise(id, event, payload);
   }
 
+  /**
+   * Asks an instance to stop, durably and at once: nothing of it starts after this resolves. It is `canceling` until
+   * its code has cleaned up and its handlers have stopped, then `canceled`. Never throws for one that is over or unknown.
+   */
+  async cancel(id: string, options?: CancelOptions): Promise<StopResult> {
+    this.#assertOpen();
+    const result = await requestCancel(this.#provider, id, options);
+    if (!result.found || !readFlag('wait', options?.wait)) return result;
+    const { status } = await this.#completions.wait(id, undefined);
+    return { ...result, status };
+  }
+
+  /** Ends an instance at once, without running its code. Never throws for one that is over or unknown. */
+  async terminate(id: string, options?: TerminateOptions): Promise<StopResult> {
+    this.#assertOpen();
+    return terminate(this.#provider, id, options);
+  }
+
   /** Reads what is known of an instance; `undefined` for an unknown id. */
   async get(id: string): Promise<InstanceInfo | undefined> {
     this.#assertOpen();
-    const [record] = await this.#provider.getInstances([checkInstanceId(id)]);
-    return record && toInstanceInfo(record);
+    const instanceId = checkInstanceId(id);
+    const [record] = await this.#provider.getInstances([instanceId]);
+    if (record === undefined) return undefined;
+    const info = toInstanceInfo(record);
+    if (record.status !== 'canceling') return info;
+    return { ...info, running: await this.#provider.listRunningItems(instanceId) };
   }
 
   /** Waits until an instance is over, however it ends. */

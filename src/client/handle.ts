@@ -1,7 +1,9 @@
 import type { EventToken } from '../model/definition.ts';
 import type { Duration } from '../model/duration.ts';
+import type { StopResult } from '../providers/cancellation.ts';
 import type { EventArguments } from './call-types.ts';
 import type { InstanceInfo } from './instance-info.ts';
+import type { CancelOptions, TerminateOptions } from './stopping.ts';
 
 /** How long to wait for an instance. */
 export interface WaitOptions {
@@ -14,6 +16,8 @@ export interface InstanceAccess {
   result(instanceId: string, options?: WaitOptions): Promise<unknown>;
   status(instanceId: string): Promise<InstanceInfo>;
   raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
+  cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
+  terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
 }
 
 /** One instance, as seen from a client. It holds nothing but the id: any number of handles may name one instance. */
@@ -28,7 +32,7 @@ export class Handle<Output = unknown> {
 
   /**
    * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`) when
-   * it failed, and with `TIMEOUT` when it is not over in time.
+   * it failed, a `CanceledError` when it was canceled, and with `TIMEOUT` when it is not over in time.
    */
   result(options?: WaitOptions): Promise<Output> {
     return this.#access.result(this.id, options) as Promise<Output>;
@@ -44,5 +48,15 @@ export class Handle<Output = unknown> {
   raiseEvent(name: string, payload?: unknown): Promise<void>;
   raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
     return this.#access.raise(this.id, event, payload);
+  }
+
+  /** Asks the instance to stop: see `Client.cancel`. */
+  cancel(options?: CancelOptions): Promise<StopResult> {
+    return this.#access.cancel(this.id, options);
+  }
+
+  /** Ends the instance at once, without running its code: see `Client.terminate`. */
+  terminate(options?: TerminateOptions): Promise<StopResult> {
+    return this.#access.terminate(this.id, options);
   }
 }

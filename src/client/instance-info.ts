@@ -1,6 +1,8 @@
+import type { CancelRequest } from '../model/cancel.ts';
 import { decodeFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import type { InstanceStatus } from '../model/status.ts';
+import type { RunningItem } from '../providers/cancellation.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 
 /** What is known of an instance. All times are milliseconds since the epoch. */
@@ -22,6 +24,16 @@ export interface InstanceInfo<Output = unknown> {
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
+  /** The first wish that it stop: why, who asked, and when. */
+  readonly cancel?: CancelRequest;
+  /** It was canceled before its code had cleaned up. */
+  readonly cleanupSkipped?: true;
+  /** Handlers that went on past their grace period. */
+  readonly leaked?: number;
+  /** What still runs, while it is `canceling`. */
+  readonly running?: readonly RunningItem[];
+  /** Why and by whom it was terminated. */
+  readonly terminated?: { readonly reason: string; readonly actor: string | null };
   /** Why its turns are held back, and since when; ended by the next good turn. */
   readonly blocked?: { readonly reason: string; readonly at: number };
   /** What is stored but cannot be decoded, because the store was damaged. */
@@ -52,6 +64,10 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     createdAt: record.createdAt,
     ...(record.startedAt !== null && { startedAt: record.startedAt }),
     ...(record.endedAt !== null && { endedAt: record.endedAt }),
+    ...(record.cancel !== null && { cancel: record.cancel }),
+    ...(record.cleanupSkipped && { cleanupSkipped: true }),
+    ...(record.leaked > 0 && { leaked: record.leaked }),
+    ...(record.terminated !== null && { terminated: record.terminated }),
     ...(record.blocked !== null && { blocked: record.blocked }),
     ...(undecodable.length > 0 && { undecodable }),
   };

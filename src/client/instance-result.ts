@@ -12,9 +12,12 @@ export function takeResult(record: InstanceRecord): unknown {
     case 'failed':
       throw failed(record, which);
     case 'canceled':
-      throw new CanceledError(`${which} was canceled.`, 'cancel');
+      throw new CanceledError(record.cancel?.reason ?? 'canceled', 'cancel');
     case 'terminated':
-      throw new PerdureError('INSTANCE_TERMINATED', `${which} was terminated and has no result.`);
+      throw new PerdureError(
+        'INSTANCE_TERMINATED',
+        `${which} was terminated and has no result: ${record.terminated?.reason ?? 'no reason given'}`,
+      );
     case 'pending':
     case 'running':
     case 'canceling':

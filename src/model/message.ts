@@ -66,6 +66,8 @@ interface CancelMessage {
 /** The clean-up of a canceling instance has taken long enough: it ends without its code. */
 interface CleanupExpiredMessage {
   readonly kind: 'cleanupExpired';
+  /** Why the instance was asked to stop. */
+  readonly reason: string;
 }
 
 interface TimerFiredMessage extends Completion {
@@ -130,7 +132,7 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   childFailed: [failureField],
   childCanceled: [reasonField],
   cancel: [reasonField, ['actor', isTextOrNull]],
-  cleanupExpired: [],
+  cleanupExpired: [reasonField],
   eventRaised: [nameField],
   wake: [brokenField],
 };

@@ -64,6 +64,8 @@ export interface InstanceRecord {
   readonly cleanupSkipped: boolean;
   /** Handlers that went on past their grace period. */
   readonly leaked: number;
+  /** Why and by whom it was terminated. */
+  readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
   /** Why its turns are held back, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
 }

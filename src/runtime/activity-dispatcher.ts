@@ -138,7 +138,12 @@ export class ActivityDispatcher {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) } });
     } else if (definition === undefined || this.#stopping.signal.aborted) this.#handBack(item);
     else {
-      const run = new ActivityRun({ ...this.#params, item, definition });
+      const run = new ActivityRun({
+        ...this.#params,
+        item,
+        definition,
+        markPointOfNoReturn: (lockToken) => this.#params.provider.markPointOfNoReturn(lockToken),
+      });
       leases.add(run, claimedAt);
       return run;
     }

@@ -1,16 +1,18 @@
 import type { Clock } from '../model/clock.ts';
-import { CanceledError, PerdureError } from '../model/errors.ts';
-import type { ActivityOptions } from '../model/event.ts';
+import { CanceledError, isPerdureError, PerdureError } from '../model/errors.ts';
 import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { nextRetryDelayMs } from '../model/retry-policy.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { ActivityClient } from '../orchestration/activity-context.ts';
 import type { ActivityDefinition } from '../orchestration/activity.ts';
+import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import type { ResolvedOptions } from './options.ts';
+import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
+import { decodeWorkOptions, type WorkOptions } from './work-options.ts';
 
 /** How one attempt ended: for good, to be tried again, handed back, or not ours to say any more. */
 export type AttemptResult =
@@ -25,6 +27,7 @@ export interface ActivityRunParams {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly client: ActivityClient;
+  readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
 }
 
 /** One attempt of one activity: runs the handler, tells it to stop, and decides what its end means. */
@@ -32,17 +35,21 @@ export class ActivityRun {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
   readonly #context: RunningActivityContext;
-  readonly #activityOptions: ActivityOptions;
+  readonly #activityOptions: WorkOptions;
   #finish: ((result: AttemptResult) => void) | undefined;
   #cancelTimeout: (() => void) | undefined;
   #cancelGrace: (() => void) | undefined;
   #stopping: CanceledError | undefined;
+  #unstoppable = false;
 
   constructor(params: ActivityRunParams) {
     this.item = params.item;
     this.#params = params;
-    this.#activityOptions = decodeOptions(params.item.options);
-    this.#context = new RunningActivityContext(params);
+    this.#activityOptions = decodeWorkOptions(params.item.options);
+    this.#context = new RunningActivityContext({
+      ...params,
+      pointOfNoReturn: () => this.#pointOfNoReturn(),
+    });
   }
 
   get lockToken(): string {
@@ -68,6 +75,20 @@ export class ActivityRun {
     this.abort(new CanceledError(cancel.reason, cancel.trigger));
   }
 
+  /** From here on nothing but a lost lease stops the handler; throws if it should already have stopped. */
+  async #pointOfNoReturn(): Promise<void> {
+    this.#context.throwIfCanceled();
+    if (this.#activityOptions.cancellation !== 'wait') throw noPointOfNoReturn(this.item.name);
+    const answer = await this.#params.markPointOfNoReturn(this.lockToken);
+    if (answer.kind === 'canceled') this.onCancel(answer.cancel);
+    if (answer.kind === 'lost') this.onLost();
+    if (answer.kind === 'passed' && this.#stopping === undefined) {
+      this.#cancelTimeout?.();
+      this.#unstoppable = true;
+    }
+    this.#context.throwIfCanceled();
+  }
+
   /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
   onLost(): void {
     this.abort(new CanceledError('the lease on this activity was lost', 'lease_lost'));
@@ -77,6 +98,8 @@ export class ActivityRun {
   /** Tells the handler to stop, and gives it the grace period to do so. */
   abort(reason: CanceledError): void {
     if (this.#stopping !== undefined || this.#finish === undefined) return;
+    if (this.#unstoppable && (reason.trigger === 'cancel' || reason.trigger === 'race_lost'))
+      return;
     this.#stopping = reason;
     this.#cancelTimeout?.();
     const { clock, options } = this.#params;
@@ -110,12 +133,16 @@ export class ActivityRun {
 
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
-    if (stopping?.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
-    if (stopping !== undefined && stopping.trigger !== 'shutdown') return { kind: 'canceled', leaked: false };
-    if (stopping?.trigger === 'shutdown') return { kind: 'handBack' };
-    const failure = toFailure(error);
-    // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.
-    return this.#failed(PerdureError.is(error) ? { ...failure, nonRetryable: true } : failure);
+    if (stopping === undefined) {
+      const failure = toFailure(error);
+      // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.
+      return this.#failed(PerdureError.is(error) ? { ...failure, nonRetryable: true } : failure);
+    }
+    if (stopping.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
+    if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
+    if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
+    // A handler that was told to stop and fails with something of its own is heard, but not tried again.
+    return { kind: 'failed', failure: toFailure(error) };
   }
 
   #failed(failure: Failure): AttemptResult {
@@ -154,8 +181,11 @@ export class ActivityRun {
       { instanceId, activity: name, graceMs: options.cancelGraceMs },
       'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
     );
-    options.hooks.handlerLeaked?.({ instanceId, activity: name });
-    this.#end(this.#judge(this.#stopping));
+    reportSafely(options.logger, () => {
+      options.hooks.handlerLeaked?.({ instanceId, activity: name });
+    });
+    const result = this.#judge(this.#stopping);
+    this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
   }
 
   #end(result: AttemptResult): void {
@@ -169,6 +199,15 @@ export class ActivityRun {
   }
 }
 
-function decodeOptions(options: string | null): ActivityOptions {
-  return options === null ? {} : (JSON.parse(options) as ActivityOptions);
+function noPointOfNoReturn(activity: string): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    `Activity ${JSON.stringify(activity)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
+  );
+}
+
+/** Whether an error says no more than that the handler stopped as it was told to. */
+function isStop(error: unknown, reason: CanceledError): boolean {
+  if (error === reason || isPerdureError(error, 'OPERATION_CANCELED')) return true;
+  return error instanceof Error && (error.name === 'AbortError' || error.cause === reason);
 }

@@ -33,6 +33,12 @@ export class ProgramFactory {
     this.#onBroken = onBroken;
   }
 
+  /** An execution whose code never runs: for ending an instance without it. */
+  createInert({ instanceId, incarnation, executionId }: ProgramSubject): Execution {
+    const program = (): Promise<unknown> => Promise.resolve();
+    return new Execution({ instanceId, incarnation, executionId, program });
+  }
+
   createExecution(subject: ProgramSubject): Execution {
     const { instanceId, incarnation, executionId, name, version } = subject;
     const definition = this.#registry.find(name, version);

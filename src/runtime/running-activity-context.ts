@@ -10,6 +10,7 @@ export class RunningActivityContext implements ActivityContext {
   readonly #item: WorkItem;
   readonly #options: ResolvedOptions;
   readonly client: ActivityClient;
+  readonly #pointOfNoReturn: () => Promise<void>;
   // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
   #controller: AbortController | undefined;
   #reason: CanceledError | undefined;
@@ -20,10 +21,12 @@ export class RunningActivityContext implements ActivityContext {
     readonly item: WorkItem;
     readonly options: ResolvedOptions;
     readonly client: ActivityClient;
+    readonly pointOfNoReturn: () => Promise<void>;
   }) {
     this.#item = params.item;
     this.#options = params.options;
     this.client = params.client;
+    this.#pointOfNoReturn = params.pointOfNoReturn;
   }
 
   get instanceId(): string {
@@ -82,6 +85,11 @@ export class RunningActivityContext implements ActivityContext {
       if (signal.aborted) settle();
       else signal.addEventListener('abort', settle, { once: true });
     });
+  }
+
+  /** Resolves once nothing but a lost lease, a terminate or a delete can stop this activity; rejects if it should stop. */
+  pointOfNoReturn(): Promise<void> {
+    return this.#pointOfNoReturn();
   }
 
   heartbeat(details?: unknown): void {

@@ -21,6 +21,7 @@ import type {
   Turn,
   TurnOutcome,
 } from '../providers/turn.ts';
+import { encodeWorkOptions } from './work-options.ts';
 
 /** Whose turn it was. */
 export interface TurnSubject {
@@ -140,7 +141,7 @@ function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewW
     operation: event.operation,
     name: event.name,
     payload: event.payload,
-    options: event.options === undefined ? null : JSON.stringify(event.options),
+    options: encodeWorkOptions(event),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(claimMs !== undefined && { claimMs }),

@@ -1,5 +1,5 @@
 import { isPerdureError, NondeterminismError } from '../model/errors.ts';
-import { decodeEvent, type StoredEvent } from '../model/event.ts';
+import { decodeEvent, type StoredEvent, type TerminalEvent } from '../model/event.ts';
 import { platformFailure, type Failure } from '../model/failure.ts';
 import { decodeMessage, type Message, type StoredMessage } from '../model/message.ts';
 import type { Registry } from '../orchestration/registry.ts';
@@ -39,6 +39,8 @@ export interface TurnRunnerParams {
 
 const firstHoldBackMs = 1_000;
 const maxHoldBackMs = 60_000;
+// Instances that were ended elsewhere are never taken out one by one.
+const maxRemembered = 10_000;
 
 /** Runs one turn for each claimed instance: live where it stands, or replayed from its history. */
 export class TurnRunner {
@@ -97,7 +99,13 @@ export class TurnRunner {
     const { options, cache, turns } = this.#params;
     let live = warm;
     try {
-      if (item.claims > options.maxClaims) return this.#end(item, live, poison(item));
+      if (item.claims > options.maxClaims) {
+        return this.#end(item, live, {
+          kind: 'executionFailed',
+          at: item.nowMs,
+          failure: poison(item),
+        });
+      }
       const messages = item.messages.map((message) =>
         decodeMessage(message satisfies StoredMessage),
       );
@@ -108,8 +116,11 @@ export class TurnRunner {
       return { kind: 'turn', item, live, turn: turns.plan(live, result) };
     } catch (error) {
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
-        return this.#end(item, live, platformFailure('NONDETERMINISM', error.message));
+        const failure = platformFailure('NONDETERMINISM', error.message);
+        return this.#end(item, live, { kind: 'executionFailed', at: item.nowMs, failure });
       }
+      const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
+      if (expired !== undefined) return this.#skipCleanup(item, live, expired);
       if (live !== undefined) {
         cache.evict(live);
         live.release();
@@ -135,21 +146,41 @@ export class TurnRunner {
     return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
   }
 
-  #createLive(item: OrchestrationItem, version: string): LiveInstance {
+  #createLive(item: OrchestrationItem, version: string, code?: 'inert'): LiveInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
     const subject = { instanceId, executionId, name, version, parent };
-    const execution = this.#params.programs.createExecution({ ...subject, incarnation });
+    const { programs } = this.#params;
+    const execution =
+      code === 'inert'
+        ? programs.createInert({ ...subject, incarnation })
+        : programs.createExecution({ ...subject, incarnation });
     return new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn });
   }
 
+  /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
+  #skipCleanup(
+    item: OrchestrationItem,
+    live: LiveInstance | undefined,
+    expired: StoredMessage,
+  ): ClaimedTurn {
+    const message = decodeMessage(expired);
+    const reason = message.kind === 'cleanupExpired' ? message.reason : 'canceled';
+    return this.#end(item, live, {
+      kind: 'executionCanceled',
+      at: item.nowMs,
+      reason,
+      cleanupSkipped: true,
+    });
+  }
+
   /** Ends an instance without running its code. */
-  #end(item: OrchestrationItem, warm: LiveInstance | undefined, failure: Failure): ClaimedTurn {
-    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []));
+  #end(item: OrchestrationItem, warm: LiveInstance | undefined, event: TerminalEvent): ClaimedTurn {
+    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'inert');
     if (warm === undefined) live.tryAcquire();
     const turn = toTurn({
       subject: live,
       firstEventId: item.historyLength + 1,
-      events: [{ kind: 'executionFailed', at: item.nowMs, failure }],
+      events: [event],
       claimMs: () => undefined,
       cleanupMs: this.#params.options.cleanupTimeoutMs,
     });
@@ -161,6 +192,7 @@ export class TurnRunner {
     const { options } = this.#params;
     const { instanceId, lockToken, name } = item;
     const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
+    if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
     this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
     const reason = error instanceof Error ? error.message : String(error);
     options.logger.error(
