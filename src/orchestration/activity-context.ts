@@ -44,6 +44,12 @@ export interface ActivityContext {
   throwIfCanceled(): void;
   /** Resolves once the activity should stop. */
   canceled(): Promise<CancelInfo>;
+  /**
+   * Asks the store for leave to go past the point from which the work can no longer be undone. Once it resolves,
+   * cancel, timeouts and lost races no longer reach this activity; it rejects if one already has. Only for calls with
+   * `cancellation: 'wait'`.
+   */
+  pointOfNoReturn(): Promise<void>;
   /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
   heartbeat(details?: unknown): void;
   /** What an earlier attempt last reported. */

@@ -27,6 +27,8 @@ export interface ActivityDefinition<Input = unknown, Output = unknown> extends A
   Output
 > {
   readonly defaults: CallOptions;
+  /** Where its handler is found, when it runs in a thread of its own. */
+  readonly isolated?: { readonly module: string; readonly exportName: string };
   // A method, so that definitions of all inputs fit into one list.
   handler(context: ActivityContext, input: Input): Output | Promise<Output>;
 }

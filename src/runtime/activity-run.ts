@@ -8,6 +8,7 @@ import type { ActivityClient } from '../orchestration/activity-context.ts';
 import type { ActivityDefinition } from '../orchestration/activity.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
+import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
@@ -41,6 +42,7 @@ export class ActivityRun {
   #cancelGrace: (() => void) | undefined;
   #stopping: CanceledError | undefined;
   #unstoppable = false;
+  #thread: IsolatedHandler | undefined;
 
   constructor(params: ActivityRunParams) {
     this.item = params.item;
@@ -103,7 +105,9 @@ export class ActivityRun {
     this.#stopping = reason;
     this.#cancelTimeout?.();
     const { clock, options } = this.#params;
-    this.#cancelGrace = clock.setAlarm(clock.now() + options.cancelGraceMs, () => this.#leak());
+    this.#cancelGrace = clock.setAlarm(clock.now() + options.cancelGraceMs, () =>
+      this.#graceIsOver(),
+    );
     this.#context.abort(reason);
   }
 
@@ -120,7 +124,7 @@ export class ActivityRun {
         decodePayload(item.payload),
         `Activity ${JSON.stringify(item.name)}`,
       );
-      const output = await definition.handler(this.#context, input);
+      const output = await this.#runHandler(input);
       const what = `The result of activity ${JSON.stringify(item.name)}`;
       this.#end({
         kind: 'completed',
@@ -129,6 +133,20 @@ export class ActivityRun {
     } catch (error) {
       this.#end(this.#judge(error));
     }
+  }
+
+  #runHandler(input: unknown): unknown {
+    const { item, definition, options } = this.#params;
+    const { isolated } = definition;
+    if (isolated === undefined) return definition.handler(this.#context, input);
+    this.#thread = startIsolated({
+      isolated,
+      context: this.#context,
+      payload: item.payload,
+      lastHeartbeat: item.heartbeat,
+      payloadLimitBytes: options.payloadLimitBytes,
+    });
+    return this.#thread.result;
   }
 
   #judge(error: unknown): AttemptResult {
@@ -173,6 +191,11 @@ export class ActivityRun {
     return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
+  #graceIsOver(): void {
+    if (this.#thread === undefined) this.#leak();
+    else void this.#thread.kill().then(() => this.#end(this.#judge(this.#stopping)));
+  }
+
   // JavaScript cannot be stopped from outside: the slot is freed, and whatever the handler still returns is ignored.
   #leak(): void {
     const { options } = this.#params;
@@ -195,6 +218,8 @@ export class ActivityRun {
     this.#cancelTimeout?.();
     this.#cancelGrace?.();
     this.#context.end();
+    // Whatever made the attempt end, nothing of it goes on in a thread of ours.
+    void this.#thread?.kill();
     finish(result);
   }
 }

@@ -1,0 +1,39 @@
+import { PerdureError } from '../model/errors.ts';
+import { activity, type ActivityDefinition, type ActivityDefinitionOptions } from './activity.ts';
+
+/** Where the handler of an isolated activity is found: closures cannot move to another thread. */
+export interface IsolatedHandler {
+  /** The module, as a URL: `new URL('./resize.ts', import.meta.url)`. */
+  readonly module: URL | string;
+  /** The name under which the module exports the handler. Default `'default'`. */
+  readonly exportName?: string | undefined;
+}
+
+/**
+ * Defines an activity that runs in a worker thread of its own. A handler that ignores its signal past the grace
+ * period is really stopped: its thread is terminated.
+ */
+export function isolatedActivity<Input = void, Output = unknown>(
+  name: string,
+  handler: IsolatedHandler,
+  options: ActivityDefinitionOptions<Input> = {},
+): ActivityDefinition<Input, Output> {
+  const isolated = {
+    module: checkModule(handler.module),
+    exportName: handler.exportName ?? 'default',
+  };
+  const runsElsewhere = (): never => {
+    throw new Error(`Activity '${name}' runs in a thread of its own.`);
+  };
+  return Object.freeze({ ...activity<Input, Output>(name, runsElsewhere, options), isolated });
+}
+
+function checkModule(module: unknown): string {
+  const href = module instanceof URL ? module.href : module;
+  if (typeof href === 'string' && URL.canParse(href) && /^(?:file|data|node):/.test(href))
+    return href;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `The module of an isolated activity must be a file URL: new URL('./handler.ts', import.meta.url).`,
+  );
+}

@@ -1,0 +1,94 @@
+/** The inside of an isolated activity's thread: loads the handler, runs it once, and answers. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { CanceledError, PerdureError } from '../model/errors.ts';
+import { toFailure } from '../model/failure.ts';
+import type { Logger } from '../model/logger.ts';
+import { decodePayload, encodePayload } from '../model/payload.ts';
+import type { ActivityClient, ActivityContext } from '../orchestration/activity-context.ts';
+import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+
+const task = workerData as ThreadTask;
+const controller = new AbortController();
+const waitingForReturn: { resolve: () => void; reject: (reason: unknown) => void }[] = [];
+
+function send(message: FromThread): void {
+  parentPort?.postMessage(message);
+}
+
+const log: Logger = {
+  debug: (fields, message) => send({ kind: 'log', level: 'debug', fields: plain(fields), message }),
+  info: (fields, message) => send({ kind: 'log', level: 'info', fields: plain(fields), message }),
+  warn: (fields, message) => send({ kind: 'log', level: 'warn', fields: plain(fields), message }),
+  error: (fields, message) => send({ kind: 'log', level: 'error', fields: plain(fields), message }),
+};
+
+const context: ActivityContext = {
+  instanceId: task.instanceId,
+  executionId: task.executionId,
+  orchestrationName: task.orchestrationName,
+  activityName: task.activityName,
+  attempt: task.attempt,
+  idempotencyKey: task.idempotencyKey,
+  lastHeartbeat: decodePayload(task.lastHeartbeat),
+  signal: controller.signal,
+  get isCanceled() {
+    return controller.signal.aborted;
+  },
+  throwIfCanceled: () => controller.signal.throwIfAborted(),
+  canceled: () =>
+    new Promise((resolve) => {
+      const settle = (): void => resolve(controller.signal.reason as CanceledError);
+      if (controller.signal.aborted) settle();
+      else controller.signal.addEventListener('abort', settle, { once: true });
+    }),
+  heartbeat: (details) => {
+    const payload = encodePayload(details, 'A heartbeat', task.payloadLimitBytes);
+    send({ kind: 'heartbeat', payload });
+  },
+  pointOfNoReturn: () =>
+    new Promise((resolve, reject) => {
+      waitingForReturn.push({ resolve, reject });
+      send({ kind: 'pointOfNoReturn' });
+    }),
+  get client(): ActivityClient {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      'An isolated activity has no client: open the store in its module, or start instances from an ordinary activity.',
+    );
+  },
+  log,
+};
+
+parentPort?.on('message', (message: FromHost) => {
+  if (message.kind === 'abort')
+    controller.abort(new CanceledError(message.reason, message.trigger));
+  else {
+    const waiting = waitingForReturn.shift();
+    if (message.kind === 'passed') waiting?.resolve();
+    else waiting?.reject(new CanceledError(message.reason, message.trigger));
+  }
+});
+
+try {
+  const loaded = (await import(task.module)) as Record<string, unknown>;
+  const handler = loaded[task.exportName];
+  if (typeof handler !== 'function') {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of activity ${JSON.stringify(task.activityName)} under that name.`,
+    );
+  }
+  const output: unknown = await (handler as (context: ActivityContext, input: unknown) => unknown)(
+    context,
+    decodePayload(task.payload),
+  );
+  const what = `The result of activity ${JSON.stringify(task.activityName)}`;
+  send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
+} catch (error) {
+  const stopped = error === controller.signal.reason;
+  send({ kind: 'failed', failure: toFailure(error), stopped, refused: PerdureError.is(error) });
+}
+
+function plain(fields: object): object {
+  return JSON.parse(JSON.stringify(fields)) as object;
+}

@@ -1,0 +1,98 @@
+import { Worker as Thread } from 'node:worker_threads';
+import { CanceledError, PerdureError } from '../model/errors.ts';
+import { toError } from '../model/failure.ts';
+import { decodePayload, type Payload } from '../model/payload.ts';
+import type { ActivityContext } from '../orchestration/activity-context.ts';
+import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+
+// The thread's code stands beside this file, as source or as it was built.
+const threadUrl = new URL(
+  `./activity-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
+  import.meta.url,
+);
+
+/** A handler that runs in a thread of its own, and can be stopped whether it listens or not. */
+export interface IsolatedHandler {
+  readonly result: Promise<unknown>;
+  /** Ends the thread; resolves when it is gone. */
+  kill(): Promise<void>;
+}
+
+/** Starts an isolated handler with a context that mirrors the given one. */
+export function startIsolated(params: {
+  readonly isolated: { readonly module: string; readonly exportName: string };
+  readonly context: ActivityContext;
+  readonly payload: Payload | null;
+  readonly lastHeartbeat: Payload | null;
+  readonly payloadLimitBytes: number;
+}): IsolatedHandler {
+  const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
+  const task: ThreadTask = {
+    ...isolated,
+    payload,
+    payloadLimitBytes,
+    lastHeartbeat,
+    instanceId: context.instanceId,
+    executionId: context.executionId,
+    orchestrationName: context.orchestrationName,
+    activityName: context.activityName,
+    attempt: context.attempt,
+    idempotencyKey: context.idempotencyKey,
+  };
+  const thread = new Thread(threadUrl, { workerData: task });
+  const send = (message: FromHost): void => thread.postMessage(message);
+  const { signal } = context;
+  const onAbort = (): void => {
+    const { reason, trigger } = signal.reason as CanceledError;
+    send({ kind: 'abort', reason, trigger });
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  const result = new Promise<unknown>((resolve, reject) => {
+    thread.on('message', (message: FromThread) => {
+      if (message.kind === 'completed') resolve(decodePayload(message.payload));
+      else if (message.kind === 'failed') reject(toThrown(message, signal));
+      else if (message.kind === 'heartbeat') context.heartbeat(decodePayload(message.payload));
+      else if (message.kind === 'log') context.log[message.level](message.fields, message.message);
+      else void answerPointOfNoReturn(context, send);
+    });
+    thread.on('error', reject);
+    thread.on('exit', (code) => {
+      reject(
+        new Error(`The thread of activity '${context.activityName}' ended with code ${code}.`),
+      );
+    });
+  });
+  return {
+    result: result.finally(() => {
+      signal.removeEventListener('abort', onAbort);
+      void thread.terminate();
+    }),
+    kill: async () => {
+      await thread.terminate();
+    },
+  };
+}
+
+async function answerPointOfNoReturn(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+): Promise<void> {
+  try {
+    await context.pointOfNoReturn();
+    send({ kind: 'passed' });
+  } catch (error) {
+    const known = error instanceof CanceledError;
+    const reason = known ? error.reason : String(error instanceof Error ? error.message : error);
+    send({ kind: 'refused', reason, trigger: known ? error.trigger : 'cancel' });
+  }
+}
+
+function toThrown(
+  { failure, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
+  signal: AbortSignal,
+): unknown {
+  if (stopped && signal.aborted) return signal.reason;
+  if (!refused) return toError(failure);
+  return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
+}

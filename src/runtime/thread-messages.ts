@@ -1,0 +1,45 @@
+import type { CancelTrigger } from '../model/errors.ts';
+import type { Failure } from '../model/failure.ts';
+import type { Logger } from '../model/logger.ts';
+import type { Payload } from '../model/payload.ts';
+
+/** What a thread is given to run one attempt of an isolated activity. */
+export interface ThreadTask {
+  readonly module: string;
+  readonly exportName: string;
+  readonly payload: Payload | null;
+  readonly payloadLimitBytes: number;
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+  readonly activityName: string;
+  readonly attempt: number;
+  readonly idempotencyKey: string;
+  readonly lastHeartbeat: Payload | null;
+}
+
+/** What the worker tells the thread. */
+export type FromHost =
+  | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger };
+
+/** What the thread tells the worker. */
+export type FromThread =
+  | { readonly kind: 'completed'; readonly payload: Payload | null }
+  | {
+      readonly kind: 'failed';
+      readonly failure: Failure;
+      /** It threw the reason of its own aborted signal. */
+      readonly stopped: boolean;
+      /** One of our own errors: trying again would not help. */
+      readonly refused: boolean;
+    }
+  | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
+  | { readonly kind: 'pointOfNoReturn' }
+  | {
+      readonly kind: 'log';
+      readonly level: keyof Logger;
+      readonly fields: object;
+      readonly message: string;
+    };
