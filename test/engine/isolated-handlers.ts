@@ -1,0 +1,24 @@
+import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
+
+/** Handlers for isolated activities: each runs in a thread of its own. */
+export async function add(ctx: ActivityContext, input: { a: number; b: number }): Promise<unknown> {
+  ctx.heartbeat({ at: 'start' });
+  return { sum: input.a + input.b, attempt: ctx.attempt, instanceId: ctx.instanceId };
+}
+
+export function spin(): never {
+  for (;;);
+}
+
+export async function listen(ctx: ActivityContext): Promise<void> {
+  await ctx.canceled();
+  ctx.throwIfCanceled();
+}
+
+export async function fail(): Promise<never> {
+  throw Object.assign(new RangeError('too far'), { code: 'FAR' });
+}
+
+export function exit(): never {
+  process.exit(3);
+}
