@@ -18,6 +18,8 @@ export interface TerminateInstance {
   readonly actor: string | null;
   /** Also terminate its children, and theirs; otherwise they are asked to stop. */
   readonly tree: boolean;
+  /** How long children that are asked to stop may clean up. Default 5 minutes. */
+  readonly cleanupMs?: number;
 }
 
 /** What became of a request: never an error for an instance that is unknown or over. */

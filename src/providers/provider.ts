@@ -31,6 +31,7 @@
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
  */
+import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { WorkQueue } from './work-queue.ts';
@@ -45,7 +46,7 @@ export type Hint =
   | { readonly kind: 'changed' };
 
 /** A store: SQLite, PostgreSQL, or yours. */
-export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore {
+export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
 

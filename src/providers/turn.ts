@@ -45,6 +45,8 @@ export interface NewChild {
   readonly parentOperation: number | null;
   /** What the end of the parent does to it. */
   readonly cancellation: CancellationType;
+  /** Started inside a shield: a cancel of the parent that this turn has not seen leaves it alone. */
+  readonly shielded?: boolean;
   /** Sent to the parent when the id is taken, so that it never waits for ever; `null` for a detached one. */
   readonly ifTaken: StoredMessage | null;
 }

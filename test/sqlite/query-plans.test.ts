@@ -26,13 +26,15 @@ it('no statement of the store reads a whole table or sorts what it has read', as
     return prepare(sql);
   };
   const store = new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 });
-  const statements = prepared.filter((sql) => /^\s*(SELECT|UPDATE|DELETE)/.test(sql));
+  const statements = prepared.filter((sql) =>
+    /^\s*(SELECT|UPDATE|DELETE|INSERT[^]*SELECT)/.test(sql),
+  );
   expect(statements.length).toBeGreaterThan(30);
   db.prepare = prepare;
   const bad = statements
     .map((sql) => ({ sql, plan: plan(db, sql) }))
-    // A subquery, in brackets, ends at its own limit.
-    .filter(({ plan }) => /SCAN (?!\()|TEMP B-TREE/.test(plan));
+    // A subquery, in brackets, ends at its own limit; json_each reads a list that the caller gave.
+    .filter(({ plan }) => /SCAN (?!\(|json_each|CONSTANT ROW)|TEMP B-TREE/.test(plan));
   expect(bad).toEqual([]);
   await store.close();
 });

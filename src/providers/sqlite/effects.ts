@@ -9,6 +9,11 @@ export class Effects {
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
 
+  // One by one: thousands may be asked at once, more than a call takes arguments.
+  addCancelRequests(lockTokens: readonly string[]): void {
+    for (const token of lockTokens) this.cancelRequested.push(token);
+  }
+
   mark(): EffectsMark {
     return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
   }

@@ -22,6 +22,8 @@ export interface DueInstance {
  *
  * L1. An instance with messages has a row; one without messages, lock and claims has none.
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
+ * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
+ *     it is locked.
  */
 export class InstanceLocks {
   readonly #messages: Messages;
@@ -29,12 +31,15 @@ export class InstanceLocks {
   readonly #touch;
   readonly #selectDue;
   readonly #firstNextAt;
+  readonly #selectCleanupDue;
+  readonly #firstCleanupAt;
   readonly #selectBlocked;
   readonly #claim;
   readonly #setNextAt;
   readonly #release;
   readonly #hold;
   readonly #renew;
+  readonly #limitCleanup;
   readonly #delete;
 
   constructor(db: Database.Database, messages: Messages) {
@@ -60,6 +65,16 @@ export class InstanceLocks {
         'SELECT min(next_at) FROM instance_locks WHERE definition_key = ? AND (claims > 1) = ? AND next_at IS NOT NULL',
       )
       .pluck();
+    const cleanupDue = 'max(cleanup_at, coalesce(locked_until, 0))';
+    this.#selectCleanupDue = db.prepare<[number, number], DueInstance>(
+      `SELECT instance_key AS instanceKey, ${cleanupDue} AS nextAt, claims FROM instance_locks
+       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ? ORDER BY ${cleanupDue}, instance_key LIMIT ?`,
+    );
+    this.#firstCleanupAt = db
+      .prepare<[], number | null>(
+        `SELECT min(${cleanupDue}) FROM instance_locks WHERE cleanup_at IS NOT NULL`,
+      )
+      .pluck();
     const blockedBy = (comparison: '<' | '>') =>
       `SELECT instance_key, next_at, claims FROM instance_locks AS lock
        WHERE definition_key = :definitionKey AND blocked_build ${comparison} :buildId AND lock_token IS NULL
@@ -78,13 +93,18 @@ export class InstanceLocks {
        WHERE instance_key = ?`,
     );
     this.#setNextAt = db.prepare<[number | null, number]>(
-      `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL, next_at = ? WHERE instance_key = ?`,
+      `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL, next_at = ?, cleanup_at = NULL
+       WHERE instance_key = ?`,
     );
+    // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
+    const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
+      (SELECT min(visible_at) FROM orchestrator_queue
+       WHERE instance_key = instance_locks.instance_key AND kind = 'cleanupExpired'))`;
     this.#release = db.prepare<[number, number, number]>(
       `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims) VALUES (?, ?, ?, 0)
        ON CONFLICT (instance_key) DO UPDATE
        SET definition_key = excluded.definition_key, next_at = excluded.next_at, held_until = NULL,
-           lock_token = NULL, locked_until = NULL, claims = 0,
+           lock_token = NULL, locked_until = NULL, claims = 0, ${cleanupAt},
            blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL`,
     );
     this.#hold = db.prepare<
@@ -102,6 +122,7 @@ export class InstanceLocks {
     >(
       `UPDATE instance_locks
        SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, held_until = :heldUntil,
+           cleanup_at = iif(cleanup_at <= :now, max(cleanup_at, coalesce(:heldUntil, 0)), cleanup_at),
            claims = max(claims - :claimsBack, 0),
            blocked_reason = coalesce(:reason, blocked_reason),
            blocked_build = coalesce(:buildId, blocked_build),
@@ -111,6 +132,15 @@ export class InstanceLocks {
     this.#renew = db.prepare<[number, number, number, string, number]>(
       `UPDATE instance_locks SET locked_until = ?, next_at = ?
        WHERE instance_key = ? AND lock_token = ? AND locked_until > ?`,
+    );
+    this.#limitCleanup = db.prepare<
+      [{ instanceKey: number; definitionKey: number; now: number; cleanupAt: number }]
+    >(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims, cleanup_at)
+       VALUES (:instanceKey, :definitionKey, :now, 0, :cleanupAt)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET cleanup_at = excluded.cleanup_at, held_until = NULL,
+           next_at = iif(lock_token IS NULL, min(coalesce(next_at, :now), :now), next_at)`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM instance_locks WHERE instance_key = ?');
   }
@@ -150,6 +180,15 @@ export class InstanceLocks {
     readonly max: number;
   }): readonly DueInstance[] {
     return this.#selectBlocked.all(options);
+  }
+
+  /** What anyone may claim, to end it: its time to clean up is over. */
+  selectCleanupDue(now: number, max: number): readonly DueInstance[] {
+    return this.#selectCleanupDue.all(now, max);
+  }
+
+  firstCleanupAt(): number {
+    return this.#firstCleanupAt.get() ?? Infinity;
   }
 
   firstNextAt(definitionKey: number): number {
@@ -199,6 +238,16 @@ export class InstanceLocks {
       buildId: blocked?.buildId ?? null,
       now,
     });
+  }
+
+  /** The instance was asked to stop: it may be claimed at once, also when held back, and later by anyone. */
+  limitCleanup(options: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly now: number;
+    readonly cleanupAt: number;
+  }): void {
+    this.#limitCleanup.run(options);
   }
 
   renew(token: string, now: number, lockedUntil: number): boolean {

@@ -4,8 +4,17 @@ import type { ExecutionRecord, InstanceRecord, ListInstancesParams } from '../in
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
 
-interface RecordRow extends Omit<InstanceRecord, 'name' | 'version' | 'blocked'> {
+interface RecordRow extends Omit<
+  InstanceRecord,
+  'name' | 'version' | 'cancel' | 'cleanupSkipped' | 'terminated' | 'blocked'
+> {
   readonly definitionKey: number;
+  readonly cancelRequestedAt: number | null;
+  readonly cancelReason: string | null;
+  readonly cancelActor: string | null;
+  readonly cleanupSkipped: 0 | 1;
+  readonly terminateReason: string | null;
+  readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
 }
@@ -24,7 +33,9 @@ const columns = `instances.instance_key AS instanceKey, instance_id AS instanceI
   instances.definition_key AS definitionKey, status, execution_id AS executionId,
   parent_instance_id AS parentInstanceId, output, failure, custom_status AS customStatus,
   created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
-  blocked_reason AS blockedReason, blocked_at AS blockedAt`;
+  cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
+  cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
+  terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt`;
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
 
@@ -98,13 +109,25 @@ export class InstanceRecords {
   }
 
   #toRecord(row: RecordRow): InstanceRecord {
-    const { definitionKey, blockedReason, blockedAt, ...rest } = row;
+    const { definitionKey, cancelRequestedAt, cancelReason, cancelActor, ...others } = row;
+    const { terminateReason, terminateActor, blockedReason, blockedAt, ...rest } = others;
     const { name, version } = this.#definitions.get(definitionKey);
-    const blocked =
-      blockedReason === null || blockedAt === null
-        ? null
-        : { reason: blockedReason, at: blockedAt };
-    return { ...rest, name, version, blocked };
+    return {
+      ...rest,
+      name,
+      version,
+      cancel:
+        cancelReason === null || cancelRequestedAt === null
+          ? null
+          : { reason: cancelReason, actor: cancelActor, requestedAt: cancelRequestedAt },
+      cleanupSkipped: rest.cleanupSkipped === 1,
+      terminated:
+        terminateReason === null ? null : { reason: terminateReason, actor: terminateActor },
+      blocked:
+        blockedReason === null || blockedAt === null
+          ? null
+          : { reason: blockedReason, at: blockedAt },
+    };
   }
 }
 

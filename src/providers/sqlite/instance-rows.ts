@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
+import type { CancellationType } from '../../model/cancel.ts';
 import type { ParentRef } from '../../model/event.ts';
-import type { InstanceStatus } from '../../model/status.ts';
 import type { Turn, TurnOutcome } from '../turn.ts';
 import type { TurnTarget } from './turns.ts';
 
@@ -11,18 +11,24 @@ export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {
   readonly parentInstanceId: string | null;
   readonly parentExecutionId: number | null;
   readonly parentOperation: number | null;
+  readonly cancelReason: string | null;
+  /** Why it was canceled, once that is decided; its last running activity makes it `canceled`. */
+  readonly closingReason: string | null;
 }
 
 interface Receiver {
   readonly instanceKey: number;
   readonly definitionKey: number;
-  readonly status: InstanceStatus;
+  readonly executionId: number;
+  /** It takes no turn any more. */
+  readonly isOver: 0 | 1;
 }
 
 interface NewRow {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly inputHash: string;
+  readonly cancellation?: CancellationType;
 }
 
 /** Writes and fences of the rows of `instances`; the clauses that keep a terminal state stand here. */
@@ -30,6 +36,7 @@ export class InstanceRows {
   readonly #insert;
   readonly #insertStarted;
   readonly #select;
+  readonly #selectById;
   readonly #selectReceiver;
   readonly #selectStart;
   readonly #run;
@@ -41,11 +48,22 @@ export class InstanceRows {
 
   constructor(db: Database.Database) {
     this.#insert = db.prepare<
-      [string, string, number, string, string | null, number | null, number | null, number]
+      [
+        string,
+        string,
+        number,
+        string,
+        string | null,
+        number | null,
+        number | null,
+        string | null,
+        number,
+      ]
     >(
       `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
-                              input_hash, parent_instance_id, parent_execution_id, parent_operation, created_at)
-       VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?)
+                              input_hash, parent_instance_id, parent_execution_id, parent_operation,
+                              cancellation, created_at)
+       VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
     this.#insertStarted = db.prepare<
@@ -56,15 +74,16 @@ export class InstanceRows {
        VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
-    this.#select = db.prepare<[number], InstanceRow>(
-      `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, definition_key AS definitionKey,
-              status, execution_id AS executionId, history_length AS historyLength, last_turn AS lastTurn,
-              parent_instance_id AS parentInstanceId, parent_execution_id AS parentExecutionId,
-              parent_operation AS parentOperation
-       FROM instances WHERE instance_key = ?`,
-    );
+    const select = `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+      definition_key AS definitionKey, status, execution_id AS executionId, history_length AS historyLength,
+      last_turn AS lastTurn, parent_instance_id AS parentInstanceId, parent_execution_id AS parentExecutionId,
+      parent_operation AS parentOperation, cancel_reason AS cancelReason, closing_reason AS closingReason
+      FROM instances`;
+    this.#select = db.prepare<[number], InstanceRow>(`${select} WHERE instance_key = ?`);
+    this.#selectById = db.prepare<[string], InstanceRow>(`${select} WHERE instance_id = ?`);
     this.#selectReceiver = db.prepare<[string], Receiver>(
-      `SELECT instance_key AS instanceKey, definition_key AS definitionKey, status
+      `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL AS isOver
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
@@ -110,6 +129,10 @@ export class InstanceRows {
     return this.#select.get(instanceKey);
   }
 
+  find(instanceId: string): InstanceRow | undefined {
+    return this.#selectById.get(instanceId);
+  }
+
   findReceiver(instanceId: string): Receiver | undefined {
     return this.#selectReceiver.get(instanceId);
   }
@@ -135,6 +158,7 @@ export class InstanceRows {
       parent?.instanceId ?? null,
       parent?.executionId ?? null,
       parent?.operation ?? null,
+      parent === null ? null : (instance.cancellation ?? null),
       now,
     );
     return changes === 0 ? undefined : Number(lastInsertRowid);
@@ -166,7 +190,7 @@ export class InstanceRows {
   update(options: {
     readonly target: TurnTarget;
     readonly turn: Turn;
-    readonly outcome: Exclude<TurnOutcome, { status: 'continuedAsNew' }>;
+    readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
     readonly definitionKey: number;
     readonly now: number;
   }): void {
@@ -211,7 +235,8 @@ export function parentOf(row: InstanceRow): ParentRef | null {
     : { instanceId: parentInstanceId, executionId: parentExecutionId, operation: parentOperation };
 }
 
-function mustChangeOne({ changes }: { readonly changes: number }): void {
+/** Every write to an instance is meant for one live row. */
+export function mustChangeOne({ changes }: { readonly changes: number }): void {
   if (changes !== 1)
     throw new Error(`A write meant for one live instance changed ${changes} rows.`);
 }

@@ -1,4 +1,3 @@
-import { isTerminal } from '../../model/status.ts';
 import type {
   CreateResult,
   EnqueueResult,
@@ -86,6 +85,7 @@ function createStarted(
     definitionKey,
     status: 'running',
     historyLength: 0,
+    cancelReason: null,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);
@@ -106,7 +106,7 @@ function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
   const { instanceId, message, maxPending } = entry;
   const receiver = store.instances.findReceiver(instanceId);
   if (receiver === undefined) return 'missing';
-  if (isTerminal(receiver.status)) return 'over';
+  if (receiver.isOver === 1) return 'over';
   const { instanceKey, definitionKey } = receiver;
   if (maxPending !== undefined && store.messages.isFull(instanceKey, message.kind, maxPending)) {
     return 'full';

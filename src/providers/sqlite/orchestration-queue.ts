@@ -1,6 +1,7 @@
 import { LockLostError } from '../../model/errors.ts';
 import { isTerminal } from '../../model/status.ts';
 import type {
+  FetchedMessage,
   FetchOrchestrationItemsParams,
   OrchestrationAbandon,
   OrchestrationAck,
@@ -12,7 +13,7 @@ import type { CommitResult } from '../turn.ts';
 import { chooseDue } from './choose-due.ts';
 import type { Scope } from './group-commit.ts';
 import type { DueInstance } from './instance-locks.ts';
-import { parentOf } from './instance-rows.ts';
+import { parentOf, type InstanceRow } from './instance-rows.ts';
 import { formatToken } from './lock-token.ts';
 import type { Store } from './store.ts';
 
@@ -77,7 +78,7 @@ function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boo
 /** When the next instance that this worker can run is due; the past means now. */
 function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number): number {
   const { runnable, buildId } = params;
-  let next = Infinity;
+  let next = store.locks.firstCleanupAt();
   for (const definitionKey of definitionKeys(store, runnable)) {
     next = Math.min(next, store.locks.firstNextAt(definitionKey));
     if (buildId !== undefined && next > now) {
@@ -111,7 +112,12 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
         );
   return chooseDue({
     max,
-    trusted: [...select(false, max), ...blocked.filter(({ claims }) => claims < 2)],
+    // One whose clean-up has expired is ended without its code, so it cannot kill its process.
+    trusted: [
+      ...select(false, max),
+      ...blocked.filter(({ claims }) => claims < 2),
+      ...store.locks.selectCleanupDue(now, max),
+    ],
     suspects: () => [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
     keyOf: ({ instanceKey }) => instanceKey,
   });
@@ -125,13 +131,13 @@ function claimOne(
 ): OrchestrationItem | undefined {
   const { now } = scope;
   const instance = store.instances.get(instanceKey);
-  if (instance === undefined || isTerminal(instance.status)) {
+  if (instance === undefined || isTerminal(instance.status) || instance.closingReason !== null) {
     // Nobody is left to read them.
     store.messages.deleteAll(instanceKey);
     store.locks.delete(instanceKey);
     return undefined;
   }
-  const messages = store.messages.readVisible(instanceKey, now, maxMessages);
+  const messages = readMessages(store, instance, now, maxMessages);
   if (messages.length === 0) {
     store.locks.correct(instanceKey);
     return undefined;
@@ -152,6 +158,21 @@ function claimOne(
     nowMs: now,
     messages,
   };
+}
+
+/** The visible messages; where they are cut short, the one that ends a canceling instance comes first if it is due. */
+function readMessages(
+  store: Store,
+  { instanceKey, status }: InstanceRow,
+  now: number,
+  max: number,
+): readonly FetchedMessage[] {
+  const messages = store.messages.readVisible(instanceKey, now, max);
+  if (status !== 'canceling' || messages.length < max) return messages;
+  const expired = store.messages.readCleanupExpired(instanceKey, now);
+  if (expired === undefined) return messages;
+  const others = messages.filter(({ messageKey }) => messageKey !== expired.messageKey);
+  return [expired, ...others.slice(0, max - 1)];
 }
 
 function definitionKeys(

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import type { Provider } from '../provider.ts';
+import { createCancellationStore } from './cancellation.ts';
 import { openConnection } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
@@ -41,6 +42,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
+    ...createCancellationStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

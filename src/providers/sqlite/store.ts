@@ -8,8 +8,11 @@ import { History } from './history.ts';
 import { InstanceLocks } from './instance-locks.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
+import { InstanceStops } from './instance-stops.ts';
+import { ItemCancels } from './item-cancels.ts';
 import { Messages } from './messages.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
+import { StopRows } from './stop-rows.ts';
 import { Turns } from './turns.ts';
 import { WakeUps, type Topic } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
@@ -42,6 +45,9 @@ export class Store {
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly workItems: WorkItems;
+  readonly itemCancels: ItemCancels;
+  readonly stopRows: StopRows;
+  readonly stops: InstanceStops;
   readonly turns: Turns;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -61,8 +67,12 @@ export class Store {
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages);
     this.workItems = new WorkItems(db);
+    this.itemCancels = new ItemCancels(db);
+    this.stopRows = new StopRows(db);
+    this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
-    this.wakeUps = new WakeUps({ db, clock, pollMs });
+    const flaggedSince = (time: number) => this.itemCancels.flaggedSince(time);
+    this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
     this.#groupCommit = new GroupCommit({
       db,
       clock,
@@ -70,6 +80,11 @@ export class Store {
       busyTimeoutMs,
       onCommitted: (effects) => this.wakeUps.announce(effects),
     });
+  }
+
+  /** The time that decides visibility and expiry, for reads; a transaction has its own. */
+  now(): number {
+    return Math.floor(this.#clock.now());
   }
 
   /** Throws once the store is closed. */
@@ -114,7 +129,7 @@ export class Store {
     for (;;) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
-      const now = Math.floor(this.#clock.now());
+      const now = this.now();
       const nextAt = await this.#look(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now) {

@@ -1,13 +1,16 @@
 import { ProviderError } from '../../model/errors.ts';
-import type { StoredMessage } from '../../model/message.ts';
+import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
-import type { ClaimedAtInsert, NewChild, Turn, TurnOutcome } from '../turn.ts';
+import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn, TurnOutcome } from '../turn.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRows } from './instance-rows.ts';
+import type { InstanceStops } from './instance-stops.ts';
+import type { ItemCancels } from './item-cancels.ts';
 import type { Messages } from './messages.ts';
+import type { StopRows } from './stop-rows.ts';
 import type { WorkItems } from './work-items.ts';
 
 /** The instance that a turn is committed to, as its row stands before. */
@@ -18,6 +21,8 @@ export interface TurnTarget {
   readonly definitionKey: number;
   readonly status: InstanceStatus;
   readonly historyLength: number;
+  /** Why it was asked to stop. */
+  readonly cancelReason: string | null;
   /** Whether it has a row in `instance_locks`; without one it has no messages either. */
   readonly hasLockRow: boolean;
 }
@@ -30,6 +35,9 @@ export class Turns {
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
   readonly #workItems: WorkItems;
+  readonly #itemCancels: ItemCancels;
+  readonly #stopRows: StopRows;
+  readonly #stops: InstanceStops;
 
   constructor(parts: {
     readonly definitions: Definitions;
@@ -38,6 +46,9 @@ export class Turns {
     readonly locks: InstanceLocks;
     readonly messages: Messages;
     readonly workItems: WorkItems;
+    readonly itemCancels: ItemCancels;
+    readonly stopRows: StopRows;
+    readonly stops: InstanceStops;
   }) {
     this.#definitions = parts.definitions;
     this.#history = parts.history;
@@ -45,6 +56,9 @@ export class Turns {
     this.#locks = parts.locks;
     this.#messages = parts.messages;
     this.#workItems = parts.workItems;
+    this.#itemCancels = parts.itemCancels;
+    this.#stopRows = parts.stopRows;
+    this.#stops = parts.stops;
   }
 
   /** Why a turn does not fit its instance; asked before anything is written. */
@@ -66,13 +80,31 @@ export class Turns {
     const { name } = this.#definitions.get(target.definitionKey);
     const definitionKey = this.#definitions.intern('orchestration', name, turn.version);
     const claimed = this.#commitDecisions(scope, target, turn);
-    if (turn.outcome.status === 'continuedAsNew') {
-      this.#continueAsNew(scope, target, turn.outcome, { turn, name, definitionKey });
-      return claimed;
+    const { outcome } = turn;
+    const { now, effects } = scope;
+    switch (outcome.status) {
+      case 'running':
+        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
+        break;
+      case 'completed':
+      case 'failed':
+        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        this.#end(scope, target, turn, {
+          items: outcome.status,
+          children: `parent ${outcome.status}`,
+        });
+        effects.finished.push(target.instanceId);
+        break;
+      case 'canceled':
+        this.#stopRows.close({ target, turn, outcome, definitionKey, now });
+        this.#end(scope, target, turn, { items: outcome.reason, children: outcome.reason });
+        this.#stops.finishClosing(scope, target.instanceKey);
+        break;
+      case 'continuedAsNew':
+        this.#continueAsNew(scope, target, outcome, { turn, name, definitionKey });
+        break;
     }
-    this.#instances.update({ target, turn, outcome: turn.outcome, definitionKey, now: scope.now });
-    if (turn.outcome.status !== 'running') this.#end(scope, target, turn);
-    else if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
     return claimed;
   }
 
@@ -94,18 +126,11 @@ export class Turns {
     }
     for (const child of turn.children) this.#insertChild(scope, target, child);
     for (const { instanceId, message } of turn.messages) this.#send(scope, instanceId, message);
-    for (const { operation, reason } of turn.activityCancels) {
-      scope.effects.cancelRequested.push(
-        ...this.#workItems.cancelOne({
-          instanceKey,
-          executionId,
-          operation,
-          reason,
-          trigger: 'cancel',
-          now: scope.now,
-        }),
-      );
-    }
+    const { activityCancels: cancels } = turn;
+    scope.effects.addCancelRequests(
+      this.#itemCancels.cancelOperations({ instanceKey, executionId, cancels, now: scope.now }),
+    );
+    this.#cancelChildren(scope, target, turn);
     this.#messages.deleteTimers(instanceKey, executionId, turn.timerWithdrawals);
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus);
@@ -116,6 +141,10 @@ export class Turns {
   #insertWorkItems(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const claimed: ClaimedAtInsert[] = [];
     for (const item of turn.workItems) {
+      if (comesTooLate(target, item)) {
+        this.#messages.insert(target.instanceKey, neverStarted(target, item), scope.now);
+        continue;
+      }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
       const { instanceKey, executionId } = target;
       const lockToken = this.#workItems.insert({
@@ -151,15 +180,30 @@ export class Turns {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.orchestrations = true;
+      if (parentOperation === null || !comesTooLate(parent, child)) return;
+      const row = this.#instances.get(instanceKey);
+      const reason = reasonOf(parent);
+      if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
     } else if (child.ifTaken !== null) {
       // The release that follows sees it and makes the parent visible again.
       this.#messages.insert(parent.instanceKey, child.ifTaken, scope.now);
     }
   }
 
+  #cancelChildren(scope: Scope, target: TurnTarget, { childCancels, cleanupMs }: Turn): void {
+    for (const { instanceId, reason } of childCancels) {
+      const child = this.#instances.find(instanceId);
+      // An id that was taken belongs to somebody else, who is not ours to stop.
+      const isChild =
+        child?.parentInstanceId === target.instanceId &&
+        child.parentExecutionId === target.executionId;
+      if (isChild) this.#stops.request(scope, child, { reason, actor: null, cleanupMs });
+    }
+  }
+
   #send(scope: Scope, instanceId: string, message: StoredMessage): void {
     const receiver = this.#instances.findReceiver(instanceId);
-    if (receiver === undefined || isTerminal(receiver.status)) return;
+    if (receiver === undefined || receiver.isOver === 1) return;
     this.#messages.insert(receiver.instanceKey, message, scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
     scope.effects.orchestrations = true;
@@ -181,26 +225,28 @@ export class Turns {
       now: scope.now,
     });
     this.#messages.deleteOfExecutions(instanceKey, executionId);
-    this.#cancelItems(scope, target, 'continued as new');
+    this.#stops.endOutstanding(scope, target, {
+      items: 'continued as new',
+      children: 'parent continued as new',
+      cleanupMs: from.turn.cleanupMs,
+    });
     // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
     this.#messages.insert(instanceKey, outcome.start, Math.min(scope.now, firstKept - 1));
     this.#release(scope, target, nextKey);
   }
 
-  #end(scope: Scope, target: TurnTarget, turn: Turn): void {
+  #end(
+    scope: Scope,
+    target: TurnTarget,
+    turn: Turn,
+    why: { readonly items: string; readonly children: string },
+  ): void {
     if (mayHaveMessages(target, turn)) {
       this.#messages.deleteAll(target.instanceKey);
       this.#locks.delete(target.instanceKey);
     }
-    this.#cancelItems(scope, target, turn.outcome.status);
-    scope.effects.finished.push(target.instanceId);
-  }
-
-  #cancelItems(scope: Scope, { instanceKey }: TurnTarget, reason: string): void {
-    const { now, effects } = scope;
-    const tokens = this.#workItems.cancelAll({ instanceKey, now, reason, trigger: 'cancel' });
-    for (const token of tokens) effects.cancelRequested.push(token);
+    this.#stops.endOutstanding(scope, target, { ...why, cleanupMs: turn.cleanupMs });
   }
 
   #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
@@ -208,11 +254,37 @@ export class Turns {
   }
 }
 
-/** A turn brings its own instance messages by timers, by children whose id is taken, and by sending to itself. */
+/** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
 function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
   return (
-    hasLockRow || turn.timers.length > 0 || turn.children.length > 0 || turn.messages.length > 0
+    hasLockRow ||
+    turn.timers.length > 0 ||
+    turn.children.length > 0 ||
+    turn.messages.length > 0 ||
+    turn.activityCancels.length > 0 ||
+    turn.childCancels.length > 0
   );
+}
+
+/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
+function comesTooLate({ status }: TurnTarget, work: NewWorkItem | NewChild): boolean {
+  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
+}
+
+function neverStarted(target: TurnTarget, { operation }: NewWorkItem): StoredMessage {
+  const { executionId } = target;
+  const reason = reasonOf(target);
+  return encodeMessage({
+    kind: 'activityCanceled',
+    executionId,
+    operation,
+    reason,
+    trigger: 'cancel',
+  });
+}
+
+function reasonOf({ cancelReason }: TurnTarget): string {
+  return cancelReason ?? 'canceled';
 }
 
 function timerFired(executionId: number, operation: number): StoredMessage {

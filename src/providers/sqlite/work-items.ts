@@ -11,14 +11,13 @@ interface CancelColumns {
 }
 
 /** A held item as the fences read it. */
-export interface HeldItem {
+export interface HeldItem extends CancelColumns {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
   readonly claims: number;
   readonly cancelRequested: 0 | 1;
-  readonly cancelReason: string | null;
 }
 
 export interface DueItem {
@@ -42,8 +41,19 @@ export interface ClaimedItem extends CancelColumns {
   readonly heartbeat: string | null;
 }
 
-const cancelColumns = `cancel_requested_at AS cancelRequestedAt, cancel_trigger AS cancelTrigger,
-  cancel_reason AS cancelReason`;
+/** A held item as operators see it. */
+export interface RunningRow {
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly failures: number;
+  readonly lockedUntil: number;
+  readonly cancelTrigger: CancelTrigger | null;
+  readonly cancelReason: string | null;
+}
+
+// A request that is only on record, because it came past the point of no return, is none for the handler.
+const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
+  cancel_trigger AS cancelTrigger, worker_queue.cancel_reason AS cancelReason`;
 
 /** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
 export class WorkItems {
@@ -59,11 +69,8 @@ export class WorkItems {
   readonly #renew;
   readonly #renewWithHeartbeat;
   readonly #handBack;
-  readonly #hasAny;
-  readonly #deleteUnclaimed;
-  readonly #flagClaimed;
-  readonly #deleteUnclaimedOne;
-  readonly #flagClaimedOne;
+  readonly #pass;
+  readonly #selectRunning;
 
   constructor(db: Database.Database) {
     this.#insert = db.prepare<
@@ -77,17 +84,20 @@ export class WorkItems {
         number | null,
         number,
         number,
+        string,
+        0 | 1,
         string | null,
         string | null,
       ]
     >(
       `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, lock_token,
-                                 locked_until, claims, failures, created_at, options, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+                                 locked_until, claims, failures, created_at, cancellation, shielded, options,
+                                 payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`,
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
       `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation, claims,
-              cancel_requested AS cancelRequested, cancel_reason AS cancelReason
+              cancel_requested AS cancelRequested, ${cancelColumns}
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueItem>(
@@ -114,13 +124,11 @@ export class WorkItems {
        WHERE item_key = ?`,
     );
     this.#selectClaimed = db.prepare<[number], ClaimedItem>(
-      `SELECT item.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
-              item.execution_id AS executionId, operation, item.definition_key AS definitionKey,
+      `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+              worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
               instances.definition_key AS instanceDefinitionKey, payload, options, claims, failures, heartbeat,
-              item.cancel_requested_at AS cancelRequestedAt, cancel_trigger AS cancelTrigger,
-              item.cancel_reason AS cancelReason
-       FROM worker_queue AS item JOIN instances ON instances.instance_key = item.instance_key
-       WHERE item_key = ?`,
+              ${cancelColumns}
+       FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM worker_queue WHERE item_key = ?');
     const renew = (assignment: string) =>
@@ -150,26 +158,15 @@ export class WorkItems {
            failures = failures + :failures, last_failure = coalesce(:failure, last_failure)
        WHERE item_key = :itemKey`,
     );
-    this.#hasAny = db
-      .prepare<[number], 1>('SELECT 1 FROM worker_queue WHERE instance_key = ? LIMIT 1')
-      .pluck();
-    const flag = `UPDATE worker_queue
-       SET cancel_requested = 1, cancel_requested_at = :now, cancel_trigger = :trigger, cancel_reason = :reason
-       WHERE instance_key = :instanceKey AND cancel_requested = 0`;
-    const flagged = 'RETURNING item_key AS itemKey, lock_token AS secret';
-    const unclaimed = '(lock_token IS NULL OR locked_until <= :now)';
-    this.#deleteUnclaimed = db.prepare<[{ instanceKey: number; now: number }]>(
-      `DELETE FROM worker_queue WHERE instance_key = :instanceKey AND ${unclaimed}`,
+    this.#pass = db.prepare<[number, string, number]>(
+      `UPDATE worker_queue SET point_of_no_return = 1
+       WHERE item_key = ? AND lock_token = ? AND locked_until > ? AND cancel_requested = 0`,
     );
-    this.#flagClaimed = db.prepare<[FlagParams], FlaggedRow>(`${flag} ${flagged}`);
-    const one = 'AND execution_id = :executionId AND operation = :operation';
-    this.#deleteUnclaimedOne = db.prepare<
-      [{ instanceKey: number; executionId: number; operation: number; now: number }]
-    >(`DELETE FROM worker_queue WHERE instance_key = :instanceKey ${one} AND ${unclaimed}`);
-    this.#flagClaimedOne = db.prepare<
-      [FlagParams & { executionId: number; operation: number }],
-      FlaggedRow
-    >(`${flag} ${one} ${flagged}`);
+    this.#selectRunning = db.prepare<[number, number], RunningRow>(
+      `SELECT operation, definition_key AS definitionKey, failures, locked_until AS lockedUntil,
+              cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
+       FROM worker_queue WHERE instance_key = ? AND locked_until > ? ORDER BY execution_id, operation`,
+    );
   }
 
   /** Inserts an item, claimed already where it says so; returns its lock token then. */
@@ -194,6 +191,8 @@ export class WorkItems {
       lockedUntil,
       secret === null ? 0 : 1,
       now,
+      item.cancellation,
+      item.shielded ? 1 : 0,
       item.options,
       item.payload,
     );
@@ -281,37 +280,17 @@ export class WorkItems {
     this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
   }
 
-  /** Removes the items of an instance that nobody holds and flags the others; returns the tokens of those. */
-  cancelAll(options: FlagParams): readonly string[] {
-    if (this.#hasAny.get(options.instanceKey) === undefined) return [];
-    const { instanceKey, now } = options;
-    this.#deleteUnclaimed.run({ instanceKey, now });
-    return this.#flagClaimed.all(options).map(toToken);
+  /** Marks an item as past its point of no return; `false` when it is not held, or was asked to stop. */
+  passPointOfNoReturn(token: string, now: number): boolean {
+    const { key, secret } = parseToken(token);
+    return this.#pass.run(key, secret, now).changes === 1;
   }
 
-  /** The same for one item; an item that is gone has nothing to cancel. */
-  cancelOne(
-    options: FlagParams & { readonly executionId: number; readonly operation: number },
-  ): readonly string[] {
-    const { instanceKey, executionId, operation, now } = options;
-    this.#deleteUnclaimedOne.run({ instanceKey, executionId, operation, now });
-    return this.#flagClaimedOne.all(options).map(toToken);
+  /** The items of an instance that somebody holds. */
+  selectRunning(instanceKey: number, now: number): readonly RunningRow[] {
+    return this.#selectRunning.all(instanceKey, now);
   }
 }
-
-interface FlagParams {
-  readonly instanceKey: number;
-  readonly now: number;
-  readonly trigger: CancelTrigger;
-  readonly reason: string;
-}
-
-interface FlaggedRow {
-  readonly itemKey: number;
-  readonly secret: string;
-}
-
-const toToken = ({ itemKey, secret }: FlaggedRow): string => formatToken(itemKey, secret);
 
 export function toCancelInfo(row: CancelColumns): CancelInfo | null {
   return row.cancelRequestedAt === null || row.cancelTrigger === null

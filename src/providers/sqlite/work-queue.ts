@@ -1,5 +1,5 @@
 import { LockLostError, ProviderError } from '../../model/errors.ts';
-import { platformFailure, type Failure } from '../../model/failure.ts';
+import type { Failure } from '../../model/failure.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
@@ -120,7 +120,7 @@ function handBack(
   const item = store.workItems.heldBy(lockToken, scope.now);
   if (item === undefined) return false;
   // What was asked to stop does not start again.
-  if (item.cancelRequested === 1) settle(store, scope, item, { kind: 'canceled' });
+  if (item.cancelRequested === 1) settle(store, scope, item, { kind: 'canceled', leaked: false });
   else store.workItems.handBack(how(item));
   scope.effects.work = true;
   return true;
@@ -130,7 +130,12 @@ function handBack(
 function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
   const message = toMessage(item, outcome);
   store.workItems.delete(item.itemKey);
+  if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
   const instance = store.instances.get(item.instanceKey);
+  if (instance !== undefined && instance.closingReason !== null) {
+    store.stops.finishClosing(scope, item.instanceKey);
+    return;
+  }
   const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
   if (!goesOn) return;
   store.messages.insert(instance.instanceKey, message, scope.now);
@@ -150,8 +155,15 @@ function toMessage(item: HeldItem, outcome: WorkOutcome): StoredMessage {
       return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
     }
     case 'canceled': {
-      const failure = platformFailure('OPERATION_CANCELED', item.cancelReason ?? 'canceled');
-      return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
+      const { cancelReason: reason, cancelTrigger: trigger } = item;
+      return encodeMessage({
+        kind: 'activityCanceled',
+        executionId,
+        operation,
+        trigger: trigger ?? 'cancel',
+        reason: reason ?? 'canceled',
+        ...(outcome.leaked && { leaked: true }),
+      });
     }
   }
 }

@@ -3,13 +3,16 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { randomToken } from '../../model/random-id.ts';
 import type { NewInstance } from '../../providers/instances.ts';
 import type { FetchedMessage } from '../../providers/orchestration-queue.ts';
-import type { NewChild, NewWorkItem, Turn } from '../../providers/turn.ts';
+import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/turn.ts';
 
 /** The name that orchestrations of the suite have unless a case says otherwise. */
 const orchestrationName = 'sample';
 
 /** The version on which their turns run. */
 export const version = '1';
+
+/** How long the clean-up of what is asked to stop may take unless a case says otherwise. */
+export const cleanupMs = 60_000;
 
 export function startMessage(name = orchestrationName): StoredMessage {
   return encodeMessage({ kind: 'start', name, version: null, payload: '"input"' });
@@ -39,7 +42,20 @@ export function event(label: string): StoredEvent {
 }
 
 export function workItem(operation: number, parts: Partial<NewWorkItem> = {}): NewWorkItem {
-  return { operation, name: 'activity', payload: `"input ${operation}"`, options: null, ...parts };
+  return {
+    operation,
+    name: 'activity',
+    payload: `"input ${operation}"`,
+    options: null,
+    cancellation: 'request',
+    shielded: false,
+    ...parts,
+  };
+}
+
+/** A turn's wish that an activity stop. */
+export function activityCancel(operation: number, reason = `no ${operation}`): ActivityCancel {
+  return { operation, reason, trigger: 'cancel' };
 }
 
 /** A child that its parent waits for at `operation`. */
@@ -56,6 +72,7 @@ export function child(
     inputHash: 'hash',
     start: startMessage(),
     parentOperation: operation,
+    cancellation: 'request',
     ifTaken: encodeMessage({
       kind: 'childFailed',
       executionId: 1,
@@ -68,7 +85,12 @@ export function child(
 
 /** An instance that a turn starts and does not wait for. */
 export function detached(instanceId: string, parts: Partial<NewChild> = {}): NewChild {
-  return child(instanceId, 0, { parentOperation: null, ifTaken: null, ...parts });
+  return child(instanceId, 0, {
+    parentOperation: null,
+    cancellation: 'abandon',
+    ifTaken: null,
+    ...parts,
+  });
 }
 
 /** A turn that does nothing but what its parts say. */
@@ -83,6 +105,8 @@ export function newTurn(parts: Partial<Turn> = {}): Turn {
     children: [],
     messages: [],
     activityCancels: [],
+    childCancels: [],
+    cleanupMs,
     timerWithdrawals: [],
     outcome: { status: 'running' },
     ...parts,

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import type { StoredEvent } from '../../model/event.ts';
 import { randomToken } from '../../model/random-id.ts';
+import type {
+  CancelInstance,
+  StopResult,
+  TerminateInstance,
+} from '../../providers/cancellation.ts';
 import type { ExecutionRecord, InstanceRecord, NewInstance } from '../../providers/instances.ts';
 import type {
   FetchOrchestrationItemsParams,
@@ -10,6 +15,7 @@ import type { Provider } from '../../providers/provider.ts';
 import type { ClaimedAtInsert, CommitResult, Turn } from '../../providers/turn.ts';
 import type {
   FetchWorkItemsParams,
+  RenewResult,
   TurnAck,
   WorkItem,
   WorkOutcome,
@@ -17,7 +23,7 @@ import type {
 import type { FakeClock } from '../fake-clock.ts';
 import { expectCommitted, only } from './expectations.ts';
 import type { CorruptRows } from './provider-under-test.ts';
-import { event, label, newInstance, newTurn, raised } from './sample-data.ts';
+import { cleanupMs, event, label, newInstance, newTurn, raised } from './sample-data.ts';
 
 /** How long claims hold unless a case says otherwise. */
 export const lockMs = 10_000;
@@ -170,6 +176,23 @@ export class StoreUnderTest {
     );
   }
 
+  /** Asks an instance to stop. */
+  async cancel(instanceId: string, parts: Partial<CancelInstance> = {}): Promise<StopResult> {
+    const request = { instanceId, reason: 'not wanted', actor: null, cleanupMs, ...parts };
+    return only(await this.provider.requestCancel([request]), 'result');
+  }
+
+  /** Ends an instance. */
+  async terminate(instanceId: string, parts: Partial<TerminateInstance> = {}): Promise<StopResult> {
+    const request = { instanceId, reason: 'ended', actor: null, tree: false, ...parts };
+    return only(await this.provider.terminate([request]), 'result');
+  }
+
+  /** Renews the lease of a work item. */
+  async renewWork(lockToken: string): Promise<RenewResult> {
+    return only(await this.provider.renewWorkItemLocks([{ lockToken }], lockMs), 'result');
+  }
+
   async record(instanceId: string): Promise<InstanceRecord> {
     const [record] = await this.provider.getInstances([instanceId]);
     assert.ok(record, `${instanceId} should exist`);
@@ -215,6 +238,16 @@ export class StoreUnderTest {
     const work = (await this.claimWork()).map((item) => `${item.instanceId} ${item.operation}`);
     assert.deepEqual({ items, work }, { items: [], work: [] }, 'nothing may be claimable');
   }
+}
+
+/** What a claim's messages say, in order: how they are addressed, and the fields of their data. */
+export function contents(item: OrchestrationItem): readonly Readonly<Record<string, unknown>>[] {
+  return item.messages.map(({ kind, executionId, operation, data }) => ({
+    kind,
+    ...(executionId !== null && { executionId }),
+    ...(operation !== null && { operation }),
+    ...(JSON.parse(data) as Record<string, unknown>),
+  }));
 }
 
 /** The labels of a claim's messages, in order. */

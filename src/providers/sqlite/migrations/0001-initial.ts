@@ -29,6 +29,7 @@ CREATE TABLE instances (
   parent_instance_id TEXT,
   parent_execution_id INTEGER,
   parent_operation INTEGER,
+  cancellation TEXT, -- of a child: what the end of its parent does to it
   created_at INTEGER NOT NULL,
   started_at INTEGER,
   execution_started_at INTEGER,
@@ -40,6 +41,11 @@ CREATE TABLE instances (
   cancel_requested_at INTEGER,
   cancel_reason TEXT,
   cancel_actor TEXT,
+  terminate_reason TEXT,
+  terminate_actor TEXT,
+  closing_reason TEXT, -- canceled for good, and shown as such once nothing of it runs any more
+  cleanup_skipped INTEGER NOT NULL DEFAULT 0,
+  leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
   output TEXT,
   failure TEXT,
@@ -60,6 +66,9 @@ CREATE TABLE instances (
 ) STRICT;
 CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
+-- The children that the end of their parent stops.
+CREATE INDEX instances_to_stop ON instances (parent_instance_id)
+  WHERE cancellation <> 'abandon' AND ended_at IS NULL;
 -- Most instances end as completed, and whoever lists those wants the newest: they need no entry.
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
@@ -92,6 +101,7 @@ CREATE TABLE instance_locks (
   definition_key INTEGER NOT NULL,
   next_at INTEGER, -- when it may be claimed: first message visible, hold-back over, or lock expired
   held_until INTEGER,
+  cleanup_at INTEGER, -- of a canceling instance: from then on anyone may claim it, to end it
   lock_token TEXT,
   locked_until INTEGER,
   claims INTEGER NOT NULL,
@@ -104,6 +114,8 @@ CREATE INDEX instance_locks_due ON instance_locks (definition_key, (claims > 1),
   WHERE next_at IS NOT NULL;
 CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_build)
   WHERE blocked_build IS NOT NULL;
+CREATE INDEX instance_locks_cleanup ON instance_locks (max(cleanup_at, coalesce(locked_until, 0)))
+  WHERE cleanup_at IS NOT NULL;
 
 CREATE TABLE orchestrator_queue (
   message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
@@ -130,8 +142,11 @@ CREATE TABLE worker_queue (
   locked_until INTEGER,
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
+  cancellation TEXT NOT NULL,
+  shielded INTEGER NOT NULL,
+  point_of_no_return INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
-  cancel_requested_at INTEGER,
+  cancel_requested_at INTEGER, -- set without cancel_requested: recorded past the point of no return, not delivered
   cancel_trigger TEXT,
   cancel_reason TEXT,
   created_at INTEGER NOT NULL,
@@ -144,5 +159,7 @@ CREATE TABLE worker_queue (
 ) STRICT;
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at) WHERE cancel_requested = 1;
+-- For other processes, which look for what was flagged since they last looked.
+CREATE INDEX worker_queue_flagged_since ON worker_queue (cancel_requested_at) WHERE cancel_requested = 1;
 `,
 };

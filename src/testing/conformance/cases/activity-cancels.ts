@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
-import { workItem } from '../sample-data.ts';
+import { activityCancel, workItem } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, only } from '../expectations.ts';
-import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import { contents, labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
 /** Lets an instance that waits take a turn that cancels operations. */
 async function cancel(
@@ -12,7 +12,7 @@ async function cancel(
   ...operations: readonly number[]
 ): Promise<void> {
   await store.raise(instanceId, 'cancel');
-  const activityCancels = operations.map((operation) => ({ operation, reason: `no ${operation}` }));
+  const activityCancels = operations.map((operation) => activityCancel(operation));
   await store.commit(await store.claimOne(), { activityCancels });
 }
 
@@ -21,7 +21,7 @@ export const activityCancels: Capability = {
   cases: [
     {
       id: 'cancel/unclaimed-work-is-removed',
-      title: 'a cancelled item that nobody has claimed is gone, and no message tells of it',
+      title: 'a cancelled item that nobody has claimed is gone, and a message says so',
       async run(store) {
         const untouched = await placeBystander(store);
         await store.begin('a', { workItems: [workItem(1), workItem(2)] });
@@ -35,7 +35,17 @@ export const activityCancels: Capability = {
           ['a', 2],
           ['b', 1],
         ]);
-        assert.deepEqual(await store.claim(), []);
+        const item = await store.claimOne();
+        assert.equal(item.instanceId, 'a');
+        assert.deepEqual(contents(item), [
+          {
+            kind: 'activityCanceled',
+            executionId: 1,
+            operation: 1,
+            reason: 'no 1',
+            trigger: 'cancel',
+          },
+        ]);
         await untouched();
       },
     },
@@ -61,10 +71,10 @@ export const activityCancels: Capability = {
       id: 'cancel/scheduled-in-the-same-turn-never-starts',
       title: 'an item that is scheduled and cancelled in one turn is never handed out',
       async run(store) {
-        const activityCancels = [{ operation: 1, reason: 'no' }];
+        const activityCancels = [activityCancel(1)];
         await store.begin('a', { workItems: [workItem(1), workItem(2)], activityCancels });
         assert.equal((await store.claimWorkOne()).operation, 2);
-        assert.deepEqual(await store.claim(), []);
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
       },
     },
     {
@@ -75,8 +85,9 @@ export const activityCancels: Capability = {
         const { lockToken } = await store.claimWorkOne();
         await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
         await cancel(store, 'a', 1);
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
         await store.clock.advance(500);
-        await store.expectIdle();
+        assert.deepEqual(await store.claimWork(), []);
       },
     },
     {
@@ -87,7 +98,7 @@ export const activityCancels: Capability = {
         await store.raise('a', 'x');
         const item = await store.claimOne();
         expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));
-        await store.commit(item, { activityCancels: [{ operation: 1, reason: 'too late' }] });
+        await store.commit(item, { activityCancels: [activityCancel(1)] });
         assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
       },
     },
@@ -114,7 +125,7 @@ export const activityCancels: Capability = {
         await cancel(store, 'a', 1);
         await store.clock.advance(50);
         await store.raise('a', 'again');
-        const activityCancels = [{ operation: 1, reason: 'another' }];
+        const activityCancels = [activityCancel(1, 'another')];
         await store.commit(await store.claimOne(), { activityCancels });
         const [renewed] = await store.provider.renewWorkItemLocks([{ lockToken }], lockMs);
         assert.ok(renewed?.held && renewed.cancel);
@@ -152,8 +163,8 @@ export const activityCancels: Capability = {
         assert.equal(operation, 1);
         assert.ok(request);
         assert.deepEqual([request.reason, request.requestedAt], ['no 1', requestedAt]);
-        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled' }));
-        assert.deepEqual(labels(await store.claimOne()), ['activityFailed 1']);
+        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
       },
     },
   ],

@@ -33,6 +33,7 @@ export const close: Capability = {
         const lockToken = 'x';
         const page = { after: 0, limit: 1 };
         const turn = newTurn();
+        const stop = { instanceId: 'a', reason: 'x', actor: null };
         const calls: Readonly<Record<string, () => Promise<unknown>>> = {
           fetchOrchestrationItems: () => provider.fetchOrchestrationItems(fetch),
           readHistory: () => provider.readHistory([{ instanceKey: 1, executionId: 1, after: 0 }]),
@@ -42,7 +43,8 @@ export const close: Capability = {
             provider.abandonOrchestrationItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
           renewOrchestrationLocks: () => provider.renewOrchestrationLocks([lockToken], 1),
           fetchWorkItems: () => provider.fetchWorkItems(fetch),
-          ackWorkItems: () => provider.ackWorkItems([{ lockToken, outcome: { kind: 'canceled' } }]),
+          ackWorkItems: () =>
+            provider.ackWorkItems([{ lockToken, outcome: { kind: 'completed', payload: null } }]),
           ackTurns: () =>
             provider.ackTurns([
               {
@@ -66,6 +68,10 @@ export const close: Capability = {
           listExecutions: () => provider.listExecutions('a'),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
+          requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
+          terminate: () => provider.terminate([{ ...stop, tree: true }]),
+          markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
+          listRunningItems: () => provider.listRunningItems('a'),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(

@@ -30,6 +30,10 @@ export const creation: Capability = {
           createdAt: store.clock.now(),
           startedAt: null,
           endedAt: null,
+          cancel: null,
+          cleanupSkipped: false,
+          leaked: 0,
+          terminated: null,
           blocked: null,
         });
       },

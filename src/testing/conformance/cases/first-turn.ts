@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
 import {
+  activityCancel,
   child,
   event,
   newInstance,
@@ -28,7 +29,7 @@ export const firstTurn: Capability = {
           timers: [{ operation: 3, fireAt: store.clock.now() + 500 }],
           children: [child(`child of ${id}`, 4)],
           messages: [{ instanceId: 'reader', message: raised(`from ${id}`) }],
-          activityCancels: [{ operation: 1, reason: 'not needed' }],
+          activityCancels: [activityCancel(1)],
           customStatus: '"busy"',
         });
         await store.begin('slow', turn('slow'));
@@ -45,13 +46,18 @@ export const firstTurn: Capability = {
         expectInAnyOrder(claimed, [
           ['child of fast', 'start'],
           ['child of slow', 'start'],
+          ['fast', 'activityCanceled 1'],
           ['reader', 'from slow', 'from fast'],
+          ['slow', 'activityCanceled 1'],
         ]);
-        await store.clock.advance(500);
+        await store.clock.advance(lockMs);
         const due = (await store.claim()).map((item) => [item.instanceId, ...labels(item)]);
         expectInAnyOrder(due, [
-          ['fast', 'timerFired 3'],
-          ['slow', 'timerFired 3'],
+          ['child of fast', 'start'],
+          ['child of slow', 'start'],
+          ['fast', 'activityCanceled 1', 'timerFired 3'],
+          ['reader', 'from slow', 'from fast'],
+          ['slow', 'activityCanceled 1', 'timerFired 3'],
         ]);
       },
     },

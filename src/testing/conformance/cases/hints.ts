@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Hint } from '../../../providers/provider.ts';
 import type { Capability } from '../conformance-case.ts';
-import { event, newTurn, startMessage, workItem } from '../sample-data.ts';
+import { activityCancel, event, newTurn, startMessage, workItem } from '../sample-data.ts';
 import { expectCommitted, expectRefused, only } from '../expectations.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 import { answered } from '../time-limit.ts';
@@ -86,7 +86,7 @@ export const hints: Capability = {
         'a cancel of claimed work is told with the tokens that hold it, on every path that cancels',
       async run(store) {
         const cancels = {
-          turn: { activityCancels: [{ operation: 1, reason: 'no' }] },
+          turn: { activityCancels: [activityCancel(1)] },
           end: { outcome: { status: 'completed', payload: null } },
           next: { outcome: { status: 'continuedAsNew', version: '1', start: startMessage() } },
         } as const;

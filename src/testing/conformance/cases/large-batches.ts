@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
-import { child, event, newInstance, newTurn, raised, workItem } from '../sample-data.ts';
+import {
+  activityCancel,
+  child,
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../sample-data.ts';
 import { labels, lockMs } from '../store-under-test.ts';
 
 const size = 1_000;
@@ -93,16 +101,24 @@ export const largeBatches: Capability = {
     },
     {
       id: 'large/cancels',
-      title: 'a thousand outstanding activities are cancelled by one turn',
+      title: 'two thousand outstanding activities are cancelled by one turn',
       async run(store) {
-        await store.begin('a', { workItems: numbers.map((index) => workItem(index)) });
+        const operations = Array.from({ length: 2 * size }, (_, index) => index);
+        await store.begin('a', { workItems: operations.map((index) => workItem(index)) });
         const running = await store.claimWork({ max: 10 });
         await store.raise('a', 'x');
-        const activityCancels = numbers.map((operation) => ({ operation, reason: 'no' }));
+        const activityCancels = operations.map((operation) => activityCancel(operation));
         await store.commit(await store.claimOne(), { activityCancels });
         const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
         assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
-        await store.expectIdle();
+        assert.deepEqual(await store.claimWork(), []);
+        const { messages } = await store.claimOne({ maxMessages: 2 * size });
+        const ended = messages.map(({ operation }) => operation);
+        const stopped = new Set(running.map(({ operation }) => operation));
+        assert.deepEqual(
+          ended.toSorted((a, b) => (a ?? 0) - (b ?? 0)),
+          operations.filter((operation) => !stopped.has(operation)),
+        );
       },
     },
     {

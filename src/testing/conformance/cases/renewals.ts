@@ -31,13 +31,15 @@ export const renewals: Capability = {
         const { lockToken } = await store.claimWorkOne({ lockMs: 100 });
         await store.raise('a', 'go');
         const requestedAt = store.clock.now();
-        const activityCancels = [{ operation: 1, reason: 'lost the race' }];
+        const activityCancels = [
+          { operation: 1, reason: 'lost the race', trigger: 'race_lost' } as const,
+        ];
         await store.commit(await store.claimOne(), { activityCancels });
         await store.clock.advance(60);
         const [renewed] = await store.provider.renewWorkItemLocks([{ lockToken }], 100);
         assert.ok(renewed?.held && renewed.cancel);
-        const { reason, requestedAt: at } = renewed.cancel;
-        assert.deepEqual({ reason, at }, { reason: 'lost the race', at: requestedAt });
+        const cancel = { reason: 'lost the race', trigger: 'race_lost', requestedAt };
+        assert.deepEqual(renewed.cancel, cancel);
         await store.clock.advance(99);
         await store.expectIdle();
         expectCommitted(await store.ackWork(lockToken));

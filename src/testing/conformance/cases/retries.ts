@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
-import { workItem } from '../sample-data.ts';
+import { activityCancel, workItem } from '../sample-data.ts';
 import { expectCommitted } from '../expectations.ts';
 import { labels, lockMs } from '../store-under-test.ts';
 
@@ -131,7 +131,7 @@ export const retries: Capability = {
         const [one, two] = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
         assert.ok(one && two);
         await store.raise('a', 'go');
-        const activityCancels = [1, 2].map((operation) => ({ operation, reason: 'no' }));
+        const activityCancels = [1, 2].map((operation) => activityCancel(operation));
         await store.commit(await store.claimOne(), { activityCancels });
         const retry = { lockToken: one.lockToken, delayMs: 0, failure };
         const abandon = { lockToken: two.lockToken, delayMs: 0, giveBackClaim: true };
@@ -139,7 +139,10 @@ export const retries: Capability = {
         assert.deepEqual(await store.provider.abandonWorkItems([abandon]), [true]);
         await store.clock.advance('1d');
         assert.deepEqual(await store.claimWork(), []);
-        assert.deepEqual(labels(await store.claimOne()), ['activityFailed 1', 'activityFailed 2']);
+        assert.deepEqual(labels(await store.claimOne()), [
+          'activityCanceled 1',
+          'activityCanceled 2',
+        ]);
       },
     },
   ],

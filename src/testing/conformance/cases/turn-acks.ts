@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
-import { child, event, newTurn, raised, startMessage, workItem } from '../sample-data.ts';
+import {
+  activityCancel,
+  child,
+  event,
+  newTurn,
+  raised,
+  startMessage,
+  workItem,
+} from '../sample-data.ts';
 import { expectCommitted, expectLockLost, expectRefused, only } from '../expectations.ts';
 import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
@@ -170,7 +178,7 @@ export const turnAcks: Capability = {
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
-        const activityCancels = [{ operation: 1, reason: 'no' }];
+        const activityCancels = [activityCancel(1)];
         await store.commit(await store.claimOne(), { turnId: begun.turnId, activityCancels });
         expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
         await store.expectIdle();

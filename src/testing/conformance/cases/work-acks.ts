@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { decodeMessage } from '../../../model/message.ts';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
-import { workItem } from '../sample-data.ts';
+import { activityCancel, workItem } from '../sample-data.ts';
 import { expectCommitted, expectRefused, only } from '../expectations.ts';
-import { labels, lockMs } from '../store-under-test.ts';
+import { contents, labels, lockMs } from '../store-under-test.ts';
 import type { WorkOutcome } from '../../../providers/work-queue.ts';
 
 export const workAcks: Capability = {
@@ -63,17 +63,23 @@ export const workAcks: Capability = {
     },
     {
       id: 'work-ack/a-cancellation-becomes-a-message',
-      title: 'a canceled item becomes a failure message with the code OPERATION_CANCELED',
+      title:
+        'a canceled item becomes a cancellation message, which says so when its handler goes on',
       async run(store) {
-        await store.begin('a', { workItems: [workItem(9)] });
-        const { lockToken } = await store.claimWorkOne();
-        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled' }));
-        const message = decodeMessage(only((await store.claimOne()).messages, 'message'));
-        assert.equal(message.kind, 'activityFailed');
-        assert.deepEqual(
-          [message.executionId, message.operation, message.failure.code],
-          [1, 9, 'OPERATION_CANCELED'],
-        );
+        await store.begin('a', { workItems: [workItem(8), workItem(9)] });
+        const items = (await store.claimWork()).toSorted((x, y) => x.operation - y.operation);
+        await store.raise('a', 'go');
+        const activityCancels = [{ ...activityCancel(9, 'too slow'), trigger: 'timeout' } as const];
+        await store.commit(await store.claimOne(), { activityCancels });
+        for (const [index, { lockToken }] of items.entries()) {
+          const outcome = { kind: 'canceled', leaked: index === 1 } as const;
+          expectCommitted(await store.ackWork(lockToken, outcome));
+        }
+        const common = { kind: 'activityCanceled', executionId: 1 };
+        assert.deepEqual(contents(await store.claimOne()), [
+          { ...common, operation: 8, reason: 'canceled', trigger: 'cancel' },
+          { ...common, operation: 9, reason: 'too slow', trigger: 'timeout', leaked: true },
+        ]);
       },
     },
     {
@@ -111,7 +117,7 @@ export const workAcks: Capability = {
         const outcomes: readonly WorkOutcome[] = [
           { kind: 'completed', payload: '1' },
           { kind: 'failed', failure: '{"name":"Error","message":"no"}' },
-          { kind: 'canceled' },
+          { kind: 'canceled', leaked: false },
         ];
         await store.begin('a', { workItems: outcomes.map((_, index) => workItem(index)) });
         const items = await store.claimWork();

@@ -1,0 +1,199 @@
+import { encodeEvent, type HistoryEvent, type ParentRef } from '../../model/event.ts';
+import { platformFailure } from '../../model/failure.ts';
+import { encodeMessage, type Message } from '../../model/message.ts';
+import { isTerminal } from '../../model/status.ts';
+import type { Scope } from './group-commit.ts';
+import type { History } from './history.ts';
+import type { InstanceLocks } from './instance-locks.ts';
+import { parentOf, type InstanceRow, type InstanceRows } from './instance-rows.ts';
+import type { ItemCancels, Reach } from './item-cancels.ts';
+import type { Messages } from './messages.ts';
+import type { StopRows } from './stop-rows.ts';
+import type { TurnTarget } from './turns.ts';
+
+interface StopRequest {
+  readonly reason: string;
+  readonly actor: string | null;
+  /** How long the code of what is asked to stop may clean up. */
+  readonly cleanupMs: number;
+}
+
+interface TerminateRequest extends StopRequest {
+  readonly tree: boolean;
+}
+
+/** Stops instances, whoever asks for it: a client, a turn, the end of a parent. */
+export class InstanceStops {
+  readonly #history: History;
+  readonly #instances: InstanceRows;
+  readonly #rows: StopRows;
+  readonly #locks: InstanceLocks;
+  readonly #messages: Messages;
+  readonly #itemCancels: ItemCancels;
+
+  constructor(parts: {
+    readonly history: History;
+    readonly instances: InstanceRows;
+    readonly stopRows: StopRows;
+    readonly locks: InstanceLocks;
+    readonly messages: Messages;
+    readonly itemCancels: ItemCancels;
+  }) {
+    this.#history = parts.history;
+    this.#instances = parts.instances;
+    this.#rows = parts.stopRows;
+    this.#locks = parts.locks;
+    this.#messages = parts.messages;
+    this.#itemCancels = parts.itemCancels;
+  }
+
+  /** Asks an instance to stop; says whether that changed anything. */
+  request(scope: Scope, row: InstanceRow, request: StopRequest): boolean {
+    if (row.status === 'pending') this.#cancelPending(scope, row, request);
+    else if (row.status === 'running') this.#askToStop(scope, row, request);
+    else return false;
+    return true;
+  }
+
+  /** Ends an instance at once, and asks its children to stop or ends them too; says whether that changed anything. */
+  terminate(scope: Scope, row: InstanceRow, request: TerminateRequest): boolean {
+    if (isTerminal(row.status)) return false;
+    let changed = this.#terminateOne(scope, row, request);
+    const parents = [row];
+    for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
+      for (const child of this.#childrenOf(parent)) {
+        if (request.tree) parents.push(child);
+        const stopped = request.tree
+          ? this.#terminateOne(scope, child, request)
+          : this.request(scope, child, request);
+        changed ||= stopped;
+      }
+    }
+    return changed;
+  }
+
+  /** An execution is over: its items end without a word to it, and its children are asked to stop. */
+  endOutstanding(
+    scope: Scope,
+    target: TurnTarget,
+    why: { readonly items: string; readonly children: string; readonly cleanupMs: number },
+  ): void {
+    const outstanding = this.#rows.outstandingOf(target);
+    if (outstanding.items === 1) this.#cancelItems(scope, 'end', target, why.items);
+    if (outstanding.children === 0) return;
+    const request = { reason: why.children, actor: null, cleanupMs: why.cleanupMs };
+    for (const child of this.#childrenOf(target)) this.request(scope, child, request);
+  }
+
+  /** Makes an instance that was closed `canceled`, unless something of it still runs. */
+  finishClosing(scope: Scope, instanceKey: number): void {
+    const row = this.#instances.get(instanceKey);
+    if (row === undefined || row.closingReason === null) return;
+    if (this.#itemCancels.hasAttended(instanceKey)) return;
+    this.#rows.finishClosing(instanceKey, scope.now);
+    this.#tellParentOfCancel(scope, row, row.closingReason);
+    scope.effects.finished.push(row.instanceId);
+  }
+
+  #cancelPending(scope: Scope, row: InstanceRow, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
+    this.#record(row, { kind: 'executionCanceled', at: now, reason });
+    this.#forget(row.instanceKey);
+    this.#tellParentOfCancel(scope, row, reason);
+    effects.finished.push(row.instanceId);
+  }
+
+  #askToStop(scope: Scope, row: InstanceRow, { reason, actor, cleanupMs }: StopRequest): void {
+    const { instanceKey, definitionKey, executionId } = row;
+    const { now, effects } = scope;
+    const cleanupAt = now + Math.ceil(cleanupMs);
+    this.#rows.requestCancel(instanceKey, { reason, actor, requestedAt: now });
+    // Ahead of what it cancels, so that the code learns of the request first.
+    this.#messages.insert(instanceKey, encodeMessage({ kind: 'cancel', reason, actor }), now);
+    const items = { instanceKey, executionId, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelRequested(items));
+    const expired = encodeMessage({ kind: 'cleanupExpired', reason });
+    this.#messages.insert(instanceKey, expired, cleanupAt);
+    this.#locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
+    effects.orchestrations = true;
+  }
+
+  #terminateOne(scope: Scope, row: InstanceRow, { reason, actor }: TerminateRequest): boolean {
+    const { instanceKey, instanceId, executionId, historyLength } = row;
+    // Its end is decided and recorded: all that can still be stopped is what went past its point of no return.
+    if (row.closingReason !== null) {
+      const changed = this.#cancelItems(scope, 'terminate', row, reason) > 0;
+      this.finishClosing(scope, instanceKey);
+      return changed;
+    }
+    const { now } = scope;
+    this.#rows.terminate({ instanceKey, reason, actor, now });
+    // Time never goes back within an execution, whatever the clock does.
+    const at = Math.max(now, this.#history.timeOf(instanceKey, executionId, historyLength));
+    this.#record(row, { kind: 'executionTerminated', at, reason, actor });
+    this.#forget(instanceKey);
+    this.#cancelItems(scope, 'terminate', row, reason);
+    const said = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
+    const failure = platformFailure('INSTANCE_TERMINATED', said);
+    this.#tellParent(scope, row, (parent) => ({
+      kind: 'childFailed',
+      executionId: parent.executionId,
+      operation: parent.operation,
+      failure,
+    }));
+    scope.effects.finished.push(instanceId);
+    return true;
+  }
+
+  /** Removes and flags items; says how many. */
+  #cancelItems(
+    { now, effects }: Scope,
+    reach: Reach,
+    { instanceKey }: Pick<TurnTarget, 'instanceKey'>,
+    reason: string,
+  ): number {
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    const { count, tokens } = this.#itemCancels.cancelAll(reach, items);
+    effects.addCancelRequests(tokens);
+    return count;
+  }
+
+  #childrenOf({ instanceId }: Pick<TurnTarget, 'instanceId'>): readonly InstanceRow[] {
+    return this.#rows
+      .selectChildren(instanceId)
+      .map((key) => this.#instances.get(key))
+      .filter((row) => row !== undefined);
+  }
+
+  #record({ instanceKey, executionId, historyLength }: InstanceRow, event: HistoryEvent): void {
+    const events = [encodeEvent(event)];
+    const firstEventId = historyLength + 1;
+    this.#history.append({ instanceKey, executionId, firstEventId, events });
+  }
+
+  #forget(instanceKey: number): void {
+    this.#messages.deleteAll(instanceKey);
+    this.#locks.delete(instanceKey);
+  }
+
+  #tellParentOfCancel(scope: Scope, row: InstanceRow, reason: string): void {
+    this.#tellParent(scope, row, ({ executionId, operation }) => ({
+      kind: 'childCanceled',
+      executionId,
+      operation,
+      reason,
+    }));
+  }
+
+  #tellParent(scope: Scope, row: InstanceRow, message: (parent: ParentRef) => Message): void {
+    const parent = parentOf(row);
+    if (parent === null) return;
+    const receiver = this.#instances.findReceiver(parent.instanceId);
+    const waits = receiver?.isOver === 0 && receiver.executionId === parent.executionId;
+    if (!waits) return;
+    this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
+    this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
+    scope.effects.orchestrations = true;
+  }
+}
