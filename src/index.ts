@@ -7,6 +7,8 @@ export type {
   ActivityDefinitionOptions,
   CallOptions,
 } from './orchestration/activity.ts';
+export { isolatedActivity } from './orchestration/isolated-activity.ts';
+export type { IsolatedHandler } from './orchestration/isolated-activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
 export type {
   OrchestrationDefinition,
@@ -20,6 +22,7 @@ export type {
   StandardSchema,
 } from './model/definition.ts';
 export type { RetryPolicy } from './model/retry-policy.ts';
+export type { CancellationType } from './model/cancel.ts';
 
 // Inside orchestrations and activities
 export type {
@@ -53,6 +56,7 @@ export type {
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartOptions } from './client/call-types.ts';
+export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { InstanceInfo } from './client/instance-info.ts';
 export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
 export type {
@@ -61,6 +65,7 @@ export type {
   HistoryOptions,
   HistoryPage,
 } from './client/history.ts';
+export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus } from './model/status.ts';
 
@@ -109,6 +114,14 @@ export type {
   WorkQueue,
 } from './providers/work-queue.ts';
 export type {
+  CancellationStore,
+  CancelInstance,
+  PointOfNoReturn,
+  RunningItem,
+  StopResult,
+  TerminateInstance,
+} from './providers/cancellation.ts';
+export type {
   CreateResult,
   EnqueueResult,
   ExecutionRecord,
@@ -121,6 +134,7 @@ export type {
 } from './providers/instances.ts';
 export type {
   ActivityCancel,
+  ChildCancel,
   ClaimedAtInsert,
   CommitResult,
   NewChild,

@@ -22,12 +22,16 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 it('there is an example for each thing that a newcomer looks for', () => {
   expect(examples).toEqual(
     [
+      'cancel-from-outside',
       'child-orchestrations',
       'continue-as-new',
       'fan-out-fan-in',
       'hello',
+      'race',
       'retries',
+      'saga',
       'testing-with-skipped-time',
+      'timeout-with-cleanup',
       'timers-and-events',
       'versioned-upgrade',
     ].map((name) => `examples/${name}.ts`),
