@@ -1,7 +1,9 @@
 import type { Benchmark } from './benchmark.ts';
+import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
+import { massCancel } from './cases/mass-cancel.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
 import { sequentialSteps } from './cases/steps.ts';
 import { timerLateness } from './cases/timers.ts';
@@ -44,6 +46,9 @@ export const cases = {
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'a worker with nothing to do', run: idleCost },
   memory: { title: 'instances kept warm', run: warmMemory },
+  cancel: { title: 'cancel, one at a time', run: cancelLatency },
+  cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
+  massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 
 export type CaseName = keyof typeof cases;

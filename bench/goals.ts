@@ -81,6 +81,61 @@ export const goals: readonly Goal[] = [
     unit: '%',
     atMost: 1,
   },
+  {
+    what: 'cancel: call to signal, p50',
+    figure: ({ cancel }) => cancel?.['signalP50Ms'],
+    unit: 'ms',
+    atMost: 5,
+  },
+  {
+    what: 'cancel: call to signal, p99',
+    figure: ({ cancel }) => cancel?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'cancel: call to canceled, p50',
+    figure: ({ cancel }) => cancel?.['canceledP50Ms'],
+    unit: 'ms',
+    atMost: 5,
+  },
+  {
+    what: 'cancel: call to canceled, p99',
+    figure: ({ cancel }) => cancel?.['canceledP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'cancel across processes: call to signal, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'cancel across processes: call to canceled, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['canceledP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'mass cancel: 2,000 queued, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['queuedRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    what: 'mass cancel: 2,000 running, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['runningRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    what: 'mass cancel: statements for 2,000 against 20',
+    figure: ({ massCancel }) =>
+      ratio(massCancel?.['statementsFor2000'], massCancel?.['statementsFor20']),
+    unit: '×',
+    atMost: 1,
+  },
 ];
 
 /** Whether a figure is where we want it, in words. */

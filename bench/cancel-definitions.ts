@@ -1,0 +1,27 @@
+import { activity, orchestration, type OrchestrationDefinition } from 'perdure';
+
+/** What is to be cancelled: one activity that runs until it is told to stop, and who hears of it. */
+export function createHolding(heard: {
+  readonly started: (instanceId: string) => void;
+  readonly told: (instanceId: string) => void;
+}) {
+  const hold = activity('hold', async (ctx) => {
+    const told = new Promise<void>((resolve) => {
+      ctx.signal.addEventListener(
+        'abort',
+        () => {
+          heard.told(ctx.instanceId);
+          resolve();
+        },
+        { once: true },
+      );
+    });
+    heard.started(ctx.instanceId);
+    await told;
+    ctx.throwIfCanceled();
+  });
+  const holding: OrchestrationDefinition<void, void> = orchestration('holding', async (ctx) => {
+    await ctx.call(hold);
+  });
+  return { holding, definitions: { orchestrations: [holding], activities: [hold] } };
+}

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto';
+import type { Provider, Turn } from 'perdure';
+import { openSqlite } from 'perdure/sqlite';
+import { check, median, type BenchmarkSetup, type Figures } from '../benchmark.ts';
+import { countStatements } from '../statement-count.ts';
+
+/** Whether the activities wait in the queue when they are cancelled, or a worker holds them. */
+type State = 'queued' | 'running';
+
+interface Measured {
+  readonly ms: number;
+  readonly statements: number;
+}
+
+const statements = countStatements();
+const lockMs = 60_000;
+
+/** Many outstanding activities, cancelled by one ack, against the ack that put them into the queue. */
+export async function massCancel({ store, quick }: BenchmarkSetup): Promise<Figures> {
+  const provider = await openSqlite({ path: store });
+  const rounds = quick ? 3 : 9;
+  const size = 2_000;
+  const queued: Ratio[] = [];
+  const running: Ratio[] = [];
+  for (let round = 0; round <= rounds; round++) {
+    queued.push(await cancelMany(provider, size, 'queued'));
+    running.push(await cancelMany(provider, size, 'running'));
+  }
+  const few = await cancelMany(provider, 20, 'running');
+  await provider.close();
+  // The first of each warms up the compiler.
+  const [q, r] = [queued.slice(1), running.slice(1)];
+  return {
+    enqueueMs: median([...q, ...r].map(({ enqueued }) => enqueued.ms)),
+    cancelQueuedMs: median(q.map(({ canceled }) => canceled.ms)),
+    cancelRunningMs: median(r.map(({ canceled }) => canceled.ms)),
+    queuedRatio: median(q.map(ratioOf)),
+    runningRatio: median(r.map(ratioOf)),
+    statementsFor20: few.canceled.statements,
+    statementsFor2000: Math.max(...[...q, ...r].map(({ canceled }) => canceled.statements)),
+  };
+}
+
+interface Ratio {
+  readonly enqueued: Measured;
+  readonly canceled: Measured;
+}
+
+function ratioOf({ enqueued, canceled }: Ratio): number {
+  return canceled.ms / enqueued.ms;
+}
+
+async function cancelMany(provider: Provider, size: number, state: State): Promise<Ratio> {
+  const instanceId = randomUUID();
+  const operations = Array.from({ length: size }, (_, index) => index + 1);
+  await create(provider, instanceId);
+  const enqueued = await takeTurn(provider, {
+    firstEventId: 1,
+    events: [
+      stored('executionStarted', { name: 'wide', version: '1' }),
+      ...operations.map((operation) => stored('activityScheduled', { operation, name: 'hold' })),
+    ],
+    workItems: operations.map((operation) => ({
+      operation,
+      name: 'hold',
+      payload: '{"n":1}',
+      options: null,
+      cancellation: 'request',
+      shielded: false,
+    })),
+  });
+  const claimed =
+    state === 'queued'
+      ? []
+      : await provider.fetchWorkItems({ max: size, lockMs, waitMs: 0, names: ['hold'] });
+  check(claimed.length === (state === 'queued' ? 0 : size), 'claims');
+  const message = { kind: 'wake', executionId: null, operation: null, data: '{}', payload: null };
+  await provider.enqueueMessages([{ instanceId, message }]);
+  const why = { reason: 'race_lost', trigger: 'race_lost' } as const;
+  const canceled = await takeTurn(provider, {
+    firstEventId: size + 2,
+    events: operations.map((target) =>
+      stored('operationWithdrawn', { target, targetKind: 'activity', ...why }),
+    ),
+    activityCancels: operations.map((operation) => ({ operation, ...why })),
+  });
+  await confirm(provider, claimed, state);
+  await provider.terminate([{ instanceId, reason: 'measured', actor: null, tree: false }]);
+  return { enqueued, canceled };
+}
+
+/** What was queued is gone, what was running is told: a cancel that does nothing would be fast. */
+async function confirm(
+  provider: Provider,
+  claimed: readonly { readonly lockToken: string }[],
+  state: State,
+): Promise<void> {
+  if (state === 'queued') {
+    const left = await provider.fetchWorkItems({ max: 1, lockMs, waitMs: 0, names: ['hold'] });
+    check(left.length === 0, 'queued activities are gone');
+    return;
+  }
+  const renewed = await provider.renewWorkItemLocks(claimed, lockMs);
+  check(
+    renewed.every((each) => each.held && each.cancel !== null),
+    'running activities are told',
+  );
+  const outcome = { kind: 'canceled', leaked: false } as const;
+  await provider.ackWorkItems(claimed.map(({ lockToken }) => ({ lockToken, outcome })));
+}
+
+async function create(provider: Provider, instanceId: string): Promise<void> {
+  const start = {
+    kind: 'start',
+    executionId: null,
+    operation: null,
+    data: '{"name":"wide","version":"1"}',
+    payload: null,
+  };
+  await provider.createInstances([
+    { instanceId, incarnation: instanceId, name: 'wide', version: '1', inputHash: '', start },
+  ]);
+}
+
+/** Claims the one instance that has messages and acks a turn of it: the time and the statements of the ack. */
+async function takeTurn(
+  provider: Provider,
+  turn: Partial<Turn> & Pick<Turn, 'firstEventId' | 'events'>,
+): Promise<Measured> {
+  const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
+  if (item === undefined) throw new Error('There is no instance to take a turn.');
+  const whole: Turn = {
+    turnId: randomUUID(),
+    version: '1',
+    workItems: [],
+    timers: [],
+    children: [],
+    messages: [],
+    activityCancels: [],
+    childCancels: [],
+    cleanupMs: 0,
+    timerWithdrawals: [],
+    outcome: { status: 'running' },
+    ...turn,
+  };
+  const messageKeys = item.messages.map(({ messageKey }) => messageKey);
+  const [before, begun] = [statements(), performance.now()];
+  const [result] = await provider.ackOrchestrationItems([
+    { lockToken: item.lockToken, messageKeys, turn: whole },
+  ]);
+  const measured = { ms: performance.now() - begun, statements: statements() - before };
+  check(result?.ok === true, 'an ack');
+  return measured;
+}
+
+function stored(kind: string, data: object): Turn['events'][number] {
+  return { kind, at: Date.now(), data: JSON.stringify(data), payload: null };
+}
