@@ -97,6 +97,10 @@ export function watchClaims(store: Provider): WatchedProvider {
     listInstances: (params) => follow(store.listInstances(params)),
     listExecutions: (instanceId) => follow(store.listExecutions(instanceId)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),
+    requestCancel: (requests) => follow(store.requestCancel(requests)),
+    terminate: (requests) => follow(store.terminate(requests)),
+    markPointOfNoReturn: (lockToken) => follow(store.markPointOfNoReturn(lockToken)),
+    listRunningItems: (instanceId) => follow(store.listRunningItems(instanceId)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

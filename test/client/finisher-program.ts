@@ -33,6 +33,8 @@ while (!stop.signal.aborted) {
           children: [],
           messages: [],
           activityCancels: [],
+          childCancels: [],
+          cleanupMs: 0,
           timerWithdrawals: [],
           outcome: { status: 'completed', payload },
         },

@@ -101,8 +101,9 @@ describe('a list', () => {
       inputHash: '=',
       start: encodeMessage({ kind: 'start', name: 'line', version: null, payload: null }),
       parentOperation: 1,
+      cancellation: 'request',
       ifTaken: null,
-    };
+    } as const;
     await takeTurn(provider, 'p', { children: [child] });
     expect(await ids(client, { parentId: 'p' })).toEqual(['p-child']);
     expect(await ids(client, { parentId: 'q' })).toEqual([]);

@@ -50,6 +50,8 @@ export async function takeTurn(
     children: [],
     messages: [],
     activityCancels: [],
+    childCancels: [],
+    cleanupMs: 0,
     timerWithdrawals: [],
     outcome: { status: 'running' },
     ...parts,
