@@ -2,11 +2,8 @@ import './require-node.ts';
 
 // Definitions
 export { activity } from './orchestration/activity.ts';
-export type {
-  ActivityDefinition,
-  ActivityDefinitionOptions,
-  CallOptions,
-} from './orchestration/activity.ts';
+export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
+export type { CallOptions } from './orchestration/call-options.ts';
 export { isolatedActivity } from './orchestration/isolated-activity.ts';
 export type { IsolatedHandler } from './orchestration/isolated-activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
@@ -29,8 +26,11 @@ export type {
   ChildOptions,
   DetachedOptions,
   OrchestrationContext,
+  RaceOptions,
+  ScopeOptions,
   Selected,
   SelectedKey,
+  ShieldOptions,
   WaitOptions,
 } from './orchestration/orchestration-context.ts';
 export type { DurablePromise } from './replay/durable-promise.ts';

@@ -4,11 +4,15 @@
  */
 export type CancellationType = 'request' | 'wait' | 'abandon';
 
-/** A durable wish that an instance stop: the first one counts. */
-export interface CancelRequest {
+/** A wish that an instance stop: why, and who asked. */
+export interface CancelWish {
   readonly reason: string;
   /** Who asked, if they said. */
   readonly actor: string | null;
+}
+
+/** A durable wish that an instance stop: the first one counts. */
+export interface CancelRequest extends CancelWish {
   readonly requestedAt: number;
 }
 
@@ -17,22 +21,21 @@ const maxReasonLength = 4_096;
 /** Makes any value a reason that can be stored and shown: text, without control characters, of bounded length. */
 export function cleanReason(reason: unknown): string {
   const text = typeof reason === 'string' ? reason : describe(reason);
-  const shown = text
-    .toWellFormed()
-    .replaceAll(/\p{Cc}+/gu, ' ')
-    .trim();
+  const shown = text.replaceAll(/\p{Cc}+/gu, ' ').trim();
   if (shown === '') return 'canceled';
   return shown.length <= maxReasonLength
-    ? shown
-    : `${shown.slice(0, maxReasonLength)}… (cut from ${shown.length} characters)`;
+    ? shown.toWellFormed()
+    : `${shown.slice(0, maxReasonLength).toWellFormed()}… (cut from ${shown.length} characters)`;
 }
 
 function describe(reason: unknown): string {
   if (reason === undefined || reason === null) return '';
-  if (reason instanceof Error) return reason.message;
   try {
-    return JSON.stringify(reason) ?? String(reason);
+    if (reason instanceof Error) return String(reason.message);
+    const text = JSON.stringify(reason) as string | undefined;
+    if (text !== undefined) return text;
   } catch {
-    return `a value of type ${typeof reason}`;
+    // What cannot be written as JSON is only named.
   }
+  return `a value of type ${typeof reason}`;
 }

@@ -17,6 +17,7 @@ export type ErrorCode =
   | 'INSTANCE_OVER'
   | 'NONDETERMINISM'
   | 'STRAY_AWAIT'
+  | 'CANCEL_IGNORED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
   | 'CLOSED'
   // Outcomes of user code.

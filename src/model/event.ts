@@ -1,14 +1,17 @@
+import type { CancelWish } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './errors.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import {
+  cancelField,
   cancellationField,
   carriedField,
   decodeFields,
   failureField,
   isCount,
   isText,
+  isTextOrAbsent,
   isTextOrNull,
   isTime,
   nameField,
@@ -46,6 +49,8 @@ export interface ExecutionStarted extends Recorded {
   readonly payload: Payload | null;
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
+  /** The instance was asked to stop before this execution began. */
+  readonly cancel?: CancelWish;
 }
 
 interface Operation extends Recorded {
@@ -109,7 +114,7 @@ interface CustomStatusSet extends Operation {
   readonly payload: Payload | null;
 }
 
-/** A pending operation was withdrawn by the code: a timer that lost, a wait that timed out, an activity not needed. */
+/** A pending operation is no longer wanted: a timer that lost, a wait that timed out, all that a canceled scope had pending. */
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
@@ -211,6 +216,8 @@ interface ExecutionContinuedAsNew extends Recorded {
   readonly version: string;
   readonly payload: Payload | null;
   readonly carried?: readonly BufferedEvent[];
+  /** A cancel that came too late for this execution: the next one begins canceled. */
+  readonly cancel?: CancelWish;
 }
 
 /** What the code decided: matched against history, in order, when the code runs again. */
@@ -234,6 +241,9 @@ export type IncomingEvent =
   | ChildFailed
   | ChildCanceled
   | CancelRequested;
+
+/** The answer to one operation. */
+export type AnswerEvent = Exclude<IncomingEvent, EventReceived | CancelRequested>;
 
 /** How an execution ended. */
 export type TerminalEvent =
@@ -259,7 +269,13 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   ],
   detachedStarted: [operationField, nameField, ['version', isTextOrNull], ['childId', isText]],
   customStatusSet: [operationField],
-  operationWithdrawn: [['target', isCount], ['targetKind', isText], triggerField, reasonField],
+  operationWithdrawn: [
+    ['target', isCount],
+    ['targetKind', isText],
+    triggerField,
+    reasonField,
+    ['childId', isTextOrAbsent],
+  ],
 };
 
 const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
@@ -277,12 +293,12 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
 const boundaryFields: Readonly<
   Record<ExecutionStarted['kind'] | TerminalEvent['kind'], FieldChecks>
 > = {
-  executionStarted: [nameField, ['version', isText], parentField, carriedField],
+  executionStarted: [nameField, ['version', isText], parentField, carriedField, cancelField],
   executionCompleted: [],
   executionFailed: [failureField],
   executionCanceled: [reasonField],
   executionTerminated: [reasonField, ['actor', isTextOrNull]],
-  executionContinuedAsNew: [['version', isText], carriedField],
+  executionContinuedAsNew: [['version', isText], carriedField, cancelField],
 };
 
 const commandKinds: ReadonlySet<string> = new Set(Object.keys(commandFields));

@@ -1,9 +1,11 @@
+import type { CancelWish } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './errors.ts';
 import type { BufferedEvent, ParentRef } from './event.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
 import {
   brokenField,
+  cancelField,
   carriedField,
   decodeFields,
   failureField,
@@ -25,6 +27,8 @@ export interface StartMessage {
   readonly payload: Payload | null;
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
+  /** The instance was asked to stop before this execution began. */
+  readonly cancel?: CancelWish;
 }
 
 interface Completion {
@@ -57,10 +61,8 @@ interface ChildCanceledMessage extends Completion {
 }
 
 /** Asks the instance to stop. */
-interface CancelMessage {
+interface CancelMessage extends CancelWish {
   readonly kind: 'cancel';
-  readonly reason: string;
-  readonly actor: string | null;
 }
 
 /** The clean-up of a canceling instance has taken long enough: it ends without its code. */
@@ -123,7 +125,7 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
-  start: [nameField, ['version', isTextOrNull], parentField, carriedField],
+  start: [nameField, ['version', isTextOrNull], parentField, carriedField, cancelField],
   activityCompleted: [],
   activityFailed: [failureField],
   activityCanceled: [triggerField, reasonField],

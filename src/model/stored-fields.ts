@@ -39,6 +39,9 @@ const isParent: Check = (value) =>
   isCount(value['executionId']) &&
   isCount(value['operation']);
 
+const isCancelWish: Check = (value) =>
+  isObject(value) && isText(value['reason']) && isTextOrNull(value['actor']);
+
 const isBufferedEvent: Check = (value) =>
   isObject(value) && isText(value['name']) && isTextOrNull(value['payload']);
 
@@ -46,6 +49,8 @@ const optional =
   (check: Check): Check =>
   (value) =>
     value === undefined || check(value);
+
+export const isTextOrAbsent: Check = optional(isText);
 
 export const operationField = ['operation', isCount] as const;
 export const nameField = ['name', isText] as const;
@@ -65,6 +70,7 @@ export const cancellationField = [
   (value: unknown) => value === undefined || value === 'wait' || value === 'abandon',
 ] as const;
 export const parentField = ['parent', optional(isParent)] as const;
+export const cancelField = ['cancel', optional(isCancelWish)] as const;
 export const carriedField = [
   'carried',
   optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),

@@ -1,19 +1,8 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/duration.ts';
 import { checkName } from '../model/names.ts';
-import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 import type { ActivityContext } from './activity-context.ts';
+import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
 import { checkDefinition, checkSchema } from './definition-checks.ts';
-
-/** How an activity is tried: defaults of its definition, or the choice of one call. */
-export interface CallOptions {
-  /** Absent: one attempt. */
-  readonly retry?: RetryPolicy | undefined;
-  /** How long one attempt may take. */
-  readonly attemptTimeout?: Duration | undefined;
-  /** How long all attempts may take together, waits included. */
-  readonly timeout?: Duration | undefined;
-}
 
 /** How an activity is defined: its schema, and the defaults of its calls. */
 export interface ActivityDefinitionOptions<Input> extends CallOptions {
@@ -33,7 +22,7 @@ export interface ActivityDefinition<Input = unknown, Output = unknown> extends A
   handler(context: ActivityContext, input: Input): Output | Promise<Output>;
 }
 
-const known = ['input', 'retry', 'attemptTimeout', 'timeout'];
+const known = ['input', ...callOptionNames];
 
 /** Defines an activity: a function that may do I/O. Its input and result are stored as JSON. */
 export function activity<Input = void, Output = unknown>(
@@ -52,11 +41,4 @@ export function activity<Input = void, Output = unknown>(
     defaults: Object.freeze(defaults),
     handler,
   });
-}
-
-/** Throws for a retry policy or a timeout that makes no sense. */
-export function checkCallOptions({ retry, attemptTimeout, timeout }: CallOptions): void {
-  if (retry !== undefined) resolveRetryPolicy(retry);
-  if (attemptTimeout !== undefined) toMs(attemptTimeout, 'attemptTimeout');
-  if (timeout !== undefined) toMs(timeout, 'timeout');
 }

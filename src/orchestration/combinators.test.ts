@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HistoryEvent } from '../model/event.ts';
 import { drive, kindsOf } from '../../test/replay/turn-driver.ts';
+import type { OrchestrationContext, RaceOptions } from './orchestration-context.ts';
 
 const withdrawn = (events: readonly HistoryEvent[]) =>
   events.flatMap((event) =>
@@ -28,6 +29,28 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     );
     expect(run.output).toEqual([['a', 'b'], ['rejected', 'fulfilled'], 'second']);
     expect(withdrawn(run.history)).toEqual([]);
+  });
+
+  it('withdraw what is pending when ctx.any has its first success, unless told to keep it', async () => {
+    for (const keepLosers of [false, true]) {
+      const run = drive(async (ctx) => {
+        const calls = [ctx.call('a'), ctx.call('b'), ctx.call('c')];
+        const winner = await ctx.any(calls, { keepLosers });
+        return [winner, await ctx.call('next')];
+      });
+      await run.start();
+      expect(withdrawn(await run.turn(run.failed(1)))).toEqual([]);
+      const events = await run.turn(run.completed(2, 'b'));
+      expect(withdrawn(events)).toEqual(keepLosers ? [] : [[3, 'race_lost']]);
+      await run.turn(run.completed(4, 'next'));
+      expect(run.output).toEqual(['b', 'next']);
+    }
+  });
+
+  it('of nothing fail in ctx.any, like the native one', async () => {
+    const run = drive(async (ctx) => ctx.any([]));
+    await run.start();
+    expect(run.failure).toMatchObject({ name: 'AggregateError' });
   });
 
   it('fail like the native ones, and leave the others running', async () => {
@@ -63,7 +86,7 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
       const groups = [
         ctx.all([ctx.call('a'), ctx.sleep(5)]),
         ctx.any([ctx.call('b'), ctx.waitFor('e')]),
-        ctx.allSettled([ctx.call('c'), ctx.child('left alone')]),
+        ctx.allSettled([ctx.call('c'), ctx.child('part')]),
       ];
       for (const group of groups) group.cancel('stop');
       const results = await Promise.allSettled(groups);
@@ -73,13 +96,13 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     });
     await run.start();
     expect(run.output).toEqual(Array.from({ length: 3 }, () => 'OPERATION_CANCELED'));
-    expect(withdrawn(run.history).map(([target]) => target)).toEqual([1, 2, 3, 4, 5]);
+    expect(withdrawn(run.history).map(([target]) => target)).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
   it('that have settled are not canceled any more', async () => {
     const run = drive(async (ctx) => {
       const calls = [ctx.call('a'), ctx.call('b')];
-      const any = ctx.any(calls);
+      const any = ctx.any(calls, { keepLosers: true });
       await any;
       any.cancel();
       return calls[1];
@@ -119,16 +142,66 @@ describe('ctx.race and ctx.select', () => {
     expect(run.failure.code).toBe('ACTIVITY_FAILED');
   });
 
-  it('leave a child that lost alone', async () => {
+  it('ask a child that lost to stop', async () => {
     const run = drive(async (ctx) => {
-      const child = ctx.child('part');
-      await ctx.race([child, ctx.call('a')]);
-      return child;
+      await ctx.race([ctx.child('part', 1, { id: 'child' }), ctx.call('a')]);
+      return ctx.call('next');
     });
     await run.start();
-    expect(kindsOf(await run.turn(run.completed(2)))).toEqual(['activityCompleted']);
-    await run.turn(run.childCompleted(1, 'later'));
-    expect(run.output).toBe('later');
+    expect((await run.turn(run.completed(2)))[1]).toMatchObject({
+      kind: 'operationWithdrawn',
+      target: 1,
+      targetKind: 'child',
+      childId: 'child',
+      trigger: 'race_lost',
+    });
+    expect(await run.turn(run.childCanceled(1, 'race_lost'))).toEqual([]);
+  });
+
+  it('keep the losers when they are told to', async () => {
+    for (const combinator of ['race', 'select'] as const) {
+      const run = drive(async (ctx) => {
+        const loser = ctx.child('part');
+        const both = [loser, ctx.call('a')];
+        if (combinator === 'race') await ctx.race(both, { keepLosers: true });
+        else await ctx.select(both, { keepLosers: true });
+        return loser;
+      });
+      await run.start();
+      expect(kindsOf(await run.turn(run.completed(2)))).toEqual(['activityCompleted']);
+      await run.turn(run.childCompleted(1, 'later'));
+      expect(run.output).toBe('later');
+    }
+  });
+
+  it('R15: record a loser that has completed in the same batch, and do not cancel it', async () => {
+    const run = drive(async (ctx) => {
+      const calls = [ctx.call('a'), ctx.call('b'), ctx.call('c')] as const;
+      const winner = await ctx.race(calls);
+      return [winner, ...(await Promise.allSettled(calls)).map(({ status }) => status)];
+    });
+    await run.start();
+    const events = await run.turn(run.completed(2, 'b'), run.completed(3, 'c'));
+    expect(events).toMatchObject([
+      { kind: 'activityCompleted', operation: 2 },
+      { kind: 'operationWithdrawn', target: 1 },
+      { kind: 'activityCompleted', operation: 3 },
+      { kind: 'executionCompleted' },
+    ]);
+    expect(run.output).toEqual(['b', 'rejected', 'fulfilled', 'fulfilled']);
+  });
+
+  it('refuse options that do not exist', async () => {
+    const options: RaceOptions = { keepLoosers: true } as object;
+    for (const combine of [
+      (ctx) => ctx.race([1], options),
+      (ctx) => ctx.select([1], options),
+      (ctx) => ctx.any([1], options),
+    ] satisfies ((ctx: OrchestrationContext<void>) => unknown)[]) {
+      const run = drive(async (ctx) => combine(ctx));
+      await run.start();
+      expect(run.failure.code).toBe('INVALID_OPTION');
+    }
   });
 
   it('reach the losers inside groups', async () => {

@@ -1,6 +1,14 @@
-import { PerdureError } from '../model/errors.ts';
-import { DurablePromise, type Withdrawal } from '../replay/durable-promise.ts';
+import { CanceledError, PerdureError } from '../model/errors.ts';
+import { Deferred, DurablePromise } from '../replay/durable-promise.ts';
+import type { Withdrawal } from '../replay/withdrawal.ts';
 import { PromiseGroup, withdraw } from './promise-group.ts';
+
+/** What becomes of the losers. */
+interface RaceParams<T> {
+  readonly members: readonly unknown[];
+  readonly toValue: (index: number, value: unknown) => T;
+  readonly keepLosers: boolean | undefined;
+}
 
 /** A durable promise over several others, whose `cancel` reaches all that are still pending. */
 export function group<T>(members: readonly unknown[], promise: Promise<T>): DurablePromise<T> {
@@ -13,10 +21,7 @@ export function group<T>(members: readonly unknown[], promise: Promise<T>): Dura
 }
 
 /** Settles like the first member that settles, and withdraws the others; ties go to the first in the list. */
-export function firstOf<T>(
-  members: readonly unknown[],
-  toValue: (index: number, value: unknown) => T,
-): DurablePromise<T> {
+export function firstOf<T>({ members, toValue, keepLosers }: RaceParams<T>): DurablePromise<T> {
   if (members.length === 0) {
     throw new PerdureError(
       'INVALID_INPUT',
@@ -24,46 +29,99 @@ export function firstOf<T>(
     );
   }
   const first = new PromiseGroup<T>(members);
+  const losers = keepLosers === true ? [] : members;
   members.forEach((member, index) => {
-    // Not Promise.resolve(): it would wrap a durable promise and let a later native one overtake it.
-    const promise = member instanceof Promise ? member : Promise.resolve(member);
-    promise.then(
-      (value: unknown) => first.succeed(toValue(index, value)) && withdrawLosers(members, index),
-      (error: unknown) => first.fail(error) && withdrawLosers(members, index),
+    toPromise(member).then(
+      (value: unknown) => first.succeed(toValue(index, value)) && withdrawLosers(losers, member),
+      (error: unknown) => first.fail(error) && withdrawLosers(losers, member),
     );
   });
   return first.promise;
 }
 
-/** Settles like an operation, or rejects with `TIMEOUT` when its timer fires first; either withdraws the other. */
+/** Settles like the first member that succeeds, and withdraws the others; fails like `Promise.any` if none does. */
+export function firstSuccessOf<T>({
+  members,
+  toValue,
+  keepLosers,
+}: RaceParams<T>): DurablePromise<T> {
+  const first = new PromiseGroup<T>(members);
+  const losers = keepLosers === true ? [] : members;
+  const errors: unknown[] = Array.from(members);
+  let failed = 0;
+  const failIfAllDid = (): void => {
+    if (failed < members.length) return;
+    first.fail(new AggregateError(errors, 'All promises were rejected'));
+  };
+  members.forEach((member, index) => {
+    toPromise(member).then(
+      (value: unknown) => first.succeed(toValue(index, value)) && withdrawLosers(losers, member),
+      (error: unknown) => {
+        errors[index] = error;
+        failed += 1;
+        failIfAllDid();
+      },
+    );
+  });
+  failIfAllDid();
+  return first.promise;
+}
+
+/**
+ * Settles like an operation, which is withdrawn when its timer fires first, and then rejects with `TIMEOUT`. One
+ * that is canceled as `wait` settles when its work has stopped, perhaps with a result after all.
+ */
 export function withDeadline<T>(params: {
   readonly operation: DurablePromise<T>;
   readonly timer: DurablePromise<void>;
   readonly message: string;
 }): DurablePromise<T> {
   const { operation, timer, message } = params;
-  const both = new PromiseGroup<T>([operation, timer]);
-  const stopTimer = (): void => withdraw(timer, { trigger: 'race_lost' });
-  const stopOperation = (): void => withdraw(operation, { trigger: 'timeout' });
+  const result = new Deferred<T>();
+  DurablePromise.attach(result.promise, {
+    kind: 'group',
+    withdraw: (withdrawal) => {
+      withdraw(operation, withdrawal);
+      withdraw(timer, withdrawal);
+    },
+  });
+  let isLate = false;
+  const stopTimer = (): void => withdraw(timer, { trigger: 'race_lost', reason: 'race_lost' });
   operation.then(
-    (value) => both.succeed(value) && stopTimer(),
-    (error: unknown) => both.fail(error) && stopTimer(),
+    (value) => {
+      result.resolve(value);
+      stopTimer();
+    },
+    (error: unknown) => {
+      result.reject(isLate && isTimeout(error) ? new PerdureError('TIMEOUT', message) : error);
+      stopTimer();
+    },
   );
   timer.then(
-    () => both.fail(new PerdureError('TIMEOUT', message)) && stopOperation(),
+    () => {
+      isLate = true;
+      withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
+    },
     // The timer was withdrawn: the operation decides.
     () => undefined,
   );
-  return both.promise;
+  return result.promise;
 }
 
-function withdrawLosers(members: readonly unknown[], winner: number): void {
-  const isTimeout = DurablePromise.sourceOf(members[winner])?.kind === 'timer';
+// Not Promise.resolve(): it would wrap a durable promise and let a later native one overtake it.
+function toPromise(member: unknown): Promise<unknown> {
+  return member instanceof Promise ? (member as Promise<unknown>) : Promise.resolve(member);
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof CanceledError && error.trigger === 'timeout';
+}
+
+function withdrawLosers(members: readonly unknown[], winner: unknown): void {
+  const byTimer = DurablePromise.sourceOf(winner)?.kind === 'timer';
   const withdrawal: Withdrawal = {
     trigger: 'race_lost',
-    ...(isTimeout && { detail: 'timeout' }),
+    reason: byTimer ? 'race_lost:timeout' : 'race_lost',
   };
-  members.forEach((member, index) => {
-    if (index !== winner) withdraw(member, withdrawal);
-  });
+  for (const member of members) if (member !== winner) withdraw(member, withdrawal);
 }

@@ -77,13 +77,21 @@ describe('ctx.call', () => {
   it('rejects with TIMEOUT and withdraws the activity when its total timeout fires first', async () => {
     const run = drive(async (ctx) => ctx.call(charge, 5, { timeout: '1m' }));
     await run.start();
-    const events = await run.turn(run.fired(2), run.completed(1));
+    const events = await run.turn(run.fired(2));
     expect(kindsOf(events)).toEqual(['timerFired', 'operationWithdrawn', 'executionFailed']);
-    expect(events[1]).toMatchObject({ target: 1, targetKind: 'activity', reason: 'timeout' });
+    expect(events[1]).toMatchObject({ target: 1, targetKind: 'activity', trigger: 'timeout' });
     expect(run.failure).toMatchObject({
       code: 'TIMEOUT',
       message: "Activity 'charge' did not finish within 60000 ms, its timeout.",
     });
+  });
+
+  it('resolves if its activity has completed in the batch in which its total timeout fires', async () => {
+    const run = drive(async (ctx) => ctx.call(charge, 5, { timeout: '1m' }));
+    await run.start();
+    const events = await run.turn(run.fired(2), run.completed(1, 'just in time'));
+    expect(kindsOf(events)).toEqual(['timerFired', 'activityCompleted', 'executionCompleted']);
+    expect(run.output).toBe('just in time');
   });
 
   it('with a total timeout is canceled as a whole', async () => {
@@ -94,8 +102,8 @@ describe('ctx.call', () => {
     });
     const events = await run.start();
     expect(events.slice(3)).toMatchObject([
-      { kind: 'operationWithdrawn', target: 1, reason: 'cancel:no longer needed' },
-      { kind: 'operationWithdrawn', target: 2, reason: 'cancel:no longer needed' },
+      { kind: 'operationWithdrawn', target: 1, trigger: 'cancel', reason: 'no longer needed' },
+      { kind: 'operationWithdrawn', target: 2, trigger: 'cancel', reason: 'no longer needed' },
       { kind: 'executionCompleted', payload: '"OPERATION_CANCELED"' },
     ]);
   });

@@ -1,47 +1,54 @@
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
-import type { ActivityOptions, ExecutionStarted } from '../model/event.ts';
+import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
 import { encodePayload, type Payload } from '../model/payload.ts';
-import { resolveRetryPolicy } from '../model/retry-policy.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
-import type { Execution } from '../replay/execution.ts';
-import type { ActivityDefinition, CallOptions } from './activity.ts';
-import { firstOf, group, withDeadline } from './combinators.ts';
+import type { LiveCode } from '../replay/live-code.ts';
+import {
+  callOptionNames,
+  checkCancellation,
+  chooseCallOptions,
+  type CallOptions,
+} from './call-options.ts';
+import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { contextLogger } from './context-logger.ts';
 import { checkOptions } from './definition-checks.ts';
 import type {
   ChildOptions,
   DetachedOptions,
   OrchestrationContext,
+  RaceOptions,
+  ScopeOptions,
+  ShieldOptions,
   WaitOptions,
 } from './orchestration-context.ts';
 
 /** The context of a running execution: checks and encodes what authors pass, and hands it to the engine. */
 export class LiveContext implements OrchestrationContext {
-  readonly #execution: Execution;
+  readonly #code: LiveCode;
   readonly #started: ExecutionStarted;
   readonly #sink: Logger;
   #log: Logger | undefined;
 
   constructor(options: {
-    readonly execution: Execution;
+    readonly code: LiveCode;
     readonly started: ExecutionStarted;
     readonly log: Logger;
   }) {
-    this.#execution = options.execution;
+    this.#code = options.code;
     this.#started = options.started;
     this.#sink = options.log;
   }
 
   get instanceId(): string {
-    return this.#execution.instanceId;
+    return this.#code.instanceId;
   }
 
   get executionId(): number {
-    return this.#execution.executionId;
+    return this.#code.executionId;
   }
 
   get name(): string {
@@ -53,7 +60,7 @@ export class LiveContext implements OrchestrationContext {
   }
 
   get isReplaying(): boolean {
-    return this.#execution.isReplaying;
+    return this.#code.isReplaying;
   }
 
   get log(): Logger {
@@ -72,12 +79,16 @@ export class LiveContext implements OrchestrationContext {
     options?: CallOptions,
   ): DurablePromise<Out> {
     const name = nameOf(activity, 'activity');
-    if (options !== undefined)
-      checkOptions('call', options, ['retry', 'attemptTimeout', 'timeout']);
+    if (options !== undefined) checkOptions('call', options, callOptionNames);
     const chosen = chooseCallOptions(activity, options);
     const payload = this.#encode(input, `The input of activity '${name}'`);
-    const { commands } = this.#execution;
-    const promise = commands.callActivity({ name, payload, options: chosen?.activity });
+    const { commands } = this.#code;
+    const promise = commands.callActivity({
+      name,
+      payload,
+      options: chosen?.activity,
+      cancellation: chosen?.cancellation,
+    });
     const operation = promise as DurablePromise<Out>;
     if (chosen?.timeoutMs === undefined) return operation;
     return withDeadline({
@@ -89,7 +100,7 @@ export class LiveContext implements OrchestrationContext {
 
   sleep(duration: Duration): DurablePromise<void> {
     const ms = toMs(duration, 'sleep');
-    return this.#execution.commands.startTimer(this.now() + ms);
+    return this.#code.commands.startTimer(this.now() + ms);
   }
 
   sleepUntil(moment: Date | number): DurablePromise<void> {
@@ -100,7 +111,7 @@ export class LiveContext implements OrchestrationContext {
         `sleepUntil was given ${String(moment)}. Pass a valid Date, or milliseconds since the epoch.`,
       );
     }
-    return this.#execution.commands.startTimer(fireAt);
+    return this.#code.commands.startTimer(fireAt);
   }
 
   waitFor<Value>(
@@ -111,7 +122,7 @@ export class LiveContext implements OrchestrationContext {
     checkOptions('waitFor', options, ['timeout']);
     const { timeout } = options;
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
-    const { commands } = this.#execution;
+    const { commands } = this.#code;
     const operation = commands.awaitEvent(name) as DurablePromise<Value>;
     if (timeoutMs === undefined) return operation;
     return withDeadline({
@@ -126,10 +137,12 @@ export class LiveContext implements OrchestrationContext {
     input?: unknown,
     options: ChildOptions = {},
   ): DurablePromise<Out> {
-    checkOptions('child', options, ['id', 'version']);
+    checkOptions('child', options, ['id', 'version', 'cancellation']);
     const start = this.#toStart(orchestration, input, options.version);
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
-    return this.#execution.commands.startChild({ ...start, id }) as DurablePromise<Out>;
+    const cancellation = checkCancellation(options.cancellation);
+    const promise = this.#code.commands.startChild({ ...start, id, cancellation });
+    return promise as DurablePromise<Out>;
   }
 
   // Not async: the command takes its place in history when the method is called.
@@ -140,9 +153,7 @@ export class LiveContext implements OrchestrationContext {
   ): Promise<string> {
     checkOptions('startDetached', options, ['id', 'version']);
     const start = this.#toStart(orchestration, input, options.version);
-    const id = checkInstanceId(options.id);
-    this.#execution.commands.startDetached({ ...start, id });
-    return Promise.resolve(id);
+    return this.#code.commands.startDetached({ ...start, id: checkInstanceId(options.id) });
   }
 
   all<const T extends readonly unknown[]>(
@@ -157,23 +168,42 @@ export class LiveContext implements OrchestrationContext {
     return group(promises, Promise.allSettled(promises));
   }
 
-  any<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>> {
-    return group(promises, Promise.any(promises));
+  any<const T extends readonly unknown[]>(
+    promises: T,
+    options: RaceOptions = {},
+  ): DurablePromise<Awaited<T[number]>> {
+    return firstSuccessOf({ ...toRace('any', promises, options), toValue: second<T> });
   }
 
-  race<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>> {
-    return firstOf(promises, (_, value) => value as Awaited<T[number]>);
+  race<const T extends readonly unknown[]>(
+    promises: T,
+    options: RaceOptions = {},
+  ): DurablePromise<Awaited<T[number]>> {
+    return firstOf({ ...toRace('race', promises, options), toValue: second<T> });
   }
 
-  select(promises: readonly unknown[] | Readonly<Record<string, unknown>>): DurablePromise<never> {
+  select(
+    promises: readonly unknown[] | Readonly<Record<string, unknown>>,
+    options: RaceOptions = {},
+  ): DurablePromise<never> {
     if (Array.isArray(promises)) {
-      return firstOf(promises, (index, value) => ({ index, value }) as never);
+      const toValue = (index: number, value: unknown) => ({ index, value }) as never;
+      return firstOf({ ...toRace('select', promises, options), toValue });
     }
     const keys = Object.keys(promises);
-    return firstOf(
-      Object.values(promises),
-      (index, value) => ({ key: keys[index], value }) as never,
-    );
+    const toValue = (index: number, value: unknown) => ({ key: keys[index], value }) as never;
+    return firstOf({ ...toRace('select', Object.values(promises), options), toValue });
+  }
+
+  scope<T>(body: () => T | Promise<T>, options: ScopeOptions = {}): DurablePromise<T> {
+    checkOptions('scope', options, ['timeout', 'name']);
+    const name = options.name === undefined ? undefined : checkName(options.name, 'Scope name');
+    return this.#open('scope', body, { timeout: options.timeout, name });
+  }
+
+  shield<T>(body: () => T | Promise<T>, options: ShieldOptions = {}): DurablePromise<T> {
+    checkOptions('shield', options, ['timeout']);
+    return this.#open('shield', body, options);
   }
 
   continueAsNew(
@@ -181,32 +211,46 @@ export class LiveContext implements OrchestrationContext {
     options: { readonly version?: string | undefined } = {},
   ): Promise<never> {
     checkOptions('continueAsNew', options, ['version']);
-    this.#execution.continueAsNew({
+    return this.#code.continueAsNew({
       payload: this.#encode(input, `The input of the next execution of '${this.name}'`),
       version: checkName(options.version ?? this.version, 'Orchestration version'),
     });
-    return new Promise(() => undefined);
   }
 
   setCustomStatus(value: unknown): void {
     const payload = this.#encode(value, `The custom status of '${this.name}'`);
-    this.#execution.commands.setCustomStatus(payload);
+    this.#code.commands.setCustomStatus(payload);
   }
 
   now(): number {
-    return this.#execution.nowMs;
+    return this.#code.nowMs;
   }
 
   random(): number {
-    return this.#execution.random();
+    return this.#code.random();
   }
 
   uuid(): string {
-    return this.#execution.uuid();
+    return this.#code.uuid();
+  }
+
+  #open<T>(
+    kind: 'scope' | 'shield',
+    body: () => T | Promise<T>,
+    { timeout, name }: ScopeOptions,
+  ): DurablePromise<T> {
+    if (typeof body !== 'function') {
+      throw new PerdureError(
+        'INVALID_INPUT',
+        `${kind} was given something of type ${typeof body}. Pass a function: ctx.${kind}(() => …).`,
+      );
+    }
+    const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
+    return this.#code.scopes.open({ kind, body, timeoutMs, name });
   }
 
   #encode(value: unknown, what: string): Payload | null {
-    return encodePayload(value, what, this.#execution.payloadLimitBytes);
+    return encodePayload(value, what, this.#code.payloadLimitBytes);
   }
 
   #toStart(
@@ -236,26 +280,15 @@ function nameOf(
   );
 }
 
-function chooseCallOptions(
-  activity: ActivityRef | string,
-  options: CallOptions | undefined,
-): { activity: ActivityOptions | undefined; timeoutMs: number | undefined } | undefined {
-  const defaults =
-    typeof activity === 'string' ? undefined : (activity as Partial<ActivityDefinition>).defaults;
-  if (options === undefined && defaults === undefined) return undefined;
-  const retry = options?.retry ?? defaults?.retry;
-  const attemptTimeout = options?.attemptTimeout ?? defaults?.attemptTimeout;
-  const timeout = options?.timeout ?? defaults?.timeout;
-  const hasOptions = retry !== undefined || attemptTimeout !== undefined;
-  return {
-    activity: hasOptions
-      ? {
-          ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
-          ...(attemptTimeout !== undefined && {
-            attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
-          }),
-        }
-      : undefined,
-    timeoutMs: timeout === undefined ? undefined : toMs(timeout, 'timeout'),
-  };
+function toRace(
+  what: string,
+  members: readonly unknown[],
+  options: RaceOptions,
+): { members: readonly unknown[]; keepLosers: boolean | undefined } {
+  checkOptions(what, options, ['keepLosers']);
+  return { members, keepLosers: options.keepLosers };
+}
+
+function second<T extends readonly unknown[]>(_: number, value: unknown): Awaited<T[number]> {
+  return value as Awaited<T[number]>;
 }

@@ -1,8 +1,9 @@
+import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import type { Duration } from '../model/duration.ts';
 import type { Logger } from '../model/logger.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
-import type { CallOptions } from './activity.ts';
+import type { CallOptions } from './call-options.ts';
 import type { InputArguments } from './input-arguments.ts';
 
 /** How a child is started. */
@@ -11,6 +12,11 @@ export interface ChildOptions {
   readonly id?: string | undefined;
   /** Default: the version of the definition; for a plain name, the newest. */
   readonly version?: string | undefined;
+  /**
+   * What a cancel, and any end of the parent, does to the child. `request` (default): it is asked to stop. `wait`:
+   * it is asked, and the parent waits until it has stopped. `abandon`: it goes on.
+   */
+  readonly cancellation?: CancellationType | undefined;
 }
 
 /** How a detached instance is started. */
@@ -23,6 +29,26 @@ export interface DetachedOptions {
 export interface WaitOptions {
   /** Rejects with code `TIMEOUT` after this long. */
   readonly timeout?: Duration | undefined;
+}
+
+/** How a scope is limited. */
+export interface ScopeOptions {
+  /** Cancels the scope after this long: its promise rejects with a `CanceledError` whose trigger is `timeout`. */
+  readonly timeout?: Duration | undefined;
+  /** Named in the reason of that error. */
+  readonly name?: string | undefined;
+}
+
+/** How a shield is limited. */
+export interface ShieldOptions {
+  /** Cancels the shield, and the shields inside, after this long. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** What becomes of those that lost. */
+export interface RaceOptions {
+  /** Leave them running. Default: they are canceled. */
+  readonly keepLosers?: boolean | undefined;
 }
 
 /** Which of several promises settled first, by its place, and its value. */
@@ -64,7 +90,7 @@ export interface OrchestrationContext<Input = unknown> {
   waitFor<Value>(event: EventToken<Value>, options?: WaitOptions): DurablePromise<Value>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
 
-  /** Starts a child and waits for it. A failed one rejects with code `CHILD_FAILED`. */
+  /** Starts a child and waits for it. A failed one rejects with code `CHILD_FAILED`, a canceled one with a `CanceledError`. */
   child<In, Out>(
     orchestration: OrchestrationRef<In, Out>,
     ...args: InputArguments<In, ChildOptions>
@@ -86,19 +112,42 @@ export interface OrchestrationContext<Input = unknown> {
   allSettled<const T extends readonly unknown[]>(
     promises: T,
   ): DurablePromise<{ -readonly [K in keyof T]: PromiseSettledResult<Awaited<T[K]>> }>;
-  /** Like `Promise.any`. */
-  any<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>>;
-  /** Like `Promise.race`, and cancels the activities, timers and waits that lost. */
-  race<const T extends readonly unknown[]>(promises: T): DurablePromise<Awaited<T[number]>>;
+  /** Like `Promise.any`, and cancels what is still pending when one has succeeded. */
+  any<const T extends readonly unknown[]>(
+    promises: T,
+    options?: RaceOptions,
+  ): DurablePromise<Awaited<T[number]>>;
+  /** Like `Promise.race`, and cancels those that lost: activities, timers, waits, children, groups and scopes. */
+  race<const T extends readonly unknown[]>(
+    promises: T,
+    options?: RaceOptions,
+  ): DurablePromise<Awaited<T[number]>>;
   /** Like `race`, and tells which one settled first: `{ index, value }`, or `{ key, value }` for a record. */
-  select<const T extends readonly unknown[]>(promises: T): DurablePromise<Selected<T>>;
+  select<const T extends readonly unknown[]>(
+    promises: T,
+    options?: RaceOptions,
+  ): DurablePromise<Selected<T>>;
   select<const T extends Readonly<Record<string, unknown>>>(
     promises: T,
+    options?: RaceOptions,
   ): DurablePromise<SelectedKey<T>>;
 
   /**
+   * Runs a part of the code in a scope: all that it has pending is canceled together, by `cancel` on the promise,
+   * by the timeout, by a cancel around it, or when the part ends. The promise settles when nothing of it runs any
+   * more; a scope that was itself canceled rejects with a `CanceledError`, unless its code failed otherwise.
+   */
+  scope<T>(body: () => T | Promise<T>, options?: ScopeOptions): DurablePromise<T>;
+  /**
+   * Runs a part of the code that a cancel from outside does not reach: clean-up, compensation, work that must not be
+   * left half done. The execution does not end before it has.
+   */
+  shield<T>(body: () => T | Promise<T>, options?: ShieldOptions): DurablePromise<T>;
+
+  /**
    * Ends this execution and begins the next with a new input and an empty history. Nothing after it runs: the
-   * promise never settles, so no `catch` or `finally` of yours gets in the way. Default: the same version.
+   * promise never settles, so no `catch` or `finally` of yours gets in the way. Default: the same version. Once the
+   * instance was asked to stop, it rejects with a `CanceledError` instead.
    */
   continueAsNew(...args: InputArguments<Input, { readonly version?: undefined }>): Promise<never>;
   continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;

@@ -2,7 +2,7 @@ import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import { decodePayload } from '../model/payload.ts';
 import { validateInput } from '../model/validate-input.ts';
-import type { Execution } from '../replay/execution.ts';
+import type { LiveCode } from '../replay/live-code.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';
 import { LiveContext } from './live-context.ts';
 
@@ -10,10 +10,10 @@ import { LiveContext } from './live-context.ts';
 export function createProgram(
   definition: OrchestrationDefinition,
   environment: { readonly log: Logger },
-): (execution: Execution, started: ExecutionStarted) => Promise<unknown> {
-  return async (execution, started) => {
+): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
+  return async (code, started) => {
     const input = decodePayload(started.payload);
-    const context = new LiveContext({ execution, started, log: environment.log });
+    const context = new LiveContext({ code, started, log: environment.log });
     const { inputSchema } = definition;
     if (inputSchema === undefined) return definition.handler(context, input);
     const what = `Orchestration '${definition.name}'`;

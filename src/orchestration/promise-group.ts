@@ -1,10 +1,5 @@
-import {
-  Deferred,
-  DurablePromise,
-  toCanceledError,
-  type DurableSource,
-  type Withdrawal,
-} from '../replay/durable-promise.ts';
+import { Deferred, DurablePromise, type DurableSource } from '../replay/durable-promise.ts';
+import { toCanceledError, type Withdrawal } from '../replay/withdrawal.ts';
 
 /** A durable promise over several others. Cancelling it rejects it and withdraws its members, unless it has settled. */
 export class PromiseGroup<T> implements DurableSource {

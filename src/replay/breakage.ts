@@ -3,31 +3,31 @@ import { toFailure, type Failure } from '../model/failure.ts';
 import { yieldToEventLoop } from './event-loop.ts';
 import { runOutsideScope } from './scope.ts';
 
-/** What went wrong with the code beside its own result: a stray await, rejections that nobody handles. */
+/** What went wrong with the code beside its own result: a stray await, an endless loop, rejections that nobody handles. */
 export class Breakage {
   readonly #onBroken: ((failure: Failure) => void) | undefined;
   readonly #unhandled = new Map<Promise<unknown>, unknown>();
-  #stray: PerdureError | undefined;
+  #error: PerdureError | undefined;
 
   constructor(onBroken: ((failure: Failure) => void) | undefined) {
     this.#onBroken = onBroken;
   }
 
   get isBroken(): boolean {
-    return this.#stray !== undefined || this.#unhandled.size > 0;
+    return this.#error !== undefined || this.#unhandled.size > 0;
   }
 
   /** What to fail the instance with. */
   get failure(): Failure | undefined {
-    if (this.#stray !== undefined) return toFailure(this.#stray);
+    if (this.#error !== undefined) return toFailure(this.#error);
     const [first] = this.#unhandled;
     return first === undefined ? undefined : toFailure(first[1]);
   }
 
-  /** Keeps the first stray await: later ones are its consequences. */
-  addStray(error: PerdureError, duringTurn: boolean): void {
+  /** Keeps the first error: later ones are its consequences. */
+  add(error: PerdureError, duringTurn: boolean): void {
     const wasBroken = this.isBroken;
-    this.#stray ??= error;
+    this.#error ??= error;
     if (!wasBroken && !duringTurn) this.#report();
   }
 

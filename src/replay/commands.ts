@@ -1,19 +1,30 @@
-import type { ActivityOptions, CommandEvent } from '../model/event.ts';
+import type { CancellationType } from '../model/cancel.ts';
+import { PerdureError } from '../model/errors.ts';
+import type { ActivityOptions, AnswerEvent, CommandEvent } from '../model/event.ts';
 import type { Payload } from '../model/payload.ts';
+import type { CancelScope } from './cancel-scope.ts';
 import { defaultChildId } from './child-id.ts';
-import { DurablePromise, toCanceledError, type Withdrawal } from './durable-promise.ts';
-import { Operation, type OperationKind, type OperationOwner } from './operation.ts';
+import { DurablePromise } from './durable-promise.ts';
+import { Operation, type OperationOptions, type OperationOwner } from './operation.ts';
 import type { OperationTable } from './operation-table.ts';
-import type { Scope } from './scope.ts';
+import { toCanceledError, type Withdrawal } from './withdrawal.ts';
 
 /** What commands need of their execution. */
 export interface CommandHost {
   readonly instanceId: string;
   readonly executionId: number;
   readonly nowMs: number;
-  /** The scope that the calling code runs in; `undefined` once the execution is over. Throws outside a turn. */
-  enter(what: string, name?: string): Scope | undefined;
+  /** How many events the code was given so far. */
+  readonly steps: number;
+  /** The scope that the calling code runs in. Throws outside a turn. */
+  enter(what: string, name?: string): CancelScope;
+  /** Whether the code of a scope has nothing more to decide. */
+  isOver(scope: CancelScope): boolean;
   record(command: CommandEvent): void;
+  /** Records the answer to an operation, if it arrived together with what is being applied. */
+  recordArrived(operation: Operation): AnswerEvent | undefined;
+  /** The code cannot go on: the instance fails. */
+  breakWith(error: PerdureError): void;
 }
 
 interface StartOptions {
@@ -22,9 +33,12 @@ interface StartOptions {
   readonly payload: Payload | null;
 }
 
+// More than any list that is mapped to calls, and about a second of a loop that ignores its cancellation.
+const maxRefusals = 100_000;
+
 /**
- * What the code can decide. Each method takes its place in history synchronously. Once the execution is over,
- * nothing is recorded any more and what is returned never settles.
+ * What the code can decide. Each method takes its place in history synchronously. In a canceled scope operations
+ * are refused at once. Once the execution is over, nothing is recorded any more and what is returned never settles.
  */
 export class Commands implements OperationOwner {
   readonly #host: CommandHost;
@@ -32,6 +46,8 @@ export class Commands implements OperationOwner {
   #operations = 0;
   #lastWhat: string | undefined;
   #lastName = '';
+  #refusals = 0;
+  #refusedInStep = 0;
 
   constructor(host: CommandHost, table: OperationTable) {
     this.#host = host;
@@ -48,40 +64,48 @@ export class Commands implements OperationOwner {
     readonly name: string;
     readonly payload: Payload | null;
     readonly options?: ActivityOptions | undefined;
+    readonly cancellation?: CancellationType | undefined;
   }): DurablePromise<unknown> {
-    const { name, payload, options } = call;
-    const operation = this.#open('activity', name);
-    if (operation === undefined) return neverSettles();
-    const at = this.#host.nowMs;
+    const { name, payload, options, cancellation } = call;
+    const scope = this.#host.enter('activity', name);
+    const refusal = this.#refuse(scope);
+    if (refusal !== undefined) return refusal;
+    const operation = this.#open({ kind: 'activity', name, scope, cancellation });
     this.#host.record({
       kind: 'activityScheduled',
-      at,
+      at: this.#host.nowMs,
       operation: operation.id,
       name,
       payload,
       ...(options !== undefined && { options }),
+      ...toCancelFields(operation),
     });
     this.#table.add(operation);
     return operation.promise;
   }
 
   startTimer(fireAt: number): DurablePromise<void> {
-    const operation = this.#open('timer', '');
-    if (operation === undefined) return neverSettles();
-    this.#host.record({
-      kind: 'timerCreated',
-      at: this.#host.nowMs,
-      operation: operation.id,
-      fireAt,
-    });
+    const scope = this.#host.enter('timer');
+    const refusal = this.#refuse<void>(scope);
+    if (refusal !== undefined) return refusal;
+    const operation = this.#createTimer(scope, fireAt);
     this.#table.add(operation);
     return operation.promise as DurablePromise<void>;
   }
 
+  /** The timer that cancels a scope: the scope waits neither for it nor with it. */
+  startDeadline(scope: CancelScope, fireAt: number): Operation {
+    const operation = this.#createTimer(scope, fireAt);
+    this.#table.addUnscoped(operation);
+    return operation;
+  }
+
   /** Waits for an external event; one that has already arrived is taken at once. */
   awaitEvent(name: string): DurablePromise<unknown> {
-    const operation = this.#open('event', name);
-    if (operation === undefined) return neverSettles();
+    const scope = this.#host.enter('event', name);
+    const refusal = this.#refuse(scope);
+    if (refusal !== undefined) return refusal;
+    const operation = this.#open({ kind: 'event', name, scope });
     this.#host.record({
       kind: 'eventAwaited',
       at: this.#host.nowMs,
@@ -92,38 +116,53 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
-  startChild(start: StartOptions & { readonly id?: string | undefined }): DurablePromise<unknown> {
-    const operation = this.#open('child', start.name);
-    if (operation === undefined) return neverSettles();
+  startChild(
+    start: StartOptions & {
+      readonly id?: string | undefined;
+      readonly cancellation?: CancellationType | undefined;
+    },
+  ): DurablePromise<unknown> {
+    const { name, version, payload, cancellation } = start;
+    const scope = this.#host.enter('child', name);
+    const refusal = this.#refuse(scope);
+    if (refusal !== undefined) return refusal;
     const { instanceId, executionId, nowMs } = this.#host;
+    const next = this.#operations + 1;
+    const childId = start.id ?? defaultChildId({ instanceId, executionId, operation: next });
+    const operation = this.#open({ kind: 'child', name, scope, cancellation, childId });
     this.#host.record({
       kind: 'childScheduled',
       at: nowMs,
       operation: operation.id,
-      name: start.name,
-      version: start.version,
-      childId: start.id ?? defaultChildId({ instanceId, executionId, operation: operation.id }),
-      payload: start.payload,
+      name,
+      version,
+      childId,
+      payload,
+      ...toCancelFields(operation),
     });
     this.#table.add(operation);
     return operation.promise;
   }
 
-  startDetached(start: StartOptions & { readonly id: string }): void {
-    if (this.#host.enter('startDetached', start.name) === undefined) return;
+  startDetached(start: StartOptions & { readonly id: string }): Promise<string> {
+    const { name, version, payload, id } = start;
+    const refusal = this.#refuse<string>(this.#host.enter('startDetached', name));
+    if (refusal !== undefined) return refusal;
     this.#host.record({
       kind: 'detachedStarted',
       at: this.#host.nowMs,
-      operation: this.#next('detached start', start.name),
-      name: start.name,
-      version: start.version,
-      childId: start.id,
-      payload: start.payload,
+      operation: this.#next('detached start', name),
+      name,
+      version,
+      childId: id,
+      payload,
     });
+    return Promise.resolve(id);
   }
 
+  /** Also in a canceled scope: it starts nothing, and may tell how the clean-up gets on. */
   setCustomStatus(payload: Payload | null): void {
-    if (this.#host.enter('setCustomStatus') === undefined) return;
+    if (this.#host.isOver(this.#host.enter('setCustomStatus'))) return;
     this.#host.record({
       kind: 'customStatusSet',
       at: this.#host.nowMs,
@@ -132,26 +171,65 @@ export class Commands implements OperationOwner {
     });
   }
 
-  /** Gives an outstanding operation up; what has settled, and a child, is left alone. */
+  /** The code gives an operation up; what has settled is left alone. */
+  cancel(operation: Operation, withdrawal: Withdrawal): void {
+    if (!this.#table.isPending(operation)) return;
+    if (!this.#host.isOver(this.#host.enter('cancel'))) this.withdraw(operation, withdrawal);
+  }
+
+  /** Gives an outstanding operation up: R14, and R15 for one whose answer is already here. */
   withdraw(operation: Operation, withdrawal: Withdrawal): void {
-    if (operation.kind === 'child' || !this.#table.isPending(operation)) return;
-    if (this.#host.enter('cancel') === undefined) return;
-    const { trigger, detail } = withdrawal;
+    if (!this.#table.isPending(operation) || operation.withdrawal !== undefined) return;
+    const answer = this.#host.recordArrived(operation);
+    if (answer !== undefined) {
+      this.#table.apply(answer);
+      return;
+    }
     this.#host.record({
       kind: 'operationWithdrawn',
       at: this.#host.nowMs,
       target: operation.id,
       targetKind: operation.kind,
-      reason: detail === undefined ? trigger : `${trigger}:${detail}`,
+      ...withdrawal,
+      ...(operation.childId !== undefined && { childId: operation.childId }),
+      ...(operation.cancellation === 'abandon' && { abandoned: true }),
     });
+    if (operation.cancellation === 'wait') {
+      operation.withdrawal = withdrawal;
+      return;
+    }
     this.#table.remove(operation);
     operation.reject(toCanceledError(withdrawal));
   }
 
-  #open(kind: OperationKind, name: string): Operation | undefined {
-    const scope = this.#host.enter(kind, name);
-    if (scope === undefined) return undefined;
-    return new Operation({ kind, id: this.#next(kind, name), name, scope, owner: this });
+  /** What an operation gets that cannot be issued any more. */
+  #refuse<T>(scope: CancelScope): DurablePromise<T> | undefined {
+    const { canceled } = scope;
+    if (canceled === undefined) {
+      return this.#host.isOver(scope) ? DurablePromise.never() : undefined;
+    }
+    if (this.#refusedInStep !== this.#host.steps) this.#refusals = 0;
+    this.#refusedInStep = this.#host.steps;
+    this.#refusals += 1;
+    if (this.#refusals <= maxRefusals) return DurablePromise.refused(toCanceledError(canceled));
+    this.#host.breakWith(ignoresCancellation(this.#host.instanceId));
+    return DurablePromise.never();
+  }
+
+  #createTimer(scope: CancelScope, fireAt: number): Operation {
+    const operation = this.#open({ kind: 'timer', name: '', scope });
+    this.#host.record({
+      kind: 'timerCreated',
+      at: this.#host.nowMs,
+      operation: operation.id,
+      fireAt,
+    });
+    return operation;
+  }
+
+  #open(options: Omit<OperationOptions, 'id' | 'owner'>): Operation {
+    const id = this.#next(options.kind, options.name);
+    return new Operation({ ...options, id, owner: this });
   }
 
   // Words are put together only when an error needs them.
@@ -168,6 +246,19 @@ export function describe(what: string, name: string): string {
   return name === '' ? what : `${what} '${name}'`;
 }
 
-function neverSettles<T>(): DurablePromise<T> {
-  return new DurablePromise<T>(() => undefined);
+function toCancelFields({ cancellation, scope }: Operation): {
+  cancellation?: 'wait' | 'abandon';
+  shielded?: true;
+} {
+  return {
+    ...(cancellation !== 'request' && { cancellation }),
+    ...(scope.isShielded && { shielded: true }),
+  };
+}
+
+function ignoresCancellation(instanceId: string): PerdureError {
+  return new PerdureError(
+    'CANCEL_IGNORED',
+    `Instance '${instanceId}' was refused ${maxRefusals} operations in a row, because their scope is canceled: its code catches the CanceledError and goes on. Let the error end the loop, and clean up in ctx.shield().`,
+  );
 }

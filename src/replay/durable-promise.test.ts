@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { HistoryEvent } from '../model/event.ts';
-import { drive, kindsOf } from '../../test/replay/turn-driver.ts';
+import { drive } from '../../test/replay/turn-driver.ts';
 import { DurablePromise } from './durable-promise.ts';
 
 const withdrawals = (events: readonly HistoryEvent[]) =>
@@ -46,6 +46,7 @@ describe('a durable promise', () => {
     ['activity', (ctx) => ctx.call('a')],
     ['timer', (ctx) => ctx.sleep('1h')],
     ['event', (ctx) => ctx.waitFor('e')],
+    ['child', (ctx) => ctx.child('c')],
   ] satisfies [string, Parameters<typeof drive>[0]][])(
     'of an %s that is canceled records it and rejects with a CanceledError',
     async (targetKind, operate) => {
@@ -64,7 +65,7 @@ describe('a durable promise', () => {
       await run.start();
       await run.turn(run.completed(2));
       expect(withdrawals(run.history)).toMatchObject([
-        { target: 1, targetKind, reason: 'cancel:changed my mind' },
+        { target: 1, targetKind, trigger: 'cancel', reason: 'changed my mind' },
       ]);
       expect(run.output).toEqual({
         code: 'OPERATION_CANCELED',
@@ -87,15 +88,32 @@ describe('a durable promise', () => {
     expect(run.output).toEqual(['kept', 'kept']);
   });
 
-  it('of a child is left alone by cancel and stays awaited', async () => {
+  it('can be canceled for a reason that is no text, too long, or missing', async () => {
+    const hostile = new Proxy(
+      {},
+      {
+        get() {
+          throw new Error('keep out');
+        },
+        getPrototypeOf() {
+          throw new Error('keep out');
+        },
+      },
+    );
+    const reasons = [{ why: 'no idea' }, 'x'.repeat(1_048_576), undefined, hostile, 5n];
     const run = drive(async (ctx) => {
-      const child = ctx.child('part');
-      child.cancel();
-      return child;
+      for (const reason of reasons) ctx.sleep(1).cancel(reason as string);
     });
-    expect(kindsOf(await run.start())).toEqual(['executionStarted', 'childScheduled']);
-    await run.turn(run.childCompleted(1, 'done anyway'));
-    expect(run.output).toBe('done anyway');
+    await run.start();
+    const recorded = withdrawals(run.history).map((event) => (event as { reason: string }).reason);
+    expect(recorded.map((reason) => reason.slice(0, 40))).toEqual([
+      '{"why":"no idea"}',
+      'x'.repeat(40),
+      'canceled',
+      'a value of type object',
+      'a value of type bigint',
+    ]);
+    expect(recorded[1]).toMatch(/^x{4096}… \(cut from 1048576 characters\)$/);
   });
 
   it('can be canceled and issued again in the same turn', async () => {

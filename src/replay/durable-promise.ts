@@ -1,19 +1,9 @@
-import { CanceledError, type CancelTrigger } from '../model/errors.ts';
+import { cleanReason } from '../model/cancel.ts';
+import type { Withdrawal } from './withdrawal.ts';
 
-/** Why a pending operation is given up. */
-export interface Withdrawal {
-  readonly trigger: CancelTrigger;
-  readonly detail?: string | undefined;
-}
-
-/** What the code that awaits a withdrawn operation gets. */
-export function toCanceledError({ trigger, detail }: Withdrawal): CanceledError {
-  return new CanceledError(detail ?? trigger, trigger);
-}
-
-/** What stands behind a durable promise: one operation, or a group of them. */
+/** What stands behind a durable promise: one operation, a group of them, or a scope. */
 export interface DurableSource {
-  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'group';
+  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'group' | 'scope';
   withdraw(withdrawal: Withdrawal): void;
 }
 
@@ -30,11 +20,12 @@ export class DurablePromise<T> extends Promise<T> {
   }
 
   /**
-   * Gives a pending activity, timer or event wait up and rejects this promise with a `CanceledError`; does
-   * nothing once it has settled. A child is left alone and stays awaited.
+   * Gives up what is pending: an operation, a group or a scope. It rejects with a `CanceledError`, a scope once its
+   * code has ended; a call or child that is canceled as `wait` settles when the work has stopped. Does nothing
+   * once it has settled.
    */
   cancel(reason?: string): void {
-    this.#source?.withdraw({ trigger: 'cancel', detail: reason });
+    this.#source?.withdraw({ trigger: 'cancel', reason: cleanReason(reason) });
   }
 
   /** The promise of a source; for the engine and its combinators. */
@@ -45,6 +36,18 @@ export class DurablePromise<T> extends Promise<T> {
   /** What stands behind a value, if it is a durable promise. */
   static sourceOf(value: unknown): DurableSource | undefined {
     return value instanceof DurablePromise ? value.#source : undefined;
+  }
+
+  /** A promise for code whose execution is over. */
+  static never<T>(): DurablePromise<T> {
+    return new DurablePromise<T>(ignore);
+  }
+
+  /** A promise that is refused at once, and counts as handled. */
+  static refused<T>(reason: unknown): DurablePromise<T> {
+    const deferred = new Deferred<T>();
+    deferred.reject(reason);
+    return deferred.promise;
   }
 }
 

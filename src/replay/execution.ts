@@ -2,7 +2,7 @@
  * The replay engine: runs the code of one execution, feeds it recorded or new events, and collects what it decides.
  *
  * Its boundary: no I/O, no clock, no store. Messages and the time come in, events go out. What authors see
- * (the context, definitions, encoding of inputs) is built on `commands` in `src/orchestration`.
+ * (the context, definitions, encoding of inputs) is built on `commands` and `scopes` in `src/orchestration`.
  *
  * R1. History order is execution order: an incoming event, then the commands the code issued in reaction, then the next.
  * R2. Events are applied one at a time, and the microtasks are drained after each, before anything else happens.
@@ -14,49 +14,39 @@
  *     left is carried into the next execution, ahead of newer ones.
  * R6. The code may act only inside the window between an event and the end of its drain. A command outside it
  *     throws STRAY_AWAIT and the next turn fails the instance; so does waiting for nothing durable.
- * R7. The first outcome stands: after a return, a throw or a continue-as-new nothing more is recorded.
+ * R7. The first outcome stands: after a return, a throw or a continue-as-new nothing more is recorded but what R17 says.
  * R8. Time inside is the `at` of the last applied event and never goes back; randomness depends only on the
  *     incarnation and the execution id.
  * R9. The cost of a turn depends on its new events, never on the length of the history.
- * R10. A rejection that nobody handles fails its own instance and nothing else.
+ * R10. A rejection that nobody handles fails its own instance and nothing else; one that only tells of a withdrawal
+ *      fails nobody.
+ * R11. An operation belongs to the scope it was issued in. The cancel of a scope withdraws what is pending in it, then
+ *      in the scopes inside, each in the order of issue. It does not enter a shield: only the deadline of a shield, or
+ *      of a shield around it, and a cancel of its own promise do.
+ * R12. In a canceled scope, and in one whose code has ended, an operation is refused at once and leaves no trace.
+ * R13. A scope settles when its code has ended and nothing in it is outstanding: what was pending is withdrawn; the
+ *      scopes inside and what is withdrawn as `wait` have settled.
+ * R14. Every withdrawal is recorded, once. The operation rejects at once; as `wait` it stays outstanding and settles
+ *      with its answer; as `abandon` it is recorded as abandoned, and its work goes on.
+ * R15. What ran to its end and is answered in the same batch is not withdrawn: the answer is recorded there instead.
+ * R16. The first request to stop cancels the root scope; later ones leave no trace. From then on a `CanceledError` that
+ *      the code throws ends it canceled, and continue-as-new is refused. A request that comes too late is carried
+ *      into the next execution, which begins canceled.
+ * R17. An end waits for open shields and for operations of type `wait`: everything else is then canceled, and
+ *      recorded. Without such it stands at once, and what is outstanding needs no event: whoever commits the end
+ *      stops the work and the children of an execution that is over, except those of type `abandon`.
+ * R18. When the time for the clean-up is over, a canceling execution ends canceled, whatever its code does.
  */
-import type {
-  BufferedEvent,
-  CommandEvent,
-  ExecutionStarted,
-  HistoryEvent,
-  IncomingEvent,
-  TerminalEvent,
-} from '../model/event.ts';
+import type { AnswerEvent, CommandEvent, HistoryEvent, TerminalEvent } from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
-import { PerdureError } from '../model/errors.ts';
-import { toFailure, type Failure } from '../model/failure.ts';
-import type { Message, StartMessage } from '../model/message.ts';
-import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/payload.ts';
-import { Breakage, warnOfLateRejection } from './breakage.ts';
-import { Commands, describe, type CommandHost } from './commands.ts';
-import { DeterministicRandom } from './deterministic-random.ts';
+import type { Message } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
 import { HistoryCheck } from './history-check.ts';
-import { OperationTable } from './operation-table.ts';
-import { toStarted } from './outcome.ts';
-import { currentScope, runInScope, type Scope, type ScopedExecution } from './scope.ts';
-import { strayCall, strayWait } from './stray-await.ts';
-import { TurnWindow } from './turn-window.ts';
+import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
+import { MessageBatch } from './message-batch.ts';
+import type { Operation } from './operation.ts';
+import { isInterruption, toSkipped, toStarted } from './outcome.ts';
 import { guardUnhandledRejections } from './unhandled-rejections.ts';
-
-export interface ExecutionOptions {
-  readonly instanceId: string;
-  readonly incarnation: string;
-  readonly executionId: number;
-  /** The code, called once with the execution's first event. */
-  readonly program: (execution: Execution, started: ExecutionStarted) => Promise<unknown>;
-  readonly payloadLimitBytes?: number;
-  /** How many external events are kept for later before new ones are refused. Default 2,000. */
-  readonly maxBufferedEvents?: number;
-  /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
-  readonly onBroken?: (failure: Failure) => void;
-}
 
 export interface TurnParams {
   readonly messages: readonly Message[];
@@ -76,45 +66,25 @@ export interface TurnResult {
 
 // About 3 ms of replay.
 const eventsBetweenYields = 1_000;
-const baseSizeBytes = 2_048;
 
 /** One live execution: the function with its state, and where it stands in its history. */
-export class Execution implements CommandHost, ScopedExecution {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly payloadLimitBytes: number;
-  /** What the code can decide; the author's context is built on it. */
-  readonly commands: Commands;
-
-  readonly #options: ExecutionOptions;
-  readonly #maxBufferedEvents: number;
-  readonly #table = new OperationTable();
+export class Execution implements Recorder {
+  readonly #subject: { readonly instanceId: string; readonly executionId: number };
+  readonly #code: LiveCode;
   readonly #check: HistoryCheck;
-  readonly #window = new TurnWindow();
-  readonly #breakage: Breakage;
-  readonly #root: Scope = { execution: this };
-  #random: DeterministicRandom | undefined;
   #length = 0;
-  #inputBytes = 0;
-  #nowMs = 0;
-  #startedAtMs = 0;
   /** What the current turn has recorded; absent while replaying. */
   #recording: HistoryEvent[] | undefined;
-  #outcome: TerminalEvent | undefined;
-  #ended = false;
-  #busy = false;
-  #disposed = false;
+  /** What the current turn was given. */
+  #batch: MessageBatch | undefined;
+  #isBusy = false;
+  #isDisposed = false;
 
-  constructor(options: ExecutionOptions) {
+  constructor(options: LiveCodeOptions) {
     guardUnhandledRejections();
-    this.#options = options;
-    this.instanceId = options.instanceId;
-    this.executionId = options.executionId;
-    this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
-    this.#maxBufferedEvents = options.maxBufferedEvents ?? 2_000;
+    this.#subject = options;
     this.#check = new HistoryCheck(options);
-    this.#breakage = new Breakage(options.onBroken);
-    this.commands = new Commands(this, this.#table);
+    this.#code = new LiveCode(options, this);
   }
 
   /** How many events are known so far. */
@@ -124,67 +94,48 @@ export class Execution implements CommandHost, ScopedExecution {
 
   /** A rough estimate of what the live function holds, for a cache bounded by bytes. */
   get sizeBytes(): number {
-    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes;
+    return this.#code.sizeBytes;
   }
 
   /** Whether history has its terminal event. */
   get ended(): boolean {
-    return this.#ended;
+    return this.#code.ending.isRecorded;
   }
 
-  /** Whether the code is being shown what has already happened. */
   get isReplaying(): boolean {
     return this.#recording === undefined;
   }
 
-  get nowMs(): number {
-    return this.#nowMs;
+  get isBusy(): boolean {
+    return this.#isBusy;
   }
 
-  get startedAtMs(): number {
-    return this.#startedAtMs;
-  }
-
-  random(): number {
-    return this.#generator().next();
-  }
-
-  uuid(): string {
-    return this.#generator().uuid();
-  }
-
-  /** Feeds recorded events, from where it stands. Throws `NondeterminismError` where code and history part. */
+  /**
+   * Feeds recorded events, from where it stands; a piece of history must end where a turn ended. Throws
+   * `NondeterminismError` where code and history part.
+   */
   async replay(events: readonly HistoryEvent[]): Promise<void> {
     this.#begin();
     try {
       await enterMicrotask();
       for (let index = 0; index < events.length; index++) {
         const event = events[index] as HistoryEvent;
-        this.#check.confirmNotEnded(event, this.#standing(), this.#ended);
-        if (isCommand(event)) {
-          this.#check.confirmCommand(event, this.#standing());
-        } else if (isIncoming(event)) {
-          this.#check.confirmIncoming(event, this.#standing(), this.#isApplicable(event));
-          this.#apply(event);
-          await this.#window.drain();
-        } else if (event.kind === 'executionStarted') {
-          this.#check.confirmStart(event, this.#standing());
-          this.#start(event);
-          await this.#window.drain();
-        } else {
-          await this.#confirmOutcome(event);
-        }
+        this.#check.follow(events, index);
+        this.#check.confirmNotEnded(event, this.#standing(), this.ended);
+        if (isCommand(event)) this.#check.confirmCommand(event, this.#standing());
+        else await this.#replay(event);
         this.#length += 1;
         if (index % eventsBetweenYields === eventsBetweenYields - 1) await yieldToEventLoop();
       }
     } finally {
-      this.#busy = false;
+      this.#check.follow([], 0);
+      this.#isBusy = false;
     }
   }
 
   /** Throws `NondeterminismError` if the code did more than history records, now that all of it was fed. */
   assertReplayed(): void {
-    if (!this.#ended) this.#check.confirmNothingLeft(this.#standing());
+    if (!this.ended) this.#check.confirmNothingLeft(this.#standing());
   }
 
   /** Runs one turn: turns messages into events, applies them one by one, collects what the code decides. */
@@ -196,32 +147,19 @@ export class Execution implements CommandHost, ScopedExecution {
       const firstEventId = this.#length + 1;
       const events: HistoryEvent[] = [];
       this.#recording = events;
-      const refusedEvents = this.#ended ? 0 : await this.#runTurn(params);
+      const refusedEvents = this.ended ? 0 : await this.#runTurn(params);
       return { firstEventId, events, refusedEvents };
     } finally {
       this.#recording = undefined;
-      this.#busy = false;
+      this.#batch = undefined;
+      this.#isBusy = false;
     }
   }
 
   /** Lets go of a live function that will not be continued. */
   dispose(): void {
-    this.#disposed = true;
-    this.#window.close();
-  }
-
-  /** Ends this execution at once, the next begins with `payload`; what the code does afterwards is ignored. */
-  continueAsNew(next: { readonly version: string; readonly payload: Payload | null }): void {
-    if (this.enter('continueAsNew') === undefined) return;
-    this.#outcome = { kind: 'executionContinuedAsNew', at: this.#nowMs, ...next };
-  }
-
-  enter(what: string, name = ''): Scope | undefined {
-    const scope = currentScope();
-    if (!this.#window.isOpen || scope?.execution !== this) {
-      throw this.#addStray(`${describe(what, name)} was called`);
-    }
-    return this.#outcome === undefined ? scope : undefined;
+    this.#isDisposed = true;
+    this.#code.dispose();
   }
 
   record(command: CommandEvent): void {
@@ -229,140 +167,108 @@ export class Execution implements CommandHost, ScopedExecution {
     else this.#append(command);
   }
 
-  rejectionUnhandled(promise: Promise<unknown>, reason: unknown): void {
-    if (this.#ended) warnOfLateRejection(this.instanceId, reason);
-    else this.#breakage.addUnhandled(promise, reason, this.#busy);
+  recordArrived(operation: Operation, at: number): AnswerEvent | undefined {
+    if (this.#recording === undefined) return this.#check.meet(operation);
+    const event = this.#batch?.answerTo(operation, at);
+    if (event !== undefined) this.#append(event);
+    return event;
   }
 
-  rejectionHandled(promise: Promise<unknown>): void {
-    this.#breakage.removeUnhandled(promise);
+  async #replay(event: Exclude<HistoryEvent, CommandEvent>): Promise<void> {
+    if (isIncoming(event)) {
+      if (this.#check.confirmMet(event)) return;
+      const isExpected = this.#length > 0 && this.#code.canTake(event);
+      this.#check.confirmIncoming(event, this.#standing(), isExpected);
+      await this.#code.give(event);
+    } else if (event.kind === 'executionStarted') {
+      this.#check.confirmStart(event, this.#standing());
+      await this.#code.start(event);
+    } else {
+      await this.#confirmOutcome(event);
+    }
   }
 
   async #runTurn({ messages, nowMs, version }: TurnParams): Promise<number> {
-    const at = Math.max(this.#nowMs, nowMs);
-    let refused = 0;
-    let next = 0;
+    const { instanceId, executionId } = this.#subject;
+    const at = Math.max(this.#code.nowMs, nowMs);
+    const batch = new MessageBatch(messages, executionId);
+    this.#batch = batch;
     if (this.#length === 0) {
-      const started = toStarted(this.#findStart(messages), version, at);
+      const started = toStarted(batch.findStart(instanceId), version, at);
       this.#append(started);
-      this.#start(started);
-      await this.#window.drain();
+      await this.#code.start(started);
     }
-    for (; next < messages.length; next++) {
-      if (this.#outcome !== undefined) break;
-      if (this.#breakage.isBroken && (await this.#breakage.isConfirmed())) break;
-      const event = this.#table.toEvent(messages[next] as Message, this.executionId, at);
-      if (event === undefined) continue;
-      if (event.kind === 'eventReceived' && this.#isFull(event.name)) {
+    const refused = await this.#applyAll(batch, at);
+    const outcome =
+      this.#toExpired(batch, at) ?? (await this.#code.conclude(at, batch.reportedFailure));
+    return outcome === undefined ? refused : refused + this.#end(outcome, batch);
+  }
+
+  /** Applies messages until the execution is over or the batch is; answers how many events were refused. */
+  async #applyAll(batch: MessageBatch, at: number): Promise<number> {
+    const { ending, breakage } = this.#code;
+    let refused = 0;
+    for (let message = batch.next; message !== undefined; message = batch.next) {
+      if (ending.outcome !== undefined || this.#toExpired(batch, at) !== undefined) break;
+      if (breakage.isBroken && (await breakage.isConfirmed())) break;
+      batch.advance();
+      const event = batch.toEvent(message, at);
+      if (event === undefined || !this.#code.canTake(event)) continue;
+      if (event.kind === 'eventReceived' && this.#code.isFull(event.name)) {
         refused += 1;
         continue;
       }
       this.#append(event);
-      this.#apply(event);
-      await this.#window.drain();
+      await this.#code.give(event);
     }
-    const outcome = await this.#conclude(at, this.#reportedFailure(messages));
-    if (outcome === undefined) return refused;
-    if (outcome.kind === 'executionContinuedAsNew') {
-      const { carried, excess } = this.#carry(messages.slice(next));
-      this.#append(carried.length === 0 ? outcome : { ...outcome, carried });
-      refused += excess;
-    } else {
-      this.#append(outcome);
-    }
-    this.#ended = true;
     return refused;
   }
 
-  /** What the turn ended with, if the execution is over: its own outcome, or what broke it. */
-  async #conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
-    if (this.#outcome !== undefined) return this.#outcome;
-    if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
-    const isStuck = this.#table.size === 0;
-    if (!isStuck && !this.#breakage.isBroken) return undefined;
-    await yieldToEventLoop();
-    const failure =
-      this.#breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
-    return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
+  /** How a canceling execution ends when its time for the clean-up is over. */
+  #toExpired(batch: MessageBatch, at: number): TerminalEvent | undefined {
+    const { cancel } = this.#code.ending;
+    const isExpired = cancel !== undefined && batch.next?.kind === 'cleanupExpired';
+    return isExpired ? toSkipped(cancel, at) : undefined;
   }
 
-  /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
-  #reportedFailure(messages: readonly Message[]): Failure | undefined {
-    for (const message of messages) {
-      if (message.kind === 'wake' && message.broken?.executionId === this.executionId) {
-        return message.broken.failure;
-      }
+  /** Records the end, with what the next execution takes over; answers how many events it could not. */
+  #end(outcome: TerminalEvent, batch: MessageBatch): number {
+    const { ending, maxBufferedEvents } = this.#code;
+    ending.recorded(outcome);
+    if (outcome.kind !== 'executionContinuedAsNew') {
+      this.#append(outcome);
+      return 0;
     }
-    return undefined;
-  }
-
-  /** External events that the next execution takes over: those nobody waited for, then the rest of the batch. */
-  #carry(rest: readonly Message[]): { carried: BufferedEvent[]; excess: number } {
-    const carried = this.#table.inbox.leftovers();
-    let excess = 0;
-    for (const message of rest) {
-      if (message.kind !== 'eventRaised') continue;
-      if (carried.length >= this.#maxBufferedEvents) excess += 1;
-      else carried.push({ name: message.name, payload: message.payload });
+    const rest = batch.carry(this.#code.leftovers(), maxBufferedEvents);
+    const cancel = ending.cancel ?? rest.cancel;
+    if (cancel !== undefined && rest.isExpired) {
+      this.#append(toSkipped(cancel, outcome.at));
+      return 0;
     }
-    return { carried, excess };
-  }
-
-  #start(started: ExecutionStarted): void {
-    this.#nowMs = started.at;
-    this.#startedAtMs = started.at;
-    this.#inputBytes = started.payload?.length ?? 0;
-    for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
-    this.#window.open();
-    void runInScope(this.#root, () => this.#run(started));
-  }
-
-  async #run(started: ExecutionStarted): Promise<void> {
-    try {
-      const output = await this.#options.program(this, started);
-      const what = `The result of orchestration '${started.name}'`;
-      const payload = encodePayload(output, what, this.payloadLimitBytes);
-      this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
-    } catch (error) {
-      this.#finish({ kind: 'executionFailed', at: this.#nowMs, failure: toFailure(error) });
-    }
-  }
-
-  #finish(outcome: TerminalEvent): void {
-    if (this.#outcome !== undefined) return;
-    if (this.#window.isOpen) this.#outcome = outcome;
-    else this.#addStray('the orchestration ended');
-  }
-
-  #apply(event: IncomingEvent): void {
-    this.#nowMs = event.at;
-    this.#window.open();
-    this.#table.apply(event);
-  }
-
-  #isApplicable(event: IncomingEvent): boolean {
-    return this.#length > 0 && (event.kind === 'eventReceived' || this.#table.isAnswerable(event));
+    this.#append({
+      ...outcome,
+      ...(rest.carried.length > 0 && { carried: rest.carried }),
+      ...(cancel !== undefined && { cancel }),
+    });
+    return rest.excess;
   }
 
   async #confirmOutcome(recorded: TerminalEvent): Promise<void> {
-    const outcome = await this.#conclude(recorded.at);
-    // A stray await comes back when the world answers: whether and when cannot be replayed.
-    const isStray = recorded.kind === 'executionFailed' && recorded.failure.code === 'STRAY_AWAIT';
-    this.#check.confirmOutcome(recorded, {
-      eventId: this.#length + 1,
-      outcome: isStray && this.#outcome === undefined ? recorded : outcome,
-    });
-    this.#outcome = recorded;
-    this.#ended = true;
-  }
-
-  #findStart(messages: readonly Message[]): StartMessage {
-    const start = messages.find((message) => message.kind === 'start');
-    if (start !== undefined) return start;
-    throw new PerdureError(
-      'UNDECODABLE',
-      `Instance '${this.instanceId}' has messages, but neither a history nor a start message. Was its store damaged?`,
-    );
+    const { ending } = this.#code;
+    const eventId = this.#length + 1;
+    if (isInterruption(recorded, eventId)) {
+      this.#check.confirmInterrupted(recorded, this.#standing());
+    } else {
+      const outcome = await this.#code.conclude(recorded.at);
+      // A stray await comes back when the world answers: whether and when cannot be replayed.
+      const isStray =
+        recorded.kind === 'executionFailed' && recorded.failure.code === 'STRAY_AWAIT';
+      this.#check.confirmOutcome(recorded, {
+        eventId,
+        outcome: isStray && ending.outcome === undefined ? recorded : outcome,
+      });
+    }
+    ending.recorded(recorded);
   }
 
   #append(event: HistoryEvent): void {
@@ -371,35 +277,13 @@ export class Execution implements CommandHost, ScopedExecution {
   }
 
   #begin(): void {
-    if (this.#busy || this.#disposed) {
+    if (this.#isBusy || this.#isDisposed) {
       throw new Error('An execution runs one turn at a time, and none once it is disposed of.');
     }
-    this.#busy = true;
-  }
-
-  #isFull(eventName: string): boolean {
-    const { inbox } = this.#table;
-    return inbox.size >= this.#maxBufferedEvents && !inbox.hasWait(eventName);
-  }
-
-  #addStray(what: string): PerdureError {
-    const error = strayCall({ ...this.#where(), what });
-    // Code of another instance that got hold of this one's context breaks itself, not this one.
-    const isForeign = (currentScope()?.execution ?? this) !== this;
-    if (!this.#ended && !isForeign) this.#breakage.addStray(error, this.#busy);
-    return error;
-  }
-
-  #where(): { instanceId: string; lastOperation: string | undefined } {
-    return { instanceId: this.instanceId, lastOperation: this.commands.lastOperation };
-  }
-
-  #generator(): DeterministicRandom {
-    this.#random ??= new DeterministicRandom(`${this.#options.incarnation}/${this.executionId}`);
-    return this.#random;
+    this.#isBusy = true;
   }
 
   #standing(): { eventId: number; outcome: TerminalEvent | undefined } {
-    return { eventId: this.#length + 1, outcome: this.#outcome };
+    return { eventId: this.#length + 1, outcome: this.#code.ending.outcome };
   }
 }

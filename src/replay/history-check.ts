@@ -1,5 +1,6 @@
 import { NondeterminismError } from '../model/errors.ts';
 import type {
+  AnswerEvent,
   CommandEvent,
   ExecutionStarted,
   HistoryEvent,
@@ -7,6 +8,8 @@ import type {
   TerminalEvent,
 } from '../model/event.ts';
 import { describeEvent, isSameCommand } from './command-matching.ts';
+import { isFinished } from './message-batch.ts';
+import type { Operation } from './operation.ts';
 import { isSameOutcome } from './outcome.ts';
 
 /** Where the code stands: the id of the next recorded event, and how the code has ended, if it has. */
@@ -18,17 +21,41 @@ interface Standing {
 /** Holds what the code does during replay against what history records, and says where the two part. */
 export class HistoryCheck {
   readonly #subject: { readonly instanceId: string; readonly executionId: number };
-  /** Commands that the code issued; those before `#head` are confirmed. */
-  #issued: CommandEvent[] = [];
+  /** What the code led to, and history has to record next; those before `#head` are confirmed. */
+  #issued: (CommandEvent | AnswerEvent)[] = [];
   #head = 0;
+  /** What is being replayed, and the place of the event that is being applied. */
+  #replayed: readonly HistoryEvent[] = [];
+  #index = 0;
 
   constructor(subject: { readonly instanceId: string; readonly executionId: number }) {
     this.#subject = subject;
   }
 
+  /** The event that is applied next. */
+  follow(replayed: readonly HistoryEvent[], index: number): void {
+    this.#replayed = replayed;
+    this.#index = index;
+  }
+
   /** The code issued a command, which history has yet to confirm. */
   addIssued(command: CommandEvent): void {
     this.#issued.push(command);
+  }
+
+  /** The answer to an operation, if history records it where the code would now withdraw the operation. */
+  meet(operation: Operation): AnswerEvent | undefined {
+    const next = this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+    if (next === undefined || !isFinished(operation, next)) return undefined;
+    this.#issued.push(next as AnswerEvent);
+    return next as AnswerEvent;
+  }
+
+  /** Says whether a recorded answer is one that the code has met already, and confirms it. */
+  confirmMet(recorded: IncomingEvent): boolean {
+    if (this.#issued[this.#head] !== recorded) return false;
+    this.#advance();
+    return true;
   }
 
   /** Throws if history goes on after its own end. */
@@ -46,11 +73,7 @@ export class HistoryCheck {
       const did = issued === undefined ? undefined : `issued ${describeEvent(issued)}`;
       throw this.#disagreement(recorded, standing, did ?? ended(standing) ?? 'does not do that');
     }
-    this.#head += 1;
-    if (this.#head === this.#issued.length) {
-      this.#issued = [];
-      this.#head = 0;
-    }
+    this.#advance();
   }
 
   /** Throws unless the code is ready to be given the event. */
@@ -69,11 +92,23 @@ export class HistoryCheck {
     }
   }
 
+  /** Throws unless the code stands still: its execution was ended from outside. */
+  confirmInterrupted(recorded: TerminalEvent, standing: Standing): void {
+    this.#confirmNothingIssued(recorded, standing);
+  }
+
   /** Throws if the code did more than history records, now that all of it was shown. */
   confirmNothingLeft(standing: Standing): void {
     this.#confirmNothingIssued(undefined, standing);
     const end = ended(standing);
     if (end !== undefined) throw this.#disagreement(undefined, standing, end);
+  }
+
+  #advance(): void {
+    this.#head += 1;
+    if (this.#head < this.#issued.length) return;
+    this.#issued = [];
+    this.#head = 0;
   }
 
   #confirmNothingIssued(recorded: HistoryEvent | undefined, standing: Standing): void {

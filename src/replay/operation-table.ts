@@ -1,28 +1,41 @@
-import { FailedError } from '../model/errors.ts';
-import type { IncomingEvent } from '../model/event.ts';
+import { CanceledError, FailedError } from '../model/errors.ts';
+import type { AnswerEvent } from '../model/event.ts';
 import { toError, type Failure } from '../model/failure.ts';
-import type { Message } from '../model/message.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import { EventInbox } from './event-inbox.ts';
 import type { Operation, OperationKind } from './operation.ts';
+import { toCanceledError, type Withdrawal } from './withdrawal.ts';
 
-const answers: Readonly<Record<string, OperationKind>> = {
+const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   activityCompleted: 'activity',
   activityFailed: 'activity',
+  activityCanceled: 'activity',
   timerFired: 'timer',
   childCompleted: 'child',
   childFailed: 'child',
+  childCanceled: 'child',
 };
+
+/** Says whether an answer is one that an operation of this kind can have. */
+export function isAnswerTo(operation: Operation, answer: { readonly kind: string }): boolean {
+  return (answers as Readonly<Record<string, OperationKind>>)[answer.kind] === operation.kind;
+}
 
 /** The operations that wait for an answer, and the external events that wait for an operation. */
 export class OperationTable {
   readonly inbox = new EventInbox();
   readonly #pending = new Map<number, Operation>();
+  #mustAnswer = 0;
   #resultBytes = 0;
 
   /** How many operations are outstanding. */
   get size(): number {
     return this.#pending.size;
+  }
+
+  /** Whether operations are outstanding whose answers an end has to wait for. */
+  get mustWait(): boolean {
+    return this.#mustAnswer > 0;
   }
 
   /** A rough estimate of the memory behind results and waits: the code may hold every result it was given. */
@@ -35,12 +48,21 @@ export class OperationTable {
   }
 
   add(operation: Operation): void {
+    this.addUnscoped(operation);
+    operation.scope.add(operation);
+  }
+
+  /** Adds an operation that its scope does not have to withdraw or wait for. */
+  addUnscoped(operation: Operation): void {
     this.#pending.set(operation.id, operation);
+    if (operation.cancellation === 'wait') this.#mustAnswer += 1;
   }
 
   remove(operation: Operation): void {
     this.#pending.delete(operation.id);
+    if (operation.cancellation === 'wait') this.#mustAnswer -= 1;
     if (operation.kind === 'event') this.inbox.forget(operation);
+    operation.scope.remove(operation);
   }
 
   /** Makes a wait take the event that is already there; otherwise it stays outstanding. */
@@ -54,36 +76,16 @@ export class OperationTable {
     }
   }
 
-  /** The event that a message becomes, or `undefined` when nobody waits for it. */
-  toEvent(message: Message, executionId: number, at: number): IncomingEvent | undefined {
-    switch (message.kind) {
-      case 'start':
-      case 'wake':
-        return undefined;
-      case 'eventRaised':
-        return { kind: 'eventReceived', at, name: message.name, payload: message.payload };
-      default: {
-        if (message.executionId !== executionId) return undefined;
-        const { executionId: _, ...event } = message;
-        return this.isAnswerable(event) ? { ...event, at } : undefined;
-      }
-    }
-  }
-
   /** Says whether an answer has an outstanding operation of its kind. */
   isAnswerable(answer: { readonly kind: string; readonly operation: number }): boolean {
-    return this.#pending.get(answer.operation)?.kind === answers[answer.kind];
+    const operation = this.#pending.get(answer.operation);
+    return operation !== undefined && isAnswerTo(operation, answer);
   }
 
-  /** Applies an event: settles the operation that it answers, or keeps an external event for later. */
-  apply(event: IncomingEvent): void {
-    if (event.kind === 'eventReceived') {
-      this.receive(event.name, event.payload);
-      return;
-    }
+  /** Settles the operation that an event answers. */
+  apply(event: AnswerEvent): void {
     const operation = this.#pending.get(event.operation);
     if (operation === undefined) return;
-    this.#pending.delete(event.operation);
     switch (event.kind) {
       case 'activityCompleted':
       case 'childCompleted':
@@ -97,7 +99,16 @@ export class OperationTable {
       case 'childFailed':
         operation.reject(toFailedError(operation, event.failure));
         break;
+      case 'activityCanceled':
+        operation.reject(toCanceled(operation, event));
+        break;
+      case 'childCanceled': {
+        const { trigger } = operation.withdrawal ?? { trigger: 'cancel' };
+        operation.reject(toCanceled(operation, { trigger, reason: event.reason }));
+        break;
+      }
     }
+    this.remove(operation);
   }
 
   /** Hands an external event to the oldest wait for its name, or keeps it. */
@@ -105,13 +116,21 @@ export class OperationTable {
     this.#count(payload);
     const operation = this.inbox.deliver(name, payload);
     if (operation === undefined) return;
-    this.#pending.delete(operation.id);
     operation.resolve(decodePayload(payload));
+    this.remove(operation);
   }
 
   #count(payload: Payload | null): void {
     this.#resultBytes += 64 + (payload?.length ?? 0);
   }
+}
+
+/** What nobody here has asked for is a failure like any other; what was withdrawn is no more than that. */
+function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
+  const { trigger, reason } = canceled;
+  return operation.withdrawal === undefined
+    ? new CanceledError(reason, trigger)
+    : toCanceledError({ trigger, reason });
 }
 
 function toFailedError(operation: Operation, failure: Failure): FailedError {

@@ -1,16 +1,24 @@
-import {
-  Deferred,
-  DurablePromise,
-  type DurableSource,
-  type Withdrawal,
-} from './durable-promise.ts';
-import type { Scope } from './scope.ts';
+import type { CancellationType } from '../model/cancel.ts';
+import type { CancelScope } from './cancel-scope.ts';
+import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
+import type { Withdrawal } from './withdrawal.ts';
 
 export type OperationKind = 'activity' | 'timer' | 'event' | 'child';
 
 /** Who can give an operation up: it has to record that it did. */
 export interface OperationOwner {
-  withdraw(operation: Operation, withdrawal: Withdrawal): void;
+  /** The code wants to give an operation up. */
+  cancel(operation: Operation, withdrawal: Withdrawal): void;
+}
+
+export interface OperationOptions {
+  readonly kind: OperationKind;
+  readonly id: number;
+  readonly name: string;
+  readonly scope: CancelScope;
+  readonly owner: OperationOwner;
+  readonly cancellation?: CancellationType | undefined;
+  readonly childId?: string | undefined;
 }
 
 /** A durable operation that the code has issued and that has not settled: it waits for its answer. */
@@ -20,26 +28,26 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   /** The name of the activity, event or child; empty for a timer. */
   readonly name: string;
   /** Where the code issued it. */
-  readonly scope: Scope;
+  readonly scope: CancelScope;
+  readonly cancellation: CancellationType;
+  readonly childId: string | undefined;
+  /** Why it was given up, while its answer is still awaited. */
+  withdrawal: Withdrawal | undefined;
   readonly #owner: OperationOwner;
 
-  constructor(options: {
-    readonly kind: OperationKind;
-    readonly id: number;
-    readonly name: string;
-    readonly scope: Scope;
-    readonly owner: OperationOwner;
-  }) {
+  constructor(options: OperationOptions) {
     super();
     this.kind = options.kind;
     this.id = options.id;
     this.name = options.name;
     this.scope = options.scope;
+    this.cancellation = options.cancellation ?? 'request';
+    this.childId = options.childId;
     this.#owner = options.owner;
     DurablePromise.attach(this.promise, this);
   }
 
   withdraw(withdrawal: Withdrawal): void {
-    this.#owner.withdraw(this, withdrawal);
+    this.#owner.cancel(this, withdrawal);
   }
 }

@@ -1,8 +1,14 @@
+import type { CancelWish } from '../model/cancel.ts';
 import type { ExecutionStarted, TerminalEvent } from '../model/event.ts';
+import { toFailure } from '../model/failure.ts';
 import type { StartMessage } from '../model/message.ts';
 import { isSamePayload } from './command-matching.ts';
+import { isCancellation } from './withdrawal.ts';
 
-/** Says whether the code ended as history records; stacks, causes and carried events are not compared. */
+/**
+ * Says whether the code ended as history records; stacks, causes, reasons of a cancel and what is carried into the
+ * next execution are not compared.
+ */
 export function isSameOutcome(recorded: TerminalEvent, actual: TerminalEvent): boolean {
   switch (recorded.kind) {
     case 'executionCompleted':
@@ -19,12 +25,15 @@ export function isSameOutcome(recorded: TerminalEvent, actual: TerminalEvent): b
         actual.failure.name === recorded.failure.name &&
         actual.failure.message === recorded.failure.message
       );
+    case 'executionCanceled':
+    case 'executionTerminated':
+      return actual.kind === recorded.kind;
   }
 }
 
 /** The first event of an execution, from the message that begins it. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
-  const { name, payload, parent, carried } = message;
+  const { name, payload, parent, carried, cancel } = message;
   return {
     kind: 'executionStarted',
     at,
@@ -33,5 +42,46 @@ export function toStarted(message: StartMessage, version: string, at: number): E
     payload,
     ...(parent !== undefined && { parent }),
     ...(carried !== undefined && { carried }),
+    ...(cancel !== undefined && { cancel }),
   };
+}
+
+/** How code ends that threw: an instance that was asked to stop has done so if it was stopped by nothing else. */
+export function toThrown(
+  error: unknown,
+  cancel: CancelWish | undefined,
+  at: number,
+): TerminalEvent {
+  return cancel !== undefined && isCancellation(error)
+    ? { kind: 'executionCanceled', at, reason: cancel.reason }
+    : { kind: 'executionFailed', at, failure: toFailure(error) };
+}
+
+/** The end of a canceling execution whose time for the clean-up is over. */
+export function toSkipped({ reason }: CancelWish, at: number): TerminalEvent {
+  return { kind: 'executionCanceled', at, reason, cleanupSkipped: true };
+}
+
+/** Says whether an execution was ended without its code: by the store, or because its clean-up took too long. */
+export function isInterruption(outcome: TerminalEvent, eventId: number): boolean {
+  return (
+    outcome.kind === 'executionTerminated' ||
+    (outcome.kind === 'executionCanceled' && (outcome.cleanupSkipped === true || eventId === 1))
+  );
+}
+
+/** Why what is outstanding at the end of an execution is stopped, in the words that stores use. */
+export function reasonOfEnd(outcome: TerminalEvent): string {
+  switch (outcome.kind) {
+    case 'executionCompleted':
+      return 'completed';
+    case 'executionFailed':
+      return 'failed';
+    case 'executionCanceled':
+      return 'canceled';
+    case 'executionTerminated':
+      return 'terminated';
+    case 'executionContinuedAsNew':
+      return 'continued as new';
+  }
 }

@@ -14,10 +14,7 @@ export interface ScopedExecution {
   rejectionHandled(promise: Promise<unknown>): void;
 }
 
-/**
- * Where an operation was issued. There is one scope per execution, its root; cancellation scopes and shields
- * become further implementations, entered with `runInScope`.
- */
+/** Where code runs, as the async context knows it: the engine's own scopes say more. */
 export interface Scope {
   readonly execution: ScopedExecution;
 }
@@ -38,6 +35,11 @@ export function currentScope(): Scope | undefined {
 /** Runs orchestration code, and all that it awaits, in a scope. */
 export function runInScope<T>(scope: Scope, body: () => T): T {
   return runWithoutContext(() => storage.run(scope, body));
+}
+
+/** Runs a part of orchestration code in a scope of its own; the code keeps the rest of its async context. */
+export function runInInnerScope<T>(scope: Scope, body: () => T): T {
+  return storage.run(scope, body);
 }
 
 /** Runs something that orchestration code triggers but that is not part of it: log sinks, callbacks. */

@@ -62,8 +62,9 @@ async function runExecution(params: {
 
 const toMessage = (event: IncomingEvent, executionId: number): Message => {
   const { at: _, ...rest } = event;
-  return rest.kind === 'eventReceived'
-    ? { ...rest, kind: 'eventRaised' }
+  if (rest.kind === 'eventReceived') return { ...rest, kind: 'eventRaised' };
+  return rest.kind === 'cancelRequested'
+    ? { ...rest, kind: 'cancel' }
     : { ...rest, executionId };
 };
 

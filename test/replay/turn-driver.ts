@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { CancelTrigger } from '../../src/model/errors.ts';
 import type { HistoryEvent, TerminalEvent } from '../../src/model/event.ts';
 import type { Failure } from '../../src/model/failure.ts';
 import { silentLogger, type Logger } from '../../src/model/logger.ts';
@@ -11,6 +12,11 @@ import {
 } from '../../src/orchestration/orchestration.ts';
 import { createProgram } from '../../src/orchestration/program.ts';
 import { Execution, type TurnResult } from '../../src/replay/execution.ts';
+
+interface Canceled {
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+}
 
 export interface DriverOptions {
   readonly instanceId?: string;
@@ -105,14 +111,35 @@ export class TurnDriver {
     return { kind: 'childFailed', executionId, operation, failure: toFailure(failure) };
   }
 
+  /** An activity was stopped, or never started. */
+  canceled(operation: number, why: Partial<Canceled> = {}): Message {
+    const { executionId } = this;
+    const trigger = why.trigger ?? 'cancel';
+    return {
+      kind: 'activityCanceled',
+      executionId,
+      operation,
+      trigger,
+      reason: why.reason ?? 'stop',
+    };
+  }
+
+  childCanceled(operation: number, reason = 'stop'): Message {
+    return { kind: 'childCanceled', executionId: this.executionId, operation, reason };
+  }
+
+  /** Asks the instance to stop. */
+  cancel(reason = 'stop', actor: string | null = null): Message {
+    return { kind: 'cancel', reason, actor };
+  }
+
+  cleanupExpired(reason = 'stop'): Message {
+    return { kind: 'cleanupExpired', reason };
+  }
+
   /** How the execution ended, if it has. */
   get outcome(): TerminalEvent | undefined {
-    const last = this.history.at(-1);
-    const isTerminal =
-      last?.kind === 'executionCompleted' ||
-      last?.kind === 'executionFailed' ||
-      last?.kind === 'executionContinuedAsNew';
-    return isTerminal ? last : undefined;
+    return this.history.find(isTerminal);
   }
 
   /** What the orchestration returned. */
@@ -151,6 +178,13 @@ export function drive<Input = void>(
 /** The kinds of events, for a test that cares about their order. */
 export function kindsOf(events: readonly HistoryEvent[]): readonly string[] {
   return events.map(({ kind }) => kind);
+}
+
+function isTerminal(event: HistoryEvent): event is TerminalEvent {
+  return (
+    event.kind.startsWith('execution') &&
+    event.kind !== ('executionStarted' satisfies typeof event.kind)
+  );
 }
 
 function toFailure(failure: Partial<Failure>): Failure {

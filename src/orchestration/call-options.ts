@@ -1,0 +1,80 @@
+import type { CancellationType } from '../model/cancel.ts';
+import type { ActivityRef } from '../model/definition.ts';
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+import type { ActivityOptions } from '../model/event.ts';
+import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
+
+/** How an activity is tried: defaults of its definition, or the choice of one call. */
+export interface CallOptions {
+  /** Absent: one attempt. */
+  readonly retry?: RetryPolicy | undefined;
+  /** How long one attempt may take. */
+  readonly attemptTimeout?: Duration | undefined;
+  /** How long all attempts may take together, waits included. */
+  readonly timeout?: Duration | undefined;
+  /**
+   * What a cancel does. `request` (default): the call rejects at once and the worker is told to stop. `wait`: the
+   * worker is told, and the call settles when it has stopped. `abandon`: the call rejects and the work goes on.
+   */
+  readonly cancellation?: CancellationType | undefined;
+}
+
+export const callOptionNames = ['retry', 'attemptTimeout', 'timeout', 'cancellation'] as const;
+
+const cancellationTypes: readonly unknown[] = ['request', 'wait', 'abandon'];
+
+/** Throws for a retry policy, a timeout or a cancellation type that makes no sense. */
+export function checkCallOptions(options: CallOptions): void {
+  const { retry, attemptTimeout, timeout, cancellation } = options;
+  if (retry !== undefined) resolveRetryPolicy(retry);
+  if (attemptTimeout !== undefined) toMs(attemptTimeout, 'attemptTimeout');
+  if (timeout !== undefined) toMs(timeout, 'timeout');
+  checkCancellation(cancellation);
+}
+
+/** Returns the cancellation type if it is one, throws otherwise. */
+export function checkCancellation(
+  cancellation: CancellationType | undefined,
+): CancellationType | undefined {
+  if (cancellation === undefined || cancellationTypes.includes(cancellation)) return cancellation;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `The cancellation of a call or child is 'request', 'wait' or 'abandon', not ${JSON.stringify(cancellation)}.`,
+  );
+}
+
+/** The choices of a call, with the defaults of the activity where it made none. */
+export interface ChosenCall {
+  readonly activity: ActivityOptions | undefined;
+  readonly timeoutMs: number | undefined;
+  readonly cancellation: CancellationType | undefined;
+}
+
+/** What holds for a call; `undefined` when neither the call nor the activity chose anything. */
+export function chooseCallOptions(
+  activity: ActivityRef | string,
+  options: CallOptions | undefined,
+): ChosenCall | undefined {
+  const defaults =
+    typeof activity === 'string'
+      ? undefined
+      : (activity as { readonly defaults?: CallOptions }).defaults;
+  if (options === undefined && defaults === undefined) return undefined;
+  const retry = options?.retry ?? defaults?.retry;
+  const attemptTimeout = options?.attemptTimeout ?? defaults?.attemptTimeout;
+  const timeout = options?.timeout ?? defaults?.timeout;
+  const hasOptions = retry !== undefined || attemptTimeout !== undefined;
+  return {
+    activity: hasOptions
+      ? {
+          ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
+          ...(attemptTimeout !== undefined && {
+            attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
+          }),
+        }
+      : undefined,
+    timeoutMs: timeout === undefined ? undefined : toMs(timeout, 'timeout'),
+    cancellation: checkCancellation(options?.cancellation ?? defaults?.cancellation),
+  };
+}

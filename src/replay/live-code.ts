@@ -1,0 +1,284 @@
+import { PerdureError } from '../model/errors.ts';
+import type {
+  AnswerEvent,
+  BufferedEvent,
+  CommandEvent,
+  ExecutionStarted,
+  IncomingEvent,
+  TerminalEvent,
+} from '../model/event.ts';
+import { toFailure, type Failure } from '../model/failure.ts';
+import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/payload.ts';
+import { Breakage, warnOfLateRejection } from './breakage.ts';
+import { CancelScope, type ScopeOwner } from './cancel-scope.ts';
+import { Commands, describe } from './commands.ts';
+import { DeterministicRandom } from './deterministic-random.ts';
+import { DurablePromise } from './durable-promise.ts';
+import { Ending } from './ending.ts';
+import { yieldToEventLoop } from './event-loop.ts';
+import { OperationTable } from './operation-table.ts';
+import type { Operation } from './operation.ts';
+import { toThrown } from './outcome.ts';
+import { currentScope, runInScope } from './scope.ts';
+import { Scopes, type ScopeHost } from './scopes.ts';
+import { strayCall, strayWait } from './stray-await.ts';
+import { TurnWindow } from './turn-window.ts';
+import { isCancellation, isWithdrawal, toCanceledError, type Withdrawal } from './withdrawal.ts';
+
+export interface LiveCodeOptions {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  /** The code, called once with the execution's first event. */
+  readonly program: (code: LiveCode, started: ExecutionStarted) => Promise<unknown>;
+  readonly payloadLimitBytes?: number;
+  /** How many external events are kept for later before new ones are refused. Default 2,000. */
+  readonly maxBufferedEvents?: number;
+  /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
+  readonly onBroken?: (failure: Failure) => void;
+}
+
+/** Where what the code decides goes: into history, or beside it for comparison. */
+export interface Recorder {
+  /** Whether the code is being shown what has already happened. */
+  readonly isReplaying: boolean;
+  /** Whether a turn or a replay is under way. */
+  readonly isBusy: boolean;
+  record(command: CommandEvent): void;
+  recordArrived(operation: Operation, at: number): AnswerEvent | undefined;
+}
+
+const baseSizeBytes = 2_048;
+
+/** The function of one execution while it runs: what it waits for, its scopes, its time and its end. */
+export class LiveCode implements ScopeHost, ScopeOwner {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly payloadLimitBytes: number;
+  readonly maxBufferedEvents: number;
+  /** What the code can decide; the author's context is built on it. */
+  readonly commands: Commands;
+  readonly scopes: Scopes;
+  readonly ending: Ending;
+  readonly breakage: Breakage;
+
+  readonly #options: LiveCodeOptions;
+  readonly #recorder: Recorder;
+  readonly #table = new OperationTable();
+  readonly #window = new TurnWindow();
+  readonly #root = new CancelScope(this);
+  #random: DeterministicRandom | undefined;
+  #steps = 0;
+  #inputBytes = 0;
+  #nowMs = 0;
+  #startedAtMs = 0;
+
+  constructor(options: LiveCodeOptions, recorder: Recorder) {
+    this.#options = options;
+    this.#recorder = recorder;
+    this.instanceId = options.instanceId;
+    this.executionId = options.executionId;
+    this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
+    this.maxBufferedEvents = options.maxBufferedEvents ?? 2_000;
+    this.breakage = new Breakage(options.onBroken);
+    this.commands = new Commands(this, this.#table);
+    this.scopes = new Scopes(this, this.commands);
+    this.ending = new Ending(this.#root, this.#table);
+  }
+
+  /** A rough estimate of what the live function holds. */
+  get sizeBytes(): number {
+    return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes;
+  }
+
+  get isReplaying(): boolean {
+    return this.#recorder.isReplaying;
+  }
+
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  get startedAtMs(): number {
+    return this.#startedAtMs;
+  }
+
+  get steps(): number {
+    return this.#steps;
+  }
+
+  random(): number {
+    return this.#generator().next();
+  }
+
+  uuid(): string {
+    return this.#generator().uuid();
+  }
+
+  /** Starts the function and lets it run until it waits. */
+  start(started: ExecutionStarted): Promise<void> {
+    this.#nowMs = started.at;
+    this.#startedAtMs = started.at;
+    this.#inputBytes = started.payload?.length ?? 0;
+    for (const event of started.carried ?? []) this.#table.receive(event.name, event.payload);
+    this.#window.open();
+    if (started.cancel !== undefined) this.ending.requestCancel(started.cancel);
+    void runInScope(this.#root, () => this.#run(started));
+    return this.#comeToRest();
+  }
+
+  /** Gives the function an event and lets it run until it waits. */
+  give(event: IncomingEvent): Promise<void> {
+    this.#nowMs = event.at;
+    this.#steps += 1;
+    this.#window.open();
+    if (event.kind === 'eventReceived') this.#table.receive(event.name, event.payload);
+    else if (event.kind === 'cancelRequested') this.ending.requestCancel(event);
+    else this.#table.apply(event);
+    return this.#comeToRest();
+  }
+
+  /** Says whether an event means something to the function as it stands. */
+  canTake(event: IncomingEvent): boolean {
+    if (event.kind === 'eventReceived') return true;
+    if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
+    return this.#table.isAnswerable(event);
+  }
+
+  /** Says whether too many external events wait for one more of this name. */
+  isFull(eventName: string): boolean {
+    const { inbox } = this.#table;
+    return inbox.size >= this.maxBufferedEvents && !inbox.hasWait(eventName);
+  }
+
+  /** External events that nobody waited for. */
+  leftovers(): BufferedEvent[] {
+    return this.#table.inbox.leftovers();
+  }
+
+  /** What it has ended with, if it is over: its own outcome, or what broke it. */
+  async conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
+    const outcome = this.ending.outcomeAt(this.#nowMs);
+    if (outcome !== undefined) return outcome;
+    if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
+    const isStuck = this.#table.size === 0;
+    if (!isStuck && !this.breakage.isBroken) return undefined;
+    await yieldToEventLoop();
+    const failure =
+      this.breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
+    return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
+  }
+
+  /** Lets go of a function that will not be continued. */
+  dispose(): void {
+    this.#window.close();
+  }
+
+  /**
+   * Ends this execution, the next begins with `payload`; what the code does afterwards is ignored, and what is
+   * returned never settles. Refused once the instance was asked to stop.
+   */
+  continueAsNew(next: {
+    readonly version: string;
+    readonly payload: Payload | null;
+  }): DurablePromise<never> {
+    const scope = this.enter('continueAsNew');
+    const { cancel } = this.ending;
+    if (cancel !== undefined) {
+      return DurablePromise.refused(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+    }
+    this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
+    scope.unshield();
+    return DurablePromise.never();
+  }
+
+  enter(what: string, name = ''): CancelScope {
+    const scope = currentScope();
+    if (!this.#window.isOpen || scope?.execution !== this) {
+      throw this.#addStray(`${describe(what, name)} was called`);
+    }
+    return scope as CancelScope;
+  }
+
+  isOver(scope: CancelScope): boolean {
+    return this.ending.isDecided && !scope.isShielded;
+  }
+
+  isInTurn(what: string): boolean {
+    if (!this.#window.isOpen) this.#addStray(what);
+    return this.#window.isOpen;
+  }
+
+  record(command: CommandEvent): void {
+    this.#recorder.record(command);
+  }
+
+  recordArrived(operation: Operation): AnswerEvent | undefined {
+    return this.#recorder.recordArrived(operation, this.#nowMs);
+  }
+
+  withdraw(operation: Operation, withdrawal: Withdrawal): void {
+    this.commands.withdraw(operation, withdrawal);
+  }
+
+  shieldExpired(): void {
+    this.ending.shieldExpired();
+  }
+
+  breakWith(error: PerdureError): void {
+    this.breakage.add(error, this.#recorder.isBusy);
+  }
+
+  rejectionUnhandled(promise: Promise<unknown>, reason: unknown): void {
+    const { cancel, isRecorded } = this.ending;
+    if (isWithdrawal(reason) || (cancel !== undefined && isCancellation(reason))) return;
+    if (isRecorded) warnOfLateRejection(this.instanceId, reason);
+    else this.breakage.addUnhandled(promise, reason, this.#recorder.isBusy);
+  }
+
+  rejectionHandled(promise: Promise<unknown>): void {
+    this.breakage.removeUnhandled(promise);
+  }
+
+  async #run(started: ExecutionStarted): Promise<void> {
+    try {
+      const output = await this.#options.program(this, started);
+      const what = `The result of orchestration '${started.name}'`;
+      const payload = encodePayload(output, what, this.payloadLimitBytes);
+      this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
+    } catch (error) {
+      this.#finish(toThrown(error, this.ending.cancel, this.#nowMs));
+    }
+  }
+
+  #finish(outcome: TerminalEvent): void {
+    if (this.ending.isDecided) return;
+    if (this.isInTurn('the orchestration ended')) this.ending.decide(outcome);
+  }
+
+  /** Lets the code run until it waits. If it has ended, and the end has to wait, all that need not is canceled. */
+  async #comeToRest(): Promise<void> {
+    await this.#window.drain();
+    if (!this.ending.isDecided) return;
+    this.#window.open();
+    if (this.ending.close()) await this.#window.drain();
+    else this.#window.close();
+  }
+
+  #addStray(what: string): PerdureError {
+    const error = strayCall({ ...this.#where(), what });
+    // Code of another instance that got hold of this one's context breaks itself, not this one.
+    const isForeign = (currentScope()?.execution ?? this) !== this;
+    if (!this.ending.isRecorded && !isForeign) this.breakWith(error);
+    return error;
+  }
+
+  #where(): { instanceId: string; lastOperation: string | undefined } {
+    return { instanceId: this.instanceId, lastOperation: this.commands.lastOperation };
+  }
+
+  #generator(): DeterministicRandom {
+    this.#random ??= new DeterministicRandom(`${this.#options.incarnation}/${this.executionId}`);
+    return this.#random;
+  }
+}

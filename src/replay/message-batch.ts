@@ -1,0 +1,153 @@
+import type { CancelWish } from '../model/cancel.ts';
+import { PerdureError } from '../model/errors.ts';
+import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
+import type { Failure } from '../model/failure.ts';
+import type { Message, StartMessage } from '../model/message.ts';
+import { isAnswerTo } from './operation-table.ts';
+import type { Operation } from './operation.ts';
+
+type AnswerMessage = Extract<Message, { readonly operation: number }>;
+
+/** What came of work that ran to its end. */
+const finished: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
+  'activityCompleted',
+  'activityFailed',
+  'timerFired',
+  'childCompleted',
+  'childFailed',
+]);
+
+/** Says whether an event is the answer to an operation that ran to its end, rather than being stopped. */
+export function isFinished(
+  operation: Operation,
+  answer: { readonly kind: string; readonly operation?: number },
+): boolean {
+  return (
+    finished.has(answer.kind) && answer.operation === operation.id && isAnswerTo(operation, answer)
+  );
+}
+
+/** What a batch leaves to the next execution. */
+interface Carried {
+  readonly carried: readonly BufferedEvent[];
+  /** How many events were too many. */
+  readonly excess: number;
+  readonly cancel: CancelWish | undefined;
+  /** Whether the time for the clean-up is over. */
+  readonly isExpired: boolean;
+}
+
+/** The messages of one turn, read one after the other. */
+export class MessageBatch {
+  readonly #messages: readonly Message[];
+  readonly #executionId: number;
+  #next = 0;
+  #answers: ReadonlyMap<number, AnswerMessage> | undefined;
+
+  constructor(messages: readonly Message[], executionId: number) {
+    this.#messages = cancelFirst(messages);
+    this.#executionId = executionId;
+  }
+
+  /** The next message, or `undefined` after the last. */
+  get next(): Message | undefined {
+    return this.#messages[this.#next];
+  }
+
+  /** The next message is being dealt with. */
+  advance(): void {
+    this.#next += 1;
+  }
+
+  /** The answer to an operation that ran to its end, if it is in this batch. */
+  answerTo(operation: Operation, at: number): AnswerEvent | undefined {
+    this.#answers ??= this.#indexAnswers();
+    const message = this.#answers.get(operation.id);
+    if (message === undefined || !isFinished(operation, message)) return undefined;
+    const { executionId: _, ...event } = message;
+    return { ...event, at };
+  }
+
+  /** The event that a message becomes if the execution can take it; `undefined` if it never becomes one. */
+  toEvent(message: Message, at: number): IncomingEvent | undefined {
+    switch (message.kind) {
+      case 'start':
+      case 'wake':
+      case 'cleanupExpired':
+        return undefined;
+      case 'eventRaised':
+        return { kind: 'eventReceived', at, name: message.name, payload: message.payload };
+      case 'cancel':
+        return { kind: 'cancelRequested', at, reason: message.reason, actor: message.actor };
+      default: {
+        const { executionId, ...event } = message;
+        return executionId === this.#executionId ? { ...event, at } : undefined;
+      }
+    }
+  }
+
+  findStart(instanceId: string): StartMessage {
+    const start = this.#messages.find((message) => message.kind === 'start');
+    if (start !== undefined) return start;
+    throw new PerdureError(
+      'UNDECODABLE',
+      `Instance '${instanceId}' has messages, but neither a history nor a start message. Was its store damaged?`,
+    );
+  }
+
+  /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
+  get reportedFailure(): Failure | undefined {
+    for (const message of this.#messages) {
+      if (message.kind === 'wake' && message.broken?.executionId === this.#executionId) {
+        return message.broken.failure;
+      }
+    }
+    return undefined;
+  }
+
+  /** What is left for the next execution, after the events that nobody waited for in this one. */
+  carry(leftovers: readonly BufferedEvent[], limit: number): Carried {
+    const carried = [...leftovers];
+    let excess = 0;
+    let cancel: CancelWish | undefined;
+    let isExpired = false;
+    for (const message of this.#rest()) {
+      if (message.kind === 'cleanupExpired') isExpired = true;
+      if (message.kind === 'cancel') cancel ??= { reason: message.reason, actor: message.actor };
+      if (message.kind !== 'eventRaised') continue;
+      if (carried.length >= limit) excess += 1;
+      else carried.push({ name: message.name, payload: message.payload });
+    }
+    return { carried, excess, cancel, isExpired };
+  }
+
+  #rest(): readonly Message[] {
+    return this.#messages.slice(this.#next);
+  }
+
+  #indexAnswers(): ReadonlyMap<number, AnswerMessage> {
+    const answers = new Map<number, AnswerMessage>();
+    for (const message of this.#rest()) {
+      if (!('operation' in message) || message.executionId !== this.#executionId) continue;
+      if (finished.has(message.kind) && !answers.has(message.operation)) {
+        answers.set(message.operation, message);
+      }
+    }
+    return answers;
+  }
+}
+
+/**
+ * Work that was stopped tells so for a reason: the cancel that led to it is applied first, wherever a store put it.
+ * Everything else keeps its order.
+ */
+function cancelFirst(messages: readonly Message[]): readonly Message[] {
+  const cancel = messages.findIndex(({ kind }) => kind === 'cancel');
+  if (cancel <= 0) return messages;
+  const effect = messages.findIndex(
+    ({ kind }) => kind === 'activityCanceled' || kind === 'cleanupExpired',
+  );
+  if (effect < 0 || effect > cancel) return messages;
+  const moved = messages[cancel] as Message;
+  return messages.toSpliced(cancel, 1).toSpliced(effect, 0, moved);
+}
