@@ -4,7 +4,7 @@ import type {
   RunningItem,
   StopResult,
 } from '../cancellation.ts';
-import type { InstanceRow } from './instance-rows.ts';
+import type { FullRow } from './instance-rows.ts';
 import type { Store } from './store.ts';
 import { toCancelInfo } from './work-items.ts';
 
@@ -14,7 +14,7 @@ const defaultCleanupMs = 300_000;
 /** Requests to stop, and what still runs. */
 export function createCancellationStore(store: Store): CancellationStore {
   /** Stops an instance, and reads what became of it. */
-  const stop = (instanceId: string, how: (row: InstanceRow) => boolean): StopResult => {
+  const stop = (instanceId: string, how: (row: FullRow) => boolean): StopResult => {
     const row = store.instances.find(instanceId);
     if (row === undefined) return { found: false, changed: false, status: null };
     const changed = how(row);
@@ -50,7 +50,7 @@ export function createCancellationStore(store: Store): CancellationStore {
 function markPointOfNoReturn(store: Store, lockToken: string, now: number): PointOfNoReturn {
   if (store.workItems.passPointOfNoReturn(lockToken, now)) return { kind: 'passed' };
   const item = store.workItems.heldBy(lockToken, now);
-  const cancel = item === undefined ? null : toCancelInfo(item);
+  const cancel = item === undefined ? null : toCancelInfo(store.workItems.cancelOf(item.itemKey));
   return cancel === null ? { kind: 'lost' } : { kind: 'canceled', cancel };
 }
 

@@ -2,20 +2,22 @@ import type Database from 'better-sqlite3';
 import type { StoredEvent } from '../../model/event.ts';
 import { BulkInsert } from './bulk-insert.ts';
 
+const manyEvents = 20;
+
 type Row = readonly [number, number, number, string, number, string, string | null];
 
 /** The rows of `history`: the events of every execution, by their dense ids. */
 export class History {
-  readonly #insert: BulkInsert<Row>;
+  readonly #insertOne;
+  readonly #insertMany: BulkInsert<Row>;
   readonly #select;
   readonly #timeOf;
 
   constructor(db: Database.Database) {
-    this.#insert = new BulkInsert(
-      db,
-      'INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)',
-      7,
-    );
+    const insert =
+      'INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)';
+    this.#insertOne = db.prepare<[...Row]>(`${insert} VALUES (?, ?, ?, ?, ?, ?, ?)`);
+    this.#insertMany = new BulkInsert(db, insert, 7);
     this.#select = db.prepare<[number, number, number, number], StoredEvent>(
       `SELECT kind, at, data, payload FROM history
        WHERE instance_key = ? AND execution_id = ? AND event_id > ?
@@ -35,17 +37,21 @@ export class History {
     readonly events: readonly StoredEvent[];
   }): void {
     const { instanceKey, executionId, firstEventId, events } = options;
-    this.#insert.run(
-      events.map(({ kind, at, data, payload }, index): Row => [
-        instanceKey,
-        executionId,
-        firstEventId + index,
-        kind,
-        at,
-        data,
-        payload,
-      ]),
-    );
+    if (events.length >= manyEvents) {
+      const key = [instanceKey, executionId] as const;
+      this.#insertMany.run(
+        events.map(({ kind, at, data, payload }, index): Row => {
+          return [...key, firstEventId + index, kind, at, data, payload];
+        }),
+      );
+      return;
+    }
+    // Without rows in between: 0.3 µs less for each of the few events that most turns have.
+    let eventId = firstEventId;
+    for (const { kind, at, data, payload } of events) {
+      this.#insertOne.run(instanceKey, executionId, eventId, kind, at, data, payload);
+      eventId += 1;
+    }
   }
 
   /** The time of an event; 0 when there is none. */

@@ -8,6 +8,10 @@ import type { TurnTarget } from './turns.ts';
 export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {
   readonly incarnation: string;
   readonly lastTurn: string | null;
+}
+
+/** Everything of an instance that decides what becomes of it. */
+export interface FullRow extends InstanceRow {
   readonly parentInstanceId: string | null;
   readonly parentExecutionId: number | null;
   readonly parentOperation: number | null;
@@ -36,12 +40,14 @@ export class InstanceRows {
   readonly #insert;
   readonly #insertStarted;
   readonly #select;
+  readonly #selectFull;
   readonly #selectById;
   readonly #selectReceiver;
   readonly #selectStart;
   readonly #run;
   readonly #complete;
   readonly #fail;
+  readonly #setHasChildren;
   readonly #setCustomStatus;
   readonly #continueAsNew;
   readonly #archive;
@@ -74,13 +80,21 @@ export class InstanceRows {
        VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
-    const select = `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+    const columns = `instance_key AS instanceKey, instance_id AS instanceId, incarnation,
       definition_key AS definitionKey, status, execution_id AS executionId, history_length AS historyLength,
-      last_turn AS lastTurn, parent_instance_id AS parentInstanceId, parent_execution_id AS parentExecutionId,
-      parent_operation AS parentOperation, cancel_reason AS cancelReason, closing_reason AS closingReason
-      FROM instances`;
-    this.#select = db.prepare<[number], InstanceRow>(`${select} WHERE instance_key = ?`);
-    this.#selectById = db.prepare<[string], InstanceRow>(`${select} WHERE instance_id = ?`);
+      last_turn AS lastTurn, has_children AS hasChildren`;
+    const allColumns = `${columns}, parent_instance_id AS parentInstanceId,
+      parent_execution_id AS parentExecutionId, parent_operation AS parentOperation,
+      cancel_reason AS cancelReason, closing_reason AS closingReason`;
+    this.#select = db.prepare<[number], InstanceRow>(
+      `SELECT ${columns} FROM instances WHERE instance_key = ?`,
+    );
+    this.#selectFull = db.prepare<[number], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_key = ?`,
+    );
+    this.#selectById = db.prepare<[string], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_id = ?`,
+    );
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
               ended_at IS NOT NULL OR closing_reason IS NOT NULL AS isOver
@@ -107,6 +121,9 @@ export class InstanceRows {
     >(
       `UPDATE instances SET status = 'failed', failure = ?, ended_at = ?, failed_at = ?, ${progress} ${live}`,
     );
+    this.#setHasChildren = db.prepare<[number]>(
+      'UPDATE instances SET has_children = 1 WHERE instance_key = ?',
+    );
     this.#setCustomStatus = db.prepare<[string | null, number]>(
       'UPDATE instances SET custom_status = ? WHERE instance_key = ?',
     );
@@ -129,7 +146,11 @@ export class InstanceRows {
     return this.#select.get(instanceKey);
   }
 
-  find(instanceId: string): InstanceRow | undefined {
+  getFull(instanceKey: number): FullRow | undefined {
+    return this.#selectFull.get(instanceKey);
+  }
+
+  find(instanceId: string): FullRow | undefined {
     return this.#selectById.get(instanceId);
   }
 
@@ -208,6 +229,11 @@ export class InstanceRows {
     }
   }
 
+  /** Remembers that an instance has children, so that the end of one without need not look for them. */
+  setHasChildren(instanceKey: number): void {
+    this.#setHasChildren.run(instanceKey);
+  }
+
   setCustomStatus(instanceKey: number, customStatus: string | null): void {
     this.#setCustomStatus.run(customStatus, instanceKey);
   }
@@ -228,7 +254,7 @@ export class InstanceRows {
   }
 }
 
-export function parentOf(row: InstanceRow): ParentRef | null {
+export function parentOf(row: FullRow): ParentRef | null {
   const { parentInstanceId, parentExecutionId, parentOperation } = row;
   return parentInstanceId === null || parentExecutionId === null || parentOperation === null
     ? null

@@ -5,7 +5,7 @@ import { isTerminal } from '../../model/status.ts';
 import type { Scope } from './group-commit.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
-import { parentOf, type InstanceRow, type InstanceRows } from './instance-rows.ts';
+import { parentOf, type FullRow, type InstanceRows } from './instance-rows.ts';
 import type { ItemCancels, Reach } from './item-cancels.ts';
 import type { Messages } from './messages.ts';
 import type { StopRows } from './stop-rows.ts';
@@ -48,7 +48,7 @@ export class InstanceStops {
   }
 
   /** Asks an instance to stop; says whether that changed anything. */
-  request(scope: Scope, row: InstanceRow, request: StopRequest): boolean {
+  request(scope: Scope, row: FullRow, request: StopRequest): boolean {
     if (row.status === 'pending') this.#cancelPending(scope, row, request);
     else if (row.status === 'running') this.#askToStop(scope, row, request);
     else return false;
@@ -56,12 +56,12 @@ export class InstanceStops {
   }
 
   /** Ends an instance at once, and asks its children to stop or ends them too; says whether that changed anything. */
-  terminate(scope: Scope, row: InstanceRow, request: TerminateRequest): boolean {
+  terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
     if (isTerminal(row.status)) return false;
     let changed = this.#terminateOne(scope, row, request);
     const parents = [row];
     for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
-      for (const child of this.#childrenOf(parent)) {
+      for (const child of this.#childrenOf(parent.instanceId, 1)) {
         if (request.tree) parents.push(child);
         const stopped = request.tree
           ? this.#terminateOne(scope, child, request)
@@ -72,30 +72,30 @@ export class InstanceStops {
     return changed;
   }
 
-  /** An execution is over: its items end without a word to it, and its children are asked to stop. */
-  endOutstanding(
-    scope: Scope,
-    target: TurnTarget,
-    why: { readonly items: string; readonly children: string; readonly cleanupMs: number },
-  ): void {
-    const outstanding = this.#rows.outstandingOf(target);
-    if (outstanding.items === 1) this.#cancelItems(scope, 'end', target, why.items);
-    if (outstanding.children === 0) return;
-    const request = { reason: why.children, actor: null, cleanupMs: why.cleanupMs };
-    for (const child of this.#childrenOf(target)) this.request(scope, child, request);
+  /** Cancels the items of an execution that is over, without a word to it. */
+  cancelItems(scope: Scope, target: TurnTarget, reason: string): void {
+    this.#cancelItems(scope, 'end', target, reason);
   }
 
-  /** Makes an instance that was closed `canceled`, unless something of it still runs. */
-  finishClosing(scope: Scope, instanceKey: number): void {
-    const row = this.#instances.get(instanceKey);
-    if (row === undefined || row.closingReason === null) return;
-    if (this.#itemCancels.hasAttended(instanceKey)) return;
+  /** Asks the children of an execution that is over to stop. */
+  requestChildren(scope: Scope, target: TurnTarget, request: StopRequest): void {
+    for (const child of this.#childrenOf(target.instanceId, target.executionId)) {
+      this.request(scope, child, request);
+    }
+  }
+
+  /** Makes an instance that was closed `canceled`, unless something of it still runs; says whether it was closed. */
+  finishClosing(scope: Scope, instanceKey: number): boolean {
+    const row = this.#instances.getFull(instanceKey);
+    if (row === undefined || row.closingReason === null) return false;
+    if (this.#itemCancels.hasAttended(instanceKey)) return true;
     this.#rows.finishClosing(instanceKey, scope.now);
     this.#tellParentOfCancel(scope, row, row.closingReason);
     scope.effects.finished.push(row.instanceId);
+    return true;
   }
 
-  #cancelPending(scope: Scope, row: InstanceRow, { reason, actor }: StopRequest): void {
+  #cancelPending(scope: Scope, row: FullRow, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
     this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
     this.#record(row, { kind: 'executionCanceled', at: now, reason });
@@ -104,7 +104,7 @@ export class InstanceStops {
     effects.finished.push(row.instanceId);
   }
 
-  #askToStop(scope: Scope, row: InstanceRow, { reason, actor, cleanupMs }: StopRequest): void {
+  #askToStop(scope: Scope, row: FullRow, { reason, actor, cleanupMs }: StopRequest): void {
     const { instanceKey, definitionKey, executionId } = row;
     const { now, effects } = scope;
     const cleanupAt = now + Math.ceil(cleanupMs);
@@ -119,7 +119,7 @@ export class InstanceStops {
     effects.orchestrations = true;
   }
 
-  #terminateOne(scope: Scope, row: InstanceRow, { reason, actor }: TerminateRequest): boolean {
+  #terminateOne(scope: Scope, row: FullRow, { reason, actor }: TerminateRequest): boolean {
     const { instanceKey, instanceId, executionId, historyLength } = row;
     // Its end is decided and recorded: all that can still be stopped is what went past its point of no return.
     if (row.closingReason !== null) {
@@ -159,14 +159,14 @@ export class InstanceStops {
     return count;
   }
 
-  #childrenOf({ instanceId }: Pick<TurnTarget, 'instanceId'>): readonly InstanceRow[] {
+  #childrenOf(instanceId: string, fromExecutionId: number): readonly FullRow[] {
     return this.#rows
-      .selectChildren(instanceId)
-      .map((key) => this.#instances.get(key))
+      .selectChildren(instanceId, fromExecutionId)
+      .map((key) => this.#instances.getFull(key))
       .filter((row) => row !== undefined);
   }
 
-  #record({ instanceKey, executionId, historyLength }: InstanceRow, event: HistoryEvent): void {
+  #record({ instanceKey, executionId, historyLength }: FullRow, event: HistoryEvent): void {
     const events = [encodeEvent(event)];
     const firstEventId = historyLength + 1;
     this.#history.append({ instanceKey, executionId, firstEventId, events });
@@ -177,7 +177,7 @@ export class InstanceStops {
     this.#locks.delete(instanceKey);
   }
 
-  #tellParentOfCancel(scope: Scope, row: InstanceRow, reason: string): void {
+  #tellParentOfCancel(scope: Scope, row: FullRow, reason: string): void {
     this.#tellParent(scope, row, ({ executionId, operation }) => ({
       kind: 'childCanceled',
       executionId,
@@ -186,7 +186,7 @@ export class InstanceStops {
     }));
   }
 
-  #tellParent(scope: Scope, row: InstanceRow, message: (parent: ParentRef) => Message): void {
+  #tellParent(scope: Scope, row: FullRow, message: (parent: ParentRef) => Message): void {
     const parent = parentOf(row);
     if (parent === null) return;
     const receiver = this.#instances.findReceiver(parent.instanceId);

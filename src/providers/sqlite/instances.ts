@@ -85,7 +85,7 @@ function createStarted(
     definitionKey,
     status: 'running',
     historyLength: 0,
-    cancelReason: null,
+    hasChildren: 0,
     hasLockRow: false,
   };
   const claimed = store.turns.commitFirst(scope, target, turn);

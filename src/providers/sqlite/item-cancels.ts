@@ -70,6 +70,7 @@ export class ItemCancels {
   readonly #enqueueAll;
   readonly #removeAll: Readonly<Record<Reach, Database.Statement<[CancelItems]>>>;
   readonly #flagAll: Readonly<Record<Reach, Database.Statement<[CancelItems], FlaggedRow>>>;
+  readonly #hasAny;
   readonly #hasAttended;
   readonly #flaggedSince;
 
@@ -125,14 +126,18 @@ export class ItemCancels {
       end: flagAll('end'),
       terminate: flagAll('terminate'),
     };
+    this.#hasAny = db
+      .prepare<[number], 1>('SELECT 1 FROM worker_queue WHERE instance_key = ? LIMIT 1')
+      .pluck();
     this.#hasAttended = db
       .prepare<[number], 1>(
         `SELECT 1 FROM worker_queue WHERE instance_key = ? AND cancellation <> 'abandon' LIMIT 1`,
       )
       .pluck();
-    this.#flaggedSince = db.prepare<[number], FlaggedRow>(
+    // The index has both columns: only what was flagged lately is read from the table.
+    this.#flaggedSince = db.prepare<[number, number], FlaggedRow>(
       `SELECT item_key AS itemKey, lock_token AS secret, cancel_requested AS cancelRequested
-       FROM worker_queue WHERE cancel_requested = 1 AND cancel_requested_at >= ?`,
+       FROM worker_queue WHERE cancel_requested = 1 AND next_at > ? AND cancel_requested_at >= ?`,
     );
   }
 
@@ -162,6 +167,8 @@ export class ItemCancels {
     reach: Reach,
     options: CancelItems,
   ): { readonly count: number; readonly tokens: readonly string[] } {
+    // Asked first, because every end of an instance comes here, and nearly always there is nothing.
+    if (this.#hasAny.get(options.instanceKey) === undefined) return { count: 0, tokens: [] };
     const { changes } = this.#removeAll[reach].run(options);
     const rows = this.#flagAll[reach].all(options);
     return { count: changes + rows.length, tokens: toTokens(rows) };
@@ -172,9 +179,9 @@ export class ItemCancels {
     return this.#hasAttended.get(instanceKey) !== undefined;
   }
 
-  /** The tokens of claimed items that were flagged at a time or later. */
-  flaggedSince(time: number): readonly string[] {
-    return toTokens(this.#flaggedSince.all(time));
+  /** The tokens of items that are held and were flagged at a time or later. */
+  flaggedSince(time: number, now: number): readonly string[] {
+    return toTokens(this.#flaggedSince.all(now, time));
   }
 }
 

@@ -130,7 +130,7 @@ function claimOne(
   { lockMs, maxMessages = defaultMaxMessages }: FetchOrchestrationItemsParams,
 ): OrchestrationItem | undefined {
   const { now } = scope;
-  const instance = store.instances.get(instanceKey);
+  const instance = store.instances.getFull(instanceKey);
   if (instance === undefined || isTerminal(instance.status) || instance.closingReason !== null) {
     // Nobody is left to read them.
     store.messages.deleteAll(instanceKey);

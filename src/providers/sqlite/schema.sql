@@ -66,6 +66,7 @@ CREATE TABLE instances (
   parent_execution_id INTEGER,
   parent_operation INTEGER,
   cancellation TEXT, -- of a child: what the end of its parent does to it
+  has_children INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   started_at INTEGER,
   execution_started_at INTEGER,
@@ -107,9 +108,6 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
-CREATE INDEX instances_to_stop ON instances (parent_instance_id)
-  WHERE cancellation <> 'abandon' AND ended_at IS NULL;
-
 CREATE TABLE orchestrator_queue (
   message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
   instance_key INTEGER NOT NULL,
@@ -144,8 +142,8 @@ CREATE TABLE worker_queue (
   locked_until INTEGER,
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
-  cancellation TEXT NOT NULL,
-  shielded INTEGER NOT NULL,
+  cancellation TEXT NOT NULL DEFAULT 'request',
+  shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
   cancel_requested_at INTEGER, -- set without cancel_requested: recorded past the point of no return, not delivered
@@ -162,6 +160,4 @@ CREATE TABLE worker_queue (
 
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
 
-CREATE INDEX worker_queue_flagged ON worker_queue (next_at) WHERE cancel_requested = 1;
-
-CREATE INDEX worker_queue_flagged_since ON worker_queue (cancel_requested_at) WHERE cancel_requested = 1;
+CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;

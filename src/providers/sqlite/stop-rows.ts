@@ -14,10 +14,10 @@ interface CloseParams {
   readonly now: number;
 }
 
-/** What an instance that ends leaves behind. */
-interface Outstanding {
-  readonly items: 0 | 1;
-  readonly children: 0 | 1;
+interface Child {
+  readonly instanceKey: number;
+  readonly parentExecutionId: number;
+  readonly isToStop: 0 | 1;
 }
 
 /** The writes that stop rows of `instances`; each keeps the first wish, and none touches a terminal state. */
@@ -29,7 +29,6 @@ export class StopRows {
   readonly #terminate;
   readonly #countLeaked;
   readonly #selectChildren;
-  readonly #selectOutstanding;
 
   constructor(db: Database.Database) {
     const asked = 'cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor';
@@ -66,18 +65,10 @@ export class StopRows {
     this.#countLeaked = db.prepare<[number]>(
       'UPDATE instances SET leaked = leaked + 1 WHERE instance_key = ?',
     );
-    const toStop = `FROM instances
-      WHERE parent_instance_id = :instanceId AND cancellation <> 'abandon' AND ended_at IS NULL`;
-    this.#selectChildren = db
-      .prepare<[{ instanceId: string }], number>(`SELECT instance_key ${toStop}`)
-      .pluck();
-    // Both in one statement, because every end of an instance asks, and nearly always there is neither.
-    this.#selectOutstanding = db.prepare<
-      [{ instanceKey: number; instanceId: string }],
-      Outstanding
-    >(
-      `SELECT EXISTS (SELECT 1 FROM worker_queue WHERE instance_key = :instanceKey) AS items,
-              EXISTS (SELECT 1 ${toStop}) AS children`,
+    this.#selectChildren = db.prepare<[string], Child>(
+      `SELECT instance_key AS instanceKey, parent_execution_id AS parentExecutionId,
+              ended_at IS NULL AND cancellation <> 'abandon' AS isToStop
+       FROM instances WHERE parent_instance_id = ? ORDER BY instance_key DESC`,
     );
   }
 
@@ -134,13 +125,16 @@ export class StopRows {
     this.#countLeaked.run(instanceKey);
   }
 
-  /** The live children of an instance that its end stops. */
-  selectChildren(instanceId: string): readonly number[] {
-    return this.#selectChildren.all({ instanceId });
-  }
-
-  /** Says whether an instance that ends has items, and children that its end stops. */
-  outstandingOf({ instanceKey, instanceId }: TurnTarget): Outstanding {
-    return this.#selectOutstanding.get({ instanceKey, instanceId }) ?? { items: 0, children: 0 };
+  /**
+   * The live children that the end of an instance stops, from an execution on. The children of later executions
+   * have greater keys, so those of thousands of executions before are not read.
+   */
+  selectChildren(instanceId: string, fromExecutionId: number): readonly number[] {
+    const keys: number[] = [];
+    for (const child of this.#selectChildren.iterate(instanceId)) {
+      if (child.parentExecutionId < fromExecutionId) break;
+      if (child.isToStop === 1) keys.push(child.instanceKey);
+    }
+    return keys.toReversed();
   }
 }

@@ -71,7 +71,7 @@ export class Store {
     this.stopRows = new StopRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
-    const flaggedSince = (time: number) => this.itemCancels.flaggedSince(time);
+    const flaggedSince = (time: number, now: number) => this.itemCancels.flaggedSince(time, now);
     this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
     this.#groupCommit = new GroupCommit({
       db,

@@ -21,8 +21,8 @@ export interface TurnTarget {
   readonly definitionKey: number;
   readonly status: InstanceStatus;
   readonly historyLength: number;
-  /** Why it was asked to stop. */
-  readonly cancelReason: string | null;
+  /** Whether an earlier turn started a child. */
+  readonly hasChildren: 0 | 1;
   /** Whether it has a row in `instance_locks`; without one it has no messages either. */
   readonly hasLockRow: boolean;
 }
@@ -124,6 +124,9 @@ export class Turns {
     for (const { operation, fireAt } of turn.timers) {
       this.#messages.insert(instanceKey, timerFired(executionId, operation), Math.ceil(fireAt));
     }
+    if (turn.children.length > 0 && target.hasChildren === 0) {
+      this.#instances.setHasChildren(instanceKey);
+    }
     for (const child of turn.children) this.#insertChild(scope, target, child);
     for (const { instanceId, message } of turn.messages) this.#send(scope, instanceId, message);
     const { activityCancels: cancels } = turn;
@@ -142,7 +145,7 @@ export class Turns {
     const claimed: ClaimedAtInsert[] = [];
     for (const item of turn.workItems) {
       if (comesTooLate(target, item)) {
-        this.#messages.insert(target.instanceKey, neverStarted(target, item), scope.now);
+        this.#tellNeverStarted(scope, target, item);
         continue;
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
@@ -181,13 +184,28 @@ export class Turns {
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.orchestrations = true;
       if (parentOperation === null || !comesTooLate(parent, child)) return;
-      const row = this.#instances.get(instanceKey);
-      const reason = reasonOf(parent);
+      const row = this.#instances.getFull(instanceKey);
+      const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
     } else if (child.ifTaken !== null) {
       // The release that follows sees it and makes the parent visible again.
       this.#messages.insert(parent.instanceKey, child.ifTaken, scope.now);
     }
+  }
+
+  #tellNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
+    const { instanceKey, executionId } = target;
+    const reason = this.#cancelReasonOf(target);
+    const addressed = { executionId, operation };
+    this.#messages.insert(
+      instanceKey,
+      encodeMessage({ kind: 'activityCanceled', ...addressed, reason, trigger: 'cancel' }),
+      scope.now,
+    );
+  }
+
+  #cancelReasonOf({ instanceKey }: TurnTarget): string {
+    return this.#instances.getFull(instanceKey)?.cancelReason ?? 'canceled';
   }
 
   #cancelChildren(scope: Scope, target: TurnTarget, { childCancels, cleanupMs }: Turn): void {
@@ -225,10 +243,9 @@ export class Turns {
       now: scope.now,
     });
     this.#messages.deleteOfExecutions(instanceKey, executionId);
-    this.#stops.endOutstanding(scope, target, {
+    this.#endOutstanding(scope, target, from.turn, {
       items: 'continued as new',
       children: 'parent continued as new',
-      cleanupMs: from.turn.cleanupMs,
     });
     // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
@@ -236,22 +253,30 @@ export class Turns {
     this.#release(scope, target, nextKey);
   }
 
-  #end(
-    scope: Scope,
-    target: TurnTarget,
-    turn: Turn,
-    why: { readonly items: string; readonly children: string },
-  ): void {
+  #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
     if (mayHaveMessages(target, turn)) {
       this.#messages.deleteAll(target.instanceKey);
       this.#locks.delete(target.instanceKey);
     }
-    this.#stops.endOutstanding(scope, target, { ...why, cleanupMs: turn.cleanupMs });
+    this.#endOutstanding(scope, target, turn, why);
+  }
+
+  #endOutstanding(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
+    this.#stops.cancelItems(scope, target, why.items);
+    if (target.hasChildren === 0 && turn.children.length === 0) return;
+    const { cleanupMs } = turn;
+    this.#stops.requestChildren(scope, target, { reason: why.children, actor: null, cleanupMs });
   }
 
   #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
     if (this.#locks.release(instanceKey, definitionKey)) scope.effects.orchestrations = true;
   }
+}
+
+/** Why the end of an execution stops what it leaves behind. */
+interface Reasons {
+  readonly items: string;
+  readonly children: string;
 }
 
 /** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
@@ -269,22 +294,6 @@ function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
 /** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
 function comesTooLate({ status }: TurnTarget, work: NewWorkItem | NewChild): boolean {
   return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
-}
-
-function neverStarted(target: TurnTarget, { operation }: NewWorkItem): StoredMessage {
-  const { executionId } = target;
-  const reason = reasonOf(target);
-  return encodeMessage({
-    kind: 'activityCanceled',
-    executionId,
-    operation,
-    reason,
-    trigger: 'cancel',
-  });
-}
-
-function reasonOf({ cancelReason }: TurnTarget): string {
-  return cancelReason ?? 'canceled';
 }
 
 function timerFired(executionId: number, operation: number): StoredMessage {

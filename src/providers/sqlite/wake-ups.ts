@@ -23,7 +23,7 @@ export class WakeUps {
   readonly #clock: Clock;
   readonly #pollMs: number;
   readonly #dataVersion: () => number | undefined;
-  readonly #flaggedSince: (time: number) => readonly string[];
+  readonly #flaggedSince: (time: number, now: number) => readonly string[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
   #seenVersion: number | undefined;
@@ -36,8 +36,8 @@ export class WakeUps {
     readonly db: Database.Database;
     readonly clock: Clock;
     readonly pollMs: number;
-    /** The tokens of claimed items that were flagged at a time or later. */
-    readonly flaggedSince: (time: number) => readonly string[];
+    /** The tokens of items that are held and were flagged at a time or later. */
+    readonly flaggedSince: (time: number, now: number) => readonly string[];
   }) {
     this.#clock = options.clock;
     this.#lookedAt = options.clock.now();
@@ -154,7 +154,7 @@ export class WakeUps {
   /** What was flagged since the last look and is not announced yet. */
   #lookForCancels(): readonly string[] {
     const now = this.#clock.now();
-    const flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs);
+    const flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
     const news = flagged.filter((token) => !this.#announced.has(token));
     this.#lookedAt = now;
     this.#announced = new Set(flagged);

@@ -11,7 +11,7 @@ interface CancelColumns {
 }
 
 /** A held item as the fences read it. */
-export interface HeldItem extends CancelColumns {
+export interface HeldItem {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly executionId: number;
@@ -55,10 +55,18 @@ export interface RunningRow {
 const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
   cancel_trigger AS cancelTrigger, worker_queue.cancel_reason AS cancelReason`;
 
+const noCancel: CancelColumns = {
+  cancelRequestedAt: null,
+  cancelTrigger: null,
+  cancelReason: null,
+};
+
 /** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
 export class WorkItems {
   readonly #insert;
+  readonly #setCancellation;
   readonly #selectHeld;
+  readonly #selectCancel;
   readonly #selectDue;
   readonly #selectFlagged;
   readonly #firstNextAt;
@@ -84,20 +92,23 @@ export class WorkItems {
         number | null,
         number,
         number,
-        string,
-        0 | 1,
         string | null,
         string | null,
       ]
     >(
       `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, lock_token,
-                                 locked_until, claims, failures, created_at, cancellation, shielded, options,
-                                 payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`,
+                                 locked_until, claims, failures, created_at, options, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+    );
+    this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
+      'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
+    );
+    this.#selectCancel = db.prepare<[number], CancelColumns>(
+      `SELECT ${cancelColumns} FROM worker_queue WHERE item_key = ?`,
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
       `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation, claims,
-              cancel_requested AS cancelRequested, ${cancelColumns}
+              cancel_requested AS cancelRequested
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueItem>(
@@ -191,11 +202,13 @@ export class WorkItems {
       lockedUntil,
       secret === null ? 0 : 1,
       now,
-      item.cancellation,
-      item.shielded ? 1 : 0,
       item.options,
       item.payload,
     );
+    // The defaults are what nearly every item has.
+    if (item.cancellation !== 'request' || item.shielded) {
+      this.#setCancellation.run(item.cancellation, item.shielded ? 1 : 0, lastInsertRowid);
+    }
     return secret === null ? undefined : formatToken(Number(lastInsertRowid), secret);
   }
 
@@ -203,6 +216,11 @@ export class WorkItems {
   heldBy(token: string, now: number): HeldItem | undefined {
     const { key, secret } = parseToken(token);
     return this.#selectHeld.get(key, secret, now);
+  }
+
+  /** The cancel request on an item, as far as there is one. */
+  cancelOf(itemKey: number): CancelColumns {
+    return this.#selectCancel.get(itemKey) ?? noCancel;
   }
 
   /** What is due of an activity, the longest due first. `suspect`: what was claimed twice and never settled. */

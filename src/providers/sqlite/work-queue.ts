@@ -128,14 +128,12 @@ function handBack(
 
 /** Deletes the item and tells its execution, if that still goes on. */
 function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
-  const message = toMessage(item, outcome);
+  const message = toMessage(store, item, outcome);
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
   const instance = store.instances.get(item.instanceKey);
-  if (instance !== undefined && instance.closingReason !== null) {
-    store.stops.finishClosing(scope, item.instanceKey);
+  if (instance?.status === 'canceling' && store.stops.finishClosing(scope, item.instanceKey))
     return;
-  }
   const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
   if (!goesOn) return;
   store.messages.insert(instance.instanceKey, message, scope.now);
@@ -143,7 +141,7 @@ function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome
   scope.effects.orchestrations = true;
 }
 
-function toMessage(item: HeldItem, outcome: WorkOutcome): StoredMessage {
+function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMessage {
   const { executionId, operation } = item;
   switch (outcome.kind) {
     case 'completed': {
@@ -155,7 +153,9 @@ function toMessage(item: HeldItem, outcome: WorkOutcome): StoredMessage {
       return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
     }
     case 'canceled': {
-      const { cancelReason: reason, cancelTrigger: trigger } = item;
+      const { cancelReason: reason, cancelTrigger: trigger } = store.workItems.cancelOf(
+        item.itemKey,
+      );
       return encodeMessage({
         kind: 'activityCanceled',
         executionId,

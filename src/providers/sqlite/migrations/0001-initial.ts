@@ -30,6 +30,7 @@ CREATE TABLE instances (
   parent_execution_id INTEGER,
   parent_operation INTEGER,
   cancellation TEXT, -- of a child: what the end of its parent does to it
+  has_children INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   started_at INTEGER,
   execution_started_at INTEGER,
@@ -66,9 +67,6 @@ CREATE TABLE instances (
 ) STRICT;
 CREATE INDEX instances_by_definition ON instances (definition_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
--- The children that the end of their parent stops.
-CREATE INDEX instances_to_stop ON instances (parent_instance_id)
-  WHERE cancellation <> 'abandon' AND ended_at IS NULL;
 -- Most instances end as completed, and whoever lists those wants the newest: they need no entry.
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
@@ -142,8 +140,8 @@ CREATE TABLE worker_queue (
   locked_until INTEGER,
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
-  cancellation TEXT NOT NULL,
-  shielded INTEGER NOT NULL,
+  cancellation TEXT NOT NULL DEFAULT 'request',
+  shielded INTEGER NOT NULL DEFAULT 0,
   point_of_no_return INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
   cancel_requested_at INTEGER, -- set without cancel_requested: recorded past the point of no return, not delivered
@@ -158,8 +156,6 @@ CREATE TABLE worker_queue (
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
-CREATE INDEX worker_queue_flagged ON worker_queue (next_at) WHERE cancel_requested = 1;
--- For other processes, which look for what was flagged since they last looked.
-CREATE INDEX worker_queue_flagged_since ON worker_queue (cancel_requested_at) WHERE cancel_requested = 1;
+CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
 `,
 };
