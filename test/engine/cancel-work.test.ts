@@ -199,9 +199,9 @@ describeEngine('stopping work', (open) => {
     });
     const wrong = activity('wrong', async (ctx) => ctx.pointOfNoReturn());
     const run = orchestration('run', async (ctx) => {
-      await ctx
-        .call(wrong)
-        .catch((error: Error) => answers.push((error.cause as { code: string }).code));
+      await ctx.call(wrong).catch((error: Error) => {
+        ctx.setCustomStatus((error.cause as unknown as { code: string }).code);
+      });
       await ctx.call(pay, undefined, { cancellation: 'wait' });
     });
     const { client } = await open({ orchestrations: [run], activities: [pay, wrong] });
@@ -210,7 +210,8 @@ describeEngine('stopping work', (open) => {
     await handle.cancel();
     go.resolve();
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
-    expect(answers).toEqual(['INVALID_INPUT', 'OPERATION_CANCELED']);
+    expect(answers).toEqual(['OPERATION_CANCELED']);
+    expect(await handle.status()).toMatchObject({ customStatus: 'INVALID_INPUT' });
   });
 
   it('a handler that ignores its signal past the grace is named, its slot freed, its result ignored', async () => {

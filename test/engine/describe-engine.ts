@@ -29,7 +29,8 @@ const modes: readonly Mode[] = [
   { name: 'no fast paths', worker: { fastPaths: false }, hints: true },
   { name: 'no warm cache', worker: { warmCacheBytes: 0 }, hints: true },
   { name: 'a replay after every turn', worker: { alwaysReplay: true }, hints: true },
-  { name: 'all hints dropped', worker: {}, hints: false },
+  // Without hints a handler learns of its cancel when its lease is renewed.
+  { name: 'all hints dropped', worker: { activityLease: 300 }, hints: false },
 ];
 
 /** Registers a behaviour suite once per mode, on a real SQLite file. */
