@@ -118,7 +118,7 @@ export class WorkItems {
     );
     this.#selectFlagged = db.prepare<[number, number], DueItem>(
       `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue
-       WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, item_key LIMIT ?`,
+       WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT ?`,
     );
     this.#firstNextAt = db
       .prepare<[number, 0 | 1], number | null>(
