@@ -250,7 +250,7 @@ describeEngine('stopping work', (open) => {
     const finish = signalled<void>();
     const slow = activity('slow', async (ctx) => {
       started.resolve();
-      await finish.promise;
+      await Promise.all([finish.promise, ctx.canceled()]);
       ctx.throwIfCanceled();
     });
     const run = orchestration('run', async (ctx) => ctx.call(slow));
