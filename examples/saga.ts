@@ -28,7 +28,7 @@ const trip = orchestration('trip', async (ctx, wishes: readonly string[]) => {
     // A cancel does not enter a shield; its own timeout bounds it.
     await ctx.shield(
       async () => {
-        for (const what of booked.reverse()) {
+        for (const what of booked.toReversed()) {
           await ctx.call(giveBack, what, { retry: { maxAttempts: 100 } });
         }
       },
