@@ -40,6 +40,7 @@ export function createInstanceStore(store: Store): InstanceStore {
 
 function create(store: Store, scope: Scope, instance: NewInstance): CreateResult {
   const result = scope.isolate(
+    'createInstances',
     () =>
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)

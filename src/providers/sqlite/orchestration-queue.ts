@@ -49,7 +49,7 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
 }
 
 function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
-  const result = scope.isolate((): CommitResult => {
+  const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const instanceKey = store.locks.heldBy(lockToken, scope.now);
     const row = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
     if (row === undefined) {
@@ -155,14 +155,10 @@ function claimOne(
 }
 
 function definitionKeys(
-  store: Store,
+  { definitions }: Store,
   runnable: readonly Runnable[] | undefined,
 ): readonly number[] {
-  if (runnable === undefined) return store.definitions.keysOf('orchestration');
-  const keys = new Set<number>();
-  for (const { name, version } of runnable) {
-    const key = store.definitions.find('orchestration', name, version);
-    if (key !== undefined) keys.add(key);
-  }
-  return [...keys];
+  return runnable === undefined
+    ? definitions.keysOf('orchestration')
+    : definitions.findAll('orchestration', runnable);
 }

@@ -119,7 +119,7 @@ export class Store {
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now) {
         const claimed = await this.#groupCommit.run(operation, claim);
-        if (claimed.length > 0) return claimed;
+        if (claimed.length > 0 || now >= deadline) return claimed;
       } else if (now >= deadline) return [];
       else await this.wakeUps.wait({ topic, until: Math.min(deadline, nextAt), signal });
     }

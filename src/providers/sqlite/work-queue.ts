@@ -67,7 +67,7 @@ export function createWorkQueue(store: Store): WorkQueue {
   };
 
   function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
-    const result = scope.isolate((): CommitResult => {
+    const result = scope.isolate('ackWorkItems', (): CommitResult => {
       const item = store.workItems.heldBy(lockToken, scope.now);
       if (item === undefined) return lost('ackWorkItems');
       settle(store, scope, item, outcome);
@@ -77,7 +77,7 @@ export function createWorkQueue(store: Store): WorkQueue {
   }
 
   function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
-    const result = scope.isolate((): CommitResult => {
+    const result = scope.isolate('ackTurns', (): CommitResult => {
       const { instanceKey, executionId, turn } = ack;
       const row = store.instances.get(instanceKey);
       const stands =
@@ -219,12 +219,13 @@ function claimOne(
   };
 }
 
-function definitionKeys(store: Store, names: readonly string[] | undefined): readonly number[] {
-  if (names === undefined) return store.definitions.keysOf('activity');
-  const keys = new Set<number>();
-  for (const name of names) {
-    const key = store.definitions.find('activity', name, null);
-    if (key !== undefined) keys.add(key);
-  }
-  return [...keys];
+function definitionKeys(
+  { definitions }: Store,
+  names: readonly string[] | undefined,
+): readonly number[] {
+  if (names === undefined) return definitions.keysOf('activity');
+  return definitions.findAll(
+    'activity',
+    names.map((name) => ({ name, version: null })),
+  );
 }
