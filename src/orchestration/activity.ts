@@ -53,7 +53,7 @@ export function activity<Input = void, Output = unknown>(
 }
 
 /** Throws for a retry policy or a timeout that makes no sense. */
-export function checkCallOptions({ retry, attemptTimeout, timeout }: CallOptions): void {
+function checkCallOptions({ retry, attemptTimeout, timeout }: CallOptions): void {
   if (retry !== undefined) resolveRetryPolicy(retry);
   if (attemptTimeout !== undefined) toMs(attemptTimeout, 'attemptTimeout');
   if (timeout !== undefined) toMs(timeout, 'timeout');

@@ -74,10 +74,10 @@ export class ActivityDispatcher {
     await Promise.race([idle, pause(clock, options.shutdownGraceMs, finished.signal)]);
     finished.abort();
     const reason = new CanceledError('the worker is shutting down', 'shutdown');
-    for (const run of [...this.#running]) run.abort(reason);
+    for (const run of this.#running) run.abort(reason);
     // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
     await new Promise((resolve) => setImmediate(resolve));
-    for (const run of [...this.#running]) run.handBack();
+    for (const run of this.#running) run.handBack();
     if (this.#running.size > 0) await idle;
   }
 

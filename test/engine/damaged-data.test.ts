@@ -38,7 +38,7 @@ describeEngine('damaged data and poison', (open) => {
     ],
   ])(
     '%s that cannot be decoded harms only its own instance, which ends as poison',
-    async (what, sql) => {
+    async (_what, sql) => {
       const engine = await open();
       const worker = await engine.startWorker({ orchestrations: [waits], activities: [step] });
       const bad = await engine.client.start(waits, 1, { id: 'bad' });
@@ -50,7 +50,7 @@ describeEngine('damaged data and poison', (open) => {
       }
       await worker.stop();
       for (const handle of [bad, good]) await handle.raiseEvent('go', null);
-      expect(tamper(engine.path, sql), what).toBe(1);
+      expect(tamper(engine.path, sql)).toBe(1);
       await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
       expect(await good.result()).toBe(2);
       await expect(bad.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
