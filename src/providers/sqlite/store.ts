@@ -110,7 +110,7 @@ export class Store {
     const { operation, topic, max, waitMs, signal, claim } = fetch;
     this.assertOpen(operation);
     if (max < 1) return [];
-    const deadline = this.#clock.now() + waitMs;
+    const deadline = Math.floor(this.#clock.now()) + waitMs;
     for (;;) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
