@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
@@ -5,6 +6,14 @@ import { temporaryStore } from './temporary-store.ts';
 
 const timers = (): number =>
   process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+
+const watchers = (): number =>
+  process.getActiveResourcesInfo().filter((kind) => kind === 'FSEventWrap').length;
+
+/** Closed handles go in a later turn of the event loop, and nobody is told. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await delay(1);
+}
 
 describe('a store on a file', () => {
   it('keeps a timer only while somebody waits or listens', async () => {
@@ -29,6 +38,20 @@ describe('a store on a file', () => {
     expect(await waiting).toEqual([]);
     expect(timers()).toBe(before);
     expect(clock.alarmCount).toBe(0);
+  });
+
+  it('leaves the watching to the operating system when nothing happens, and takes it back in the end', async () => {
+    const { open } = temporaryStore();
+    const provider = await open();
+    const before = timers();
+    const stop = provider.hints(() => undefined);
+    await until(() => watchers() === 1);
+    await provider.createInstances([newInstance('own write')]);
+    await until(() => watchers() === 0);
+    await until(() => watchers() === 1);
+    stop();
+    expect(timers()).toBe(before);
+    await until(() => watchers() === 0);
   });
 
   it('leaves no timer and no alarm behind when it is closed', async () => {
