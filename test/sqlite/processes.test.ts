@@ -66,6 +66,15 @@ async function isIdle(): Promise<void> {
   while (!process.getActiveResourcesInfo().includes('FSEventWrap')) await delay(5);
 }
 
+it('a process in which nobody waits or listens any more ends by itself', async () => {
+  const { path } = temporaryStore();
+  const other = start(path, 'other');
+  await other.hear('ready');
+  other.tell({ kind: 'waitAndLeave' });
+  await other.exited;
+  expect(other.errors).toBe('');
+});
+
 it('listeners hear of changes made by another process', async () => {
   const { path, open } = temporaryStore();
   const provider = await open();
