@@ -87,7 +87,12 @@ export class OrchestrationDispatcher {
   }
 
   #begin(items: readonly OrchestrationItem[]): void {
-    const batch = this.#process(items).finally(() => this.#batches.delete(batch));
+    const batch = this.#process(items)
+      // Turns report their own trouble; what gets here is a defect of ours, and must not end the process.
+      .catch((error: unknown) => {
+        this.#params.options.logger.error({ error }, 'a batch of turns broke off');
+      })
+      .finally(() => this.#batches.delete(batch));
     this.#batches.add(batch);
   }
 

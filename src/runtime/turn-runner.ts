@@ -37,6 +37,7 @@ export interface TurnRunnerParams {
   readonly turns: Turns;
 }
 
+const errorPauseMs = 200;
 const firstHoldBackMs = 1_000;
 const maxHoldBackMs = 60_000;
 
@@ -52,9 +53,14 @@ export class TurnRunner {
 
   async run(items: readonly OrchestrationItem[]): Promise<readonly (ClaimedTurn | HandedBack)[]> {
     const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
-    const histories = await this.#readHistories(
-      items.filter((_, index) => warm[index] === undefined),
-    );
+    let histories: ReadonlyMap<number, readonly StoredEvent[]>;
+    try {
+      histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+    } catch (error) {
+      this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
+      for (const live of warm) live?.release();
+      return items.map(({ lockToken }) => tryAgain(lockToken));
+    }
     const results: (ClaimedTurn | HandedBack)[] = [];
     for (const [index, item] of items.entries()) {
       results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
@@ -185,6 +191,14 @@ export class TurnRunner {
       },
     };
   }
+}
+
+/** Hands an instance back through no fault of its own. */
+function tryAgain(lockToken: string): HandedBack {
+  return {
+    kind: 'abandon',
+    abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
+  };
 }
 
 function poison(item: OrchestrationItem): Failure {
