@@ -113,7 +113,7 @@ export interface OrchestrationQueue {
    *   filter/others-do-not-stand-in-the-way, filter/names-are-exact)
    * - hand out an item at its third claim or later alone, after the others, but not put it off for ever
    *   (claims/the-third-comes-alone, claims/two-suspects-come-one-by-one,
-   *   claims/a-suspect-is-not-put-off-for-ever)
+   *   claims/a-suspect-is-not-put-off-for-ever, blocked/a-suspect-comes-alone-to-another-build-too)
    * - hand out an instance held back by another build at once, and one held back by this build after its delay
    *   (blocked/comes-to-another-build-at-once, blocked/waits-its-delay-for-the-same-build,
    *   blocked/a-plain-delay-holds-for-every-build)
