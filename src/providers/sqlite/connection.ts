@@ -33,8 +33,9 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   const isNew = inMemory || createPrivately(file);
   const db = openFile(file);
   try {
-    assertVersion(db);
     const deadline = performance.now() + options.busyTimeoutMs;
+    // Even a statement that reads no table reads the schema, which another process may just be making.
+    await whenNotBusy(deadline, () => assertVersion(db));
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
     await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
