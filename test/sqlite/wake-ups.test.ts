@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
+import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { temporaryStore } from './temporary-store.ts';
 
 const watchers = (): number =>
@@ -84,5 +84,50 @@ describe('a store on a file', () => {
     expect(await waiting).toMatchObject([
       { instanceId: 'sleeps 2000', messages: [{ kind: 'timerFired', operation: 1 }] },
     ]);
+  });
+
+  it('wakes a wait when the lock on an item expires that was claimed after the wait began', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const waiting = provider.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 60_000 });
+    await provider.createInstances([
+      newInstance('i', { firstTurn: newTurn({ workItems: [workItem(1, { claimMs: 2_000 })] }) }),
+    ]);
+    await clock.advance(1_999);
+    await clock.advance(1);
+    expect(await waiting).toMatchObject([{ instanceId: 'i', operation: 1, claims: 2 }]);
+  });
+
+  it('wakes a wait for other activities when the lock on a flagged item expires', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const waiting = provider.fetchWorkItems({
+      max: 1,
+      lockMs: 1_000,
+      waitMs: 60_000,
+      names: ['another'],
+    });
+    const firstTurn = newTurn({
+      workItems: [workItem(1, { claimMs: 2_000 })],
+      outcome: { status: 'completed', payload: null },
+    });
+    await provider.createInstances([newInstance('i', { firstTurn })]);
+    await clock.advance(2_000);
+    expect(await waiting).toMatchObject([{ operation: 1, cancel: { reason: 'completed' } }]);
+  });
+
+  it('wakes a wait when the lock on an instance expires that another wait has got', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock });
+    const fetch = () => provider.fetchOrchestrationItems({ max: 1, lockMs: 2_000, waitMs: 60_000 });
+    const waits = [fetch(), fetch()];
+    await provider.createInstances([newInstance('i')]);
+    expect(await Promise.race(waits)).toMatchObject([{ claims: 1 }]);
+    await clock.advance(2_000);
+    const claims = (await Promise.all(waits)).map(([item]) => item?.claims);
+    expect(new Set(claims)).toEqual(new Set([1, 2]));
   });
 });

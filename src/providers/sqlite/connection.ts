@@ -115,7 +115,8 @@ function assertWhole(db: Database.Database): void {
   });
 }
 
-async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
+/** Runs the work as soon as no other connection keeps it out, or throws what SQLite said at the deadline. */
+export async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
   for (;;) {
     try {
       return work();

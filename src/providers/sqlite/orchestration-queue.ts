@@ -70,7 +70,8 @@ function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boo
   const instanceKey = store.locks.heldBy(lockToken, now);
   if (instanceKey === undefined) return false;
   store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
-  scope.effects.orchestrations = true;
+  // Another build may take at once what this one holds back.
+  scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
   return true;
 }
 
@@ -91,9 +92,10 @@ function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number
 function claim(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
   const items: OrchestrationItem[] = [];
   for (const due of selectDue(store, scope, params)) {
-    const item = claimOne(store, scope, due, params);
+    const item = claimOne(store, due, { ...params, now: scope.now });
     if (item !== undefined) items.push(item);
   }
+  if (items.length > 0) scope.effects.due('orchestrations', scope.now + params.lockMs);
   return items;
 }
 
@@ -119,11 +121,10 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
 
 function claimOne(
   store: Store,
-  scope: Scope,
   { instanceKey, claims }: DueInstance,
-  { lockMs, maxMessages = defaultMaxMessages }: FetchOrchestrationItemsParams,
+  params: FetchOrchestrationItemsParams & { readonly now: number },
 ): OrchestrationItem | undefined {
-  const { now } = scope;
+  const { now, lockMs, maxMessages = defaultMaxMessages } = params;
   const instance = store.instances.get(instanceKey);
   if (instance === undefined || isTerminal(instance.status)) {
     // Nobody is left to read them.

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import { Definitions } from './definitions.ts';
+import type { Topic } from './effects.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
 import { History } from './history.ts';
 import { InstanceLocks } from './instance-locks.ts';
@@ -11,7 +12,7 @@ import { InstanceRows } from './instance-rows.ts';
 import { Messages } from './messages.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 import { Turns } from './turns.ts';
-import { WakeUps, type Topic } from './wake-ups.ts';
+import { WakeUps } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
 
 export interface StoreOptions {

@@ -1,14 +1,14 @@
 import { ProviderError } from '../../model/errors.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
-import type { ClaimedAtInsert, NewChild, Turn, TurnOutcome } from '../turn.ts';
+import type { ClaimedAtInsert, NewChild, Turn } from '../turn.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRows } from './instance-rows.ts';
 import type { Messages } from './messages.ts';
-import type { WorkItems } from './work-items.ts';
+import type { FlaggedItem, WorkItems } from './work-items.ts';
 
 /** The instance that a turn is committed to, as its row stands before. */
 export interface TurnTarget {
@@ -67,7 +67,11 @@ export class Turns {
     const definitionKey = this.#definitions.intern('orchestration', name, turn.version);
     const claimed = this.#commitDecisions(scope, target, turn);
     if (turn.outcome.status === 'continuedAsNew') {
-      this.#continueAsNew(scope, target, turn.outcome, { turn, name, definitionKey });
+      const { version, start } = turn.outcome;
+      const nextKey = this.#definitions.intern('orchestration', name, version);
+      const { now } = scope;
+      this.#instances.continueAsNew({ target, turn, endedKey: definitionKey, nextKey, now });
+      this.#beginNext(scope, target, { nextKey, start });
       return claimed;
     }
     this.#instances.update({ target, turn, outcome: turn.outcome, definitionKey, now: scope.now });
@@ -95,16 +99,9 @@ export class Turns {
     for (const child of turn.children) this.#insertChild(scope, target, child);
     for (const { instanceId, message } of turn.messages) this.#send(scope, instanceId, message);
     for (const { operation, reason } of turn.activityCancels) {
-      scope.effects.cancelRequested.push(
-        ...this.#workItems.cancelOne({
-          instanceKey,
-          executionId,
-          operation,
-          reason,
-          trigger: 'cancel',
-          now: scope.now,
-        }),
-      );
+      const { now } = scope;
+      const flag = { instanceKey, executionId, operation, reason, trigger: 'cancel', now } as const;
+      announceFlagged(scope, this.#workItems.cancelOne(flag));
     }
     this.#messages.deleteTimers(instanceKey, executionId, turn.timerWithdrawals);
     if (turn.customStatus !== undefined) {
@@ -125,8 +122,8 @@ export class Turns {
         item,
         now: scope.now,
       });
-      if (lockToken === undefined) scope.effects.work = true;
-      else claimed.push({ operation: item.operation, lockToken });
+      scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
     }
     return claimed;
   }
@@ -150,7 +147,7 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
-      scope.effects.orchestrations = true;
+      scope.effects.due('orchestrations', scope.now);
     } else if (child.ifTaken !== null) {
       // The release that follows sees it and makes the parent visible again.
       this.#messages.insert(parent.instanceKey, child.ifTaken, scope.now);
@@ -162,30 +159,22 @@ export class Turns {
     if (receiver === undefined || isTerminal(receiver.status)) return;
     this.#messages.insert(receiver.instanceKey, message, scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
-    scope.effects.orchestrations = true;
+    scope.effects.due('orchestrations', scope.now);
   }
 
-  #continueAsNew(
+  /** Clears away what belonged to the execution that has ended, and enqueues the start of the next. */
+  #beginNext(
     scope: Scope,
     target: TurnTarget,
-    outcome: Extract<TurnOutcome, { status: 'continuedAsNew' }>,
-    from: { readonly turn: Turn; readonly name: string; readonly definitionKey: number },
+    next: { readonly nextKey: number; readonly start: StoredMessage },
   ): void {
     const { instanceKey, executionId } = target;
-    const nextKey = this.#definitions.intern('orchestration', from.name, outcome.version);
-    this.#instances.continueAsNew({
-      target,
-      turn: from.turn,
-      endedKey: from.definitionKey,
-      nextKey,
-      now: scope.now,
-    });
     this.#messages.deleteOfExecutions(instanceKey, executionId);
     this.#cancelItems(scope, target, 'continued as new');
     // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
-    this.#messages.insert(instanceKey, outcome.start, Math.min(scope.now, firstKept - 1));
-    this.#release(scope, target, nextKey);
+    this.#messages.insert(instanceKey, next.start, Math.min(scope.now, firstKept - 1));
+    this.#release(scope, target, next.nextKey);
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn): void {
@@ -198,13 +187,20 @@ export class Turns {
   }
 
   #cancelItems(scope: Scope, { instanceKey }: TurnTarget, reason: string): void {
-    const { now, effects } = scope;
-    const tokens = this.#workItems.cancelAll({ instanceKey, now, reason, trigger: 'cancel' });
-    for (const token of tokens) effects.cancelRequested.push(token);
+    const flag = { instanceKey, reason, trigger: 'cancel', now: scope.now } as const;
+    announceFlagged(scope, this.#workItems.cancelAll(flag));
   }
 
   #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
-    if (this.#locks.release(instanceKey, definitionKey)) scope.effects.orchestrations = true;
+    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey));
+  }
+}
+
+/** Their holders learn of it, and anyone may end them once their locks have expired. */
+function announceFlagged({ effects }: Scope, items: readonly FlaggedItem[]): void {
+  for (const { lockToken, lockedUntil } of items) {
+    effects.cancelRequested.push(lockToken);
+    effects.due('work', lockedUntil);
   }
 }
 

@@ -2,12 +2,12 @@ import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import type { Hint } from '../provider.ts';
 import { ChangeWatch } from './change-watch.ts';
-import type { Effects } from './effects.ts';
-
-export type Topic = 'orchestrations' | 'work';
+import type { Effects, Topic } from './effects.ts';
 
 interface Waiter {
   readonly topic: Topic;
+  /** When it wakes by itself. */
+  readonly until: number;
   readonly wake: () => void;
 }
 
@@ -32,7 +32,7 @@ export class WakeUps {
       db,
       pollMs,
       onChange: () => {
-        this.#wake();
+        for (const { wake } of this.#waiters) wake();
         this.#tell({ kind: 'changed' });
       },
     });
@@ -53,7 +53,7 @@ export class WakeUps {
         this.#stopWatchIfIdle();
         resolve();
       };
-      const waiter = { topic: options.topic, wake };
+      const waiter = { topic: options.topic, until: options.until, wake };
       this.#waiters.add(waiter);
       cancelAlarm = this.#clock.setAlarm(options.until, wake);
       options.signal?.addEventListener('abort', wake);
@@ -76,8 +76,9 @@ export class WakeUps {
   /** Passes on what a commit of this process has changed. */
   announce(effects: Effects): void {
     this.#watch.expectOwnWrites();
-    if (effects.orchestrations) this.#wake('orchestrations');
-    if (effects.work) this.#wake('work');
+    for (const waiter of this.#waiters) {
+      if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
+    }
     if (effects.finished.length > 0)
       this.#tell({ kind: 'finished', instanceIds: effects.finished });
     if (effects.cancelRequested.length > 0) {
@@ -90,12 +91,6 @@ export class WakeUps {
     this.#listeners.clear();
     for (const { wake } of this.#waiters) wake();
     this.#stopWatchIfIdle();
-  }
-
-  #wake(topic?: Topic): void {
-    for (const waiter of this.#waiters) {
-      if (topic === undefined || waiter.topic === topic) waiter.wake();
-    }
   }
 
   #tell(hint: Hint): void {

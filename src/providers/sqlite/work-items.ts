@@ -156,7 +156,8 @@ export class WorkItems {
     const flag = `UPDATE worker_queue
        SET cancel_requested = 1, cancel_requested_at = :now, cancel_trigger = :trigger, cancel_reason = :reason
        WHERE instance_key = :instanceKey AND cancel_requested = 0`;
-    const flagged = 'RETURNING item_key AS itemKey, lock_token AS secret';
+    const flagged =
+      'RETURNING item_key AS itemKey, lock_token AS secret, locked_until AS lockedUntil';
     const unclaimed = '(lock_token IS NULL OR locked_until <= :now)';
     this.#deleteUnclaimed = db.prepare<[{ instanceKey: number; now: number }]>(
       `DELETE FROM worker_queue WHERE instance_key = :instanceKey AND ${unclaimed}`,
@@ -274,28 +275,28 @@ export class WorkItems {
     readonly itemKey: number;
     readonly nextAt: number;
     readonly claims: number;
-    readonly failure?: string;
+    readonly failure: string | undefined;
   }): void {
     const { itemKey, nextAt, claims, failure } = options;
     const failures = failure === undefined ? 0 : 1;
     this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
   }
 
-  /** Removes the items of an instance that nobody holds and flags the others; returns the tokens of those. */
-  cancelAll(options: FlagParams): readonly string[] {
+  /** Removes the items of an instance that nobody holds, flags the others and returns these. */
+  cancelAll(options: FlagParams): readonly FlaggedItem[] {
     if (this.#hasAny.get(options.instanceKey) === undefined) return [];
     const { instanceKey, now } = options;
     this.#deleteUnclaimed.run({ instanceKey, now });
-    return this.#flagClaimed.all(options).map(toToken);
+    return this.#flagClaimed.all(options).map(toFlagged);
   }
 
   /** The same for one item; an item that is gone has nothing to cancel. */
   cancelOne(
     options: FlagParams & { readonly executionId: number; readonly operation: number },
-  ): readonly string[] {
+  ): readonly FlaggedItem[] {
     const { instanceKey, executionId, operation, now } = options;
     this.#deleteUnclaimedOne.run({ instanceKey, executionId, operation, now });
-    return this.#flagClaimedOne.all(options).map(toToken);
+    return this.#flagClaimedOne.all(options).map(toFlagged);
   }
 }
 
@@ -309,9 +310,19 @@ interface FlagParams {
 interface FlaggedRow {
   readonly itemKey: number;
   readonly secret: string;
+  readonly lockedUntil: number;
 }
 
-const toToken = ({ itemKey, secret }: FlaggedRow): string => formatToken(itemKey, secret);
+/** An item that is asked to stop while somebody holds it. */
+export interface FlaggedItem {
+  readonly lockToken: string;
+  readonly lockedUntil: number;
+}
+
+const toFlagged = ({ itemKey, secret, lockedUntil }: FlaggedRow): FlaggedItem => ({
+  lockToken: formatToken(itemKey, secret),
+  lockedUntil,
+});
 
 export function toCancelInfo(row: CancelColumns): CancelInfo | null {
   return row.cancelRequestedAt === null || row.cancelTrigger === null
