@@ -1,7 +1,7 @@
+import type { ActivityOptions } from './activity-options.ts';
 import { PerdureError } from './errors.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
-import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import {
   carriedField,
   decodeFields,
@@ -56,12 +56,6 @@ export interface ActivityScheduled extends Operation {
   readonly name: string;
   readonly payload: Payload | null;
   readonly options?: ActivityOptions;
-}
-
-/** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
-export interface ActivityOptions {
-  readonly retry?: ResolvedRetryPolicy;
-  readonly attemptTimeoutMs?: number;
 }
 
 interface TimerCreated extends Operation {

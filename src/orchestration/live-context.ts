@@ -1,7 +1,8 @@
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
-import type { ActivityOptions, ExecutionStarted } from '../model/event.ts';
+import type { ActivityOptions } from '../model/activity-options.ts';
+import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
 import { encodePayload, type Payload } from '../model/payload.ts';

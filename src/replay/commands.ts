@@ -1,4 +1,5 @@
-import type { ActivityOptions, CommandEvent } from '../model/event.ts';
+import type { ActivityOptions } from '../model/activity-options.ts';
+import type { CommandEvent } from '../model/event.ts';
 import type { Payload } from '../model/payload.ts';
 import { defaultChildId } from './child-id.ts';
 import { DurablePromise, toCanceledError, type Withdrawal } from './durable-promise.ts';

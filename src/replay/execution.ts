@@ -290,9 +290,7 @@ export class Execution implements CommandHost, ScopedExecution {
   /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
   #reportedFailure(messages: readonly Message[]): Failure | undefined {
     for (const message of messages) {
-      if (message.kind === 'wake' && message.broken?.executionId === this.executionId) {
-        return message.broken.failure;
-      }
+      if (message.kind === 'wake' && message.broken !== undefined) return message.broken.failure;
     }
     return undefined;
   }

@@ -1,6 +1,6 @@
 import type { Clock } from '../model/clock.ts';
-import { CanceledError, PerdureError } from '../model/errors.ts';
-import type { ActivityOptions } from '../model/event.ts';
+import { CanceledError } from '../model/errors.ts';
+import { decodeActivityOptions, type ActivityOptions } from '../model/activity-options.ts';
 import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { nextRetryDelayMs } from '../model/retry-policy.ts';
@@ -10,6 +10,7 @@ import type { ActivityDefinition } from '../orchestration/activity.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import type { ResolvedOptions } from './options.ts';
+import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
 
 /** How one attempt ended: for good, to be tried again, handed back, or not ours to say any more. */
@@ -32,7 +33,7 @@ export class ActivityRun {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
   readonly #context: RunningActivityContext;
-  readonly #activityOptions: ActivityOptions;
+  #activityOptions: ActivityOptions = {};
   #finish: ((result: AttemptResult) => void) | undefined;
   #cancelTimeout: (() => void) | undefined;
   #cancelGrace: (() => void) | undefined;
@@ -41,7 +42,6 @@ export class ActivityRun {
   constructor(params: ActivityRunParams) {
     this.item = params.item;
     this.#params = params;
-    this.#activityOptions = decodeOptions(params.item.options);
     this.#context = new RunningActivityContext(params);
   }
 
@@ -58,7 +58,6 @@ export class ActivityRun {
   run(): Promise<AttemptResult> {
     return new Promise((resolve) => {
       this.#finish = resolve;
-      this.#startTimeout();
       void this.#execute();
     });
   }
@@ -90,32 +89,47 @@ export class ActivityRun {
   }
 
   async #execute(): Promise<void> {
-    const { item, definition, options } = this.#params;
+    const { definition } = this.#params;
     try {
-      const input = await validateInput(
-        definition.inputSchema,
-        decodePayload(item.payload),
-        `Activity ${JSON.stringify(item.name)}`,
-      );
-      const output = await definition.handler(this.#context, input);
-      const what = `The result of activity ${JSON.stringify(item.name)}`;
-      this.#end({
-        kind: 'completed',
-        payload: encodePayload(output, what, options.payloadLimitBytes),
-      });
+      const input = await this.#prepare();
+      if (input === undefined) return;
+      const output = await definition.handler(this.#context, input.value);
+      this.#end(this.#completed(output));
     } catch (error) {
       this.#end(this.#judge(error));
+    }
+  }
+
+  /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */
+  async #prepare(): Promise<{ readonly value: unknown } | undefined> {
+    const { item, definition } = this.#params;
+    try {
+      this.#activityOptions = decodeActivityOptions(item.options);
+      this.#startTimeout();
+      const what = `Activity ${JSON.stringify(item.name)}`;
+      const value = decodePayload(item.payload);
+      return { value: await validateInput(definition.inputSchema, value, what) };
+    } catch (error) {
+      this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
+      return undefined;
+    }
+  }
+
+  #completed(output: unknown): AttemptResult {
+    const { item, options } = this.#params;
+    const what = `The result of activity ${JSON.stringify(item.name)}`;
+    try {
+      return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
+    } catch (error) {
+      return { kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } };
     }
   }
 
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping?.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
-    if (stopping !== undefined && stopping.trigger !== 'shutdown') return { kind: 'canceled' };
     if (stopping?.trigger === 'shutdown') return { kind: 'handBack' };
-    const failure = toFailure(error);
-    // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.
-    return this.#failed(PerdureError.is(error) ? { ...failure, nonRetryable: true } : failure);
+    return stopping === undefined ? this.#failed(toFailure(error)) : { kind: 'canceled' };
   }
 
   #failed(failure: Failure): AttemptResult {
@@ -154,7 +168,9 @@ export class ActivityRun {
       { instanceId, activity: name, graceMs: options.cancelGraceMs },
       'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
     );
-    options.hooks.handlerLeaked?.({ instanceId, activity: name });
+    reportSafely(options.logger, () => {
+      options.hooks.handlerLeaked?.({ instanceId, activity: name });
+    });
     this.#end(this.#judge(this.#stopping));
   }
 
@@ -167,8 +183,4 @@ export class ActivityRun {
     this.#context.end();
     finish(result);
   }
-}
-
-function decodeOptions(options: string | null): ActivityOptions {
-  return options === null ? {} : (JSON.parse(options) as ActivityOptions);
 }

@@ -35,6 +35,8 @@ export interface TurnRunnerParams {
   readonly cache: WarmCache;
   readonly programs: ProgramFactory;
   readonly turns: Turns;
+  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  readonly release: (live: LiveInstance) => void;
 }
 
 const errorPauseMs = 200;
@@ -58,7 +60,7 @@ export class TurnRunner {
       histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
     } catch (error) {
       this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
-      for (const live of warm) live?.release();
+      for (const live of warm) if (live !== undefined) this.#params.release(live);
       return items.map(({ lockToken }) => tryAgain(lockToken));
     }
     const results: (ClaimedTurn | HandedBack)[] = [];
@@ -80,7 +82,7 @@ export class TurnRunner {
       live.lastTurn === item.lastTurn;
     if (stands) return live;
     cache.evict(live);
-    live.release();
+    this.#params.release(live);
     return undefined;
   }
 
@@ -104,9 +106,7 @@ export class TurnRunner {
     let live = warm;
     try {
       if (item.claims > options.maxClaims) return this.#end(item, live, poison(item));
-      const messages = item.messages.map((message) =>
-        decodeMessage(message satisfies StoredMessage),
-      );
+      const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
       live ??= await this.#rebuild(item, messages, history);
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
@@ -118,7 +118,7 @@ export class TurnRunner {
       }
       if (live !== undefined) {
         cache.evict(live);
-        live.release();
+        this.#params.release(live);
       }
       return this.#holdBack(item, error);
     }
@@ -144,8 +144,8 @@ export class TurnRunner {
   #createLive(item: OrchestrationItem, version: string): LiveInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
     const subject = { instanceId, executionId, name, version, parent };
-    const execution = this.#params.programs.createExecution({ ...subject, incarnation });
-    return new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn });
+    const code = this.#params.programs.create({ ...subject, incarnation });
+    return new LiveInstance({ instanceKey, subject, incarnation, code, lastTurn });
   }
 
   /** Ends an instance without running its code. */
@@ -191,6 +191,13 @@ export class TurnRunner {
       },
     };
   }
+}
+
+/** What is said of code that broke holds only while the instance stands where that code left it. */
+function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
+  const message = decodeMessage(stored);
+  const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;
+  return outdated ? { kind: 'wake' } : message;
 }
 
 /** Hands an instance back through no fault of its own. */

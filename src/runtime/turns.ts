@@ -67,6 +67,7 @@ export class Turns {
   ): Promise<void> {
     const { cache, options } = this.#params;
     live.lastTurn = turn.turnId;
+    live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
@@ -124,11 +125,12 @@ export class Turns {
     const { instanceKey, executionId } = live;
     try {
       const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
-      const fresh = programs.createExecution(live);
-      await fresh.replay(stored.map(decodeEvent));
-      fresh.assertReplayed();
+      const fresh = programs.create(live);
+      await fresh.execution.replay(stored.map(decodeEvent));
+      fresh.execution.assertReplayed();
       live.execution.dispose();
-      live.execution = fresh;
+      live.code = fresh;
+      if (live.lastTurn !== null) fresh.broken.committed(live.lastTurn);
     } catch (error) {
       // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.
       options.logger.error({ error, instanceId: live.instanceId }, 'a fresh replay failed');
