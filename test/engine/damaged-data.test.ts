@@ -1,18 +1,8 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
-
-/** Changes the store behind the engine's back, as damage or a crashed worker would. */
-function tamper(path: string, sql: string): number {
-  const db = new Database(path, { timeout: 5_000 });
-  try {
-    return db.prepare(sql).run().changes;
-  } finally {
-    db.close();
-  }
-}
+import { tamper } from './tamper.ts';
 
 describeEngine('damaged data and poison', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
