@@ -26,8 +26,8 @@ export const steps = orchestration('steps', async (ctx, count: number) => {
   return value;
 });
 
-/** One timer of a second. */
-export const sleeper = orchestration('sleeper', (ctx) => ctx.sleep('1s'));
+/** One timer. */
+export const sleeper = orchestration('sleeper', (ctx, ms: number) => ctx.sleep(ms));
 
 /** One activity, and then a wait that nobody ends. */
 export const waiter = orchestration('waiter', async (ctx, name: string) => {

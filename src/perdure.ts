@@ -5,8 +5,10 @@ import { PerdureError } from './model/errors.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
+import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import { openSqlite } from './providers/sqlite/provider.ts';
 import type { WorkerOptions } from './runtime/options.ts';
+import { assertOutsideOrchestration } from './runtime/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
 
 /** Where and how to open a store. */
@@ -49,14 +51,16 @@ export class Perdure {
       maxPendingEvents: options.maxBufferedEvents,
       recheckMs:
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
+      guard: assertOutsideOrchestration,
       starter: () => this.#starter,
     });
   }
 
   /** Opens a store: an SQLite file by its path, `':memory:'`, or a provider of your own. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
+    checkOpenOptions(options);
     return new Perdure(
-      typeof store === 'string' ? await openStore(store, options) : store,
+      typeof store === 'string' ? await openStore(store, options) : checkProvider(store),
       options,
     );
   }
@@ -69,7 +73,7 @@ export class Perdure {
         'This store is closed; open it again before starting a worker.',
       );
     }
-    const { orchestrations = [], activities = [], ...workerOptions } = options;
+    const { orchestrations, activities, ...workerOptions } = checkWorkerOptions(options);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,

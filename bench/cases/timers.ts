@@ -1,4 +1,4 @@
-import { Perdure } from 'perdure';
+import { Perdure, type Handle } from 'perdure';
 import { check, percentile, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, sleeper } from '../definitions.ts';
 
@@ -15,13 +15,18 @@ export async function timerLateness({ store, quick }: BenchmarkSetup): Promise<F
     },
   });
   const count = quick ? 500 : 2_000;
-  const handles: { readonly id: string; result(): Promise<unknown> }[] = [];
-  await runInLanes(count, 64, async () => {
-    handles.push(await perdure.client.start(sleeper));
-  });
-  await Promise.all(handles.map((handle) => handle.result()));
+  const sleepAll = async (ms: number): Promise<readonly string[]> => {
+    const handles: Handle<void>[] = [];
+    await runInLanes(count, 64, async () => {
+      handles.push(await perdure.client.start(sleeper, ms));
+    });
+    await Promise.all(handles.map((handle) => handle.result()));
+    return handles.map(({ id }) => id);
+  };
+  await sleepAll(10);
+  const ids = await sleepAll(1_000);
   const lateness: number[] = [];
-  for (const { id } of handles) {
+  for (const id of ids) {
     const { events } = await perdure.client.exportHistory(id);
     const timer = events.find((event) => event.kind === 'timerCreated');
     if (timer?.kind !== 'timerCreated') throw new Error('An instance has no timer.');

@@ -55,6 +55,8 @@ export interface ClientOptions {
   readonly maxPendingEvents?: number | undefined;
   /** How often waits look when no hint comes, in milliseconds. Default 1,000. */
   readonly recheckMs?: number | undefined;
+  /** Throws where a client must not be used: inside an orchestration, which would do it again in every replay. */
+  readonly guard?: (() => void) | undefined;
   /** Lets a worker in this process create instances together with their first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
 }
@@ -71,6 +73,7 @@ export class Client {
   readonly #payloadLimitBytes: number;
   readonly #maxPendingEvents: number;
   readonly #starter: () => InstanceStarter | undefined;
+  readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
   #closed = false;
@@ -84,6 +87,7 @@ export class Client {
     );
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#starter = options.starter ?? (() => undefined);
+    this.#guard = options.guard ?? (() => undefined);
     this.#completions = new CompletionWaiter(options);
     this.#access = {
       result: (id, waitOptions) => this.#result(id, waitOptions),
@@ -219,6 +223,7 @@ export class Client {
       if (result?.kind === 'created') this.#completions.births.confirm(birth);
       else this.#completions.births.withdraw(birth);
     }
+    if (result.kind === 'refused') throw result.error;
     if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
   }
 
@@ -251,7 +256,8 @@ export class Client {
     return takeResult(await this.#completion(id, options));
   }
 
-  #completion(id: string, options: WaitOptions | undefined): Promise<InstanceRecord> {
+  async #completion(id: string, options: WaitOptions | undefined): Promise<InstanceRecord> {
+    this.#guard();
     const { timeout } = readFields(options, 'options', ['timeout'] as const);
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
     return this.#completions.wait(checkInstanceId(id), timeoutMs);
@@ -259,6 +265,7 @@ export class Client {
 
   #assertOpen(): void {
     if (this.#closed) throw clientClosed();
+    this.#guard();
   }
 }
 

@@ -1,8 +1,8 @@
+import type { ActivityOptions } from './activity-options.ts';
 import type { CancelWish } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './errors.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
-import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import {
   cancelField,
   cancellationField,
@@ -68,12 +68,6 @@ export interface ActivityScheduled extends Operation {
   readonly cancellation?: 'wait' | 'abandon';
   /** Issued inside a shield. */
   readonly shielded?: true;
-}
-
-/** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
-export interface ActivityOptions {
-  readonly retry?: ResolvedRetryPolicy;
-  readonly attemptTimeoutMs?: number;
 }
 
 interface TimerCreated extends Operation {

@@ -19,7 +19,7 @@ const messages: readonly Message[] = [
   { kind: 'childFailed', executionId: 1, operation: 2, failure },
   { kind: 'eventRaised', name: 'go', payload: '{"ok":true}' },
   { kind: 'wake' },
-  { kind: 'wake', broken: { executionId: 2, failure } },
+  { kind: 'wake', broken: { turnId: 't', failure } },
 ];
 
 describe('a message', () => {

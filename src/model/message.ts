@@ -93,10 +93,10 @@ interface EventRaisedMessage {
   readonly payload: Payload | null;
 }
 
-/** Asks for a turn. With a failure: the code of that execution broke outside a turn, and ends with it. */
+/** Asks for a turn. With `broken`: the code broke after that turn, outside of any, and ends with the failure. */
 interface WakeMessage {
   readonly kind: 'wake';
-  readonly broken?: { readonly executionId: number; readonly failure: Failure };
+  readonly broken?: { readonly turnId: string; readonly failure: Failure };
 }
 
 /** An entry of the orchestrator queue, addressed to one instance. */

@@ -77,9 +77,7 @@ export const carriedField = [
 ] as const;
 export const brokenField = [
   'broken',
-  optional(
-    (value) => isObject(value) && isCount(value['executionId']) && isFailure(value['failure']),
-  ),
+  optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),
 ] as const;
 export const optionsField = ['options', optional(isObject)] as const;
 

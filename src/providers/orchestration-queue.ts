@@ -113,7 +113,7 @@ export interface OrchestrationQueue {
    *   filter/others-do-not-stand-in-the-way, filter/names-are-exact)
    * - hand out an item at its third claim or later alone, after the others, but not put it off for ever
    *   (claims/the-third-comes-alone, claims/two-suspects-come-one-by-one,
-   *   claims/a-suspect-is-not-put-off-for-ever)
+   *   claims/a-suspect-is-not-put-off-for-ever, blocked/a-suspect-comes-alone-to-another-build-too)
    * - hand out an instance held back by another build at once, and one held back by this build after its delay
    *   (blocked/comes-to-another-build-at-once, blocked/waits-its-delay-for-the-same-build,
    *   blocked/a-plain-delay-holds-for-every-build)
@@ -126,7 +126,8 @@ export interface OrchestrationQueue {
    *   wait/a-new-instance-ends-it, wait/a-message-ends-it, wait/a-completion-ends-it, wait/a-due-timer-ends-it,
    *   wait/a-timer-set-meanwhile-ends-it, wait/an-expired-lock-ends-it, wait/handed-back-work-ends-it,
    *   wait/ends-when-the-time-is-up, wait/ends-when-the-signal-aborts, wait/an-aborted-signal-does-not-wait,
-   *   wait/what-it-cannot-run-does-not-end-it, wait/one-item-goes-to-one-waiter)
+   *   wait/what-it-cannot-run-does-not-end-it, wait/one-item-goes-to-one-waiter,
+   *   wait/what-a-turn-sends-ends-it)
    */
   fetchOrchestrationItems(
     params: FetchOrchestrationItemsParams,
@@ -171,7 +172,7 @@ export interface OrchestrationQueue {
    *   (cancel/unclaimed-work-is-removed, cancel/claimed-work-is-flagged,
    *   cancel/scheduled-in-the-same-turn-never-starts, cancel/between-attempts-is-removed,
    *   cancel/a-queued-completion-stays, cancel/the-first-request-is-kept, cancel/of-nothing-is-no-error,
-   *   large/cancels)
+   *   cancel/an-expired-claim-is-none, large/cancels)
    * - insert timers that become visible at their time (timer/in-the-past-fires-at-once,
    *   timer/becoming-due-during-a-claim-waits-for-the-next, timer/fires-again-until-acked)
    * - then remove withdrawn timers, also those that are due, and nothing else

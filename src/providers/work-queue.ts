@@ -163,7 +163,8 @@ export interface WorkQueue {
    * and otherwise
    * - do what `ackOrchestrationItems` does, and delete the items without enqueueing messages
    *   (turn-ack/commits-items-and-turn-together, turn-ack/settles-several-items-at-once,
-   *   turn-ack/follows-another, turn-ack/can-continue-as-new)
+   *   turn-ack/follows-another, turn-ack/can-continue-as-new,
+   *   turn-ack/continues-the-history)
    * - keep one bad entry from spoiling its neighbours (turn-ack/a-bad-one-spares-its-neighbours)
    */
   ackTurns(acks: readonly TurnAck[]): Promise<readonly CommitResult[]>;

@@ -1,6 +1,7 @@
+import type { ActivityOptions } from '../model/activity-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import { PerdureError } from '../model/errors.ts';
-import type { ActivityOptions, AnswerEvent, CommandEvent } from '../model/event.ts';
+import type { AnswerEvent, CommandEvent } from '../model/event.ts';
 import type { Payload } from '../model/payload.ts';
 import type { CancelScope } from './cancel-scope.ts';
 import { defaultChildId } from './child-id.ts';

@@ -98,9 +98,7 @@ export class MessageBatch {
   /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
   get reportedFailure(): Failure | undefined {
     for (const message of this.#messages) {
-      if (message.kind === 'wake' && message.broken?.executionId === this.#executionId) {
-        return message.broken.failure;
-      }
+      if (message.kind === 'wake' && message.broken !== undefined) return message.broken.failure;
     }
     return undefined;
   }

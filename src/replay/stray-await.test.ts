@@ -124,6 +124,32 @@ describe('R6: the code may act only inside its turn', () => {
     expect(owner.output).toBe('fine');
   });
 
+  it('does not let one instance act through the context of another, even while that has its turn', async () => {
+    const contexts: OrchestrationContext<void>[] = [];
+    const run = () =>
+      drive(
+        async (ctx) => {
+          contexts.push(ctx);
+          while (contexts.length < 2) await Promise.resolve();
+          const [first, second] = contexts;
+          const other = ctx === first ? second : first;
+          try {
+            return await other?.call('foreign');
+          } catch (error) {
+            return [(error as { code: string }).code, await ctx.call('own')];
+          }
+        },
+        { alwaysReplay: false },
+      );
+    const runs = [run(), run()];
+    await Promise.all(runs.map((each) => each.start()));
+    await Promise.all(runs.map((each) => each.turn(each.completed(1, 'fine'))));
+    expect(runs.map(({ output }) => output)).toEqual([
+      ['STRAY_AWAIT', 'fine'],
+      ['STRAY_AWAIT', 'fine'],
+    ]);
+  });
+
   it('refuses a disposed function, too, and reports it all the same', async () => {
     const stray = Promise.withResolvers<unknown>();
     let isBroken = false;

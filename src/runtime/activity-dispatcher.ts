@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { CanceledError } from '../model/errors.ts';
 import { platformFailure } from '../model/failure.ts';
@@ -31,8 +32,6 @@ export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #stopping = new AbortController();
   readonly #running = new Set<ActivityRun>();
-  /** Claimed while the last slots were taken by items that an ack claimed; each starts when a slot is free. */
-  readonly #backlog: ActivityRun[] = [];
   readonly #handingBack = new Set<Promise<void>>();
   #loop: Promise<void> = Promise.resolve();
   #slotFreed: (() => void) | undefined;
@@ -40,7 +39,7 @@ export class ActivityDispatcher {
 
   constructor(params: ActivityDispatcherParams) {
     this.#params = params;
-    params.slots.onFree(() => this.#onSlotFree());
+    params.slots.onFree(() => this.#slotFreed?.());
   }
 
   start(): void {
@@ -62,8 +61,12 @@ export class ActivityDispatcher {
     this.#stopping.abort();
     this.#slotFreed?.();
     await this.#loop;
-    for (const run of this.#backlog.splice(0)) this.#handBack(run.item);
     if (this.#running.size > 0) await this.#endRunning();
+    await this.handedBack();
+  }
+
+  /** Resolves when nothing is on its way back to the queue. */
+  async handedBack(): Promise<void> {
     while (this.#handingBack.size > 0) await Promise.all(this.#handingBack);
   }
 
@@ -74,10 +77,10 @@ export class ActivityDispatcher {
     await Promise.race([idle, pause(clock, options.shutdownGraceMs, finished.signal)]);
     finished.abort();
     const reason = new CanceledError('the worker is shutting down', 'shutdown');
-    for (const run of [...this.#running]) run.abort(reason);
+    for (const run of this.#running) run.abort(reason);
     // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
     await new Promise((resolve) => setImmediate(resolve));
-    for (const run of [...this.#running]) run.handBack();
+    for (const run of this.#running) run.handBack();
     if (this.#running.size > 0) await idle;
   }
 
@@ -100,7 +103,7 @@ export class ActivityDispatcher {
         });
         // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
         const claimedAt = clock.now();
-        for (const item of items) this.#enqueue(item, Math.min(claimedAt, item.nowMs));
+        for (const item of items) this.#take(item, Math.min(claimedAt, item.nowMs));
       } catch (error) {
         if (signal.aborted) return;
         options.logger.warn({ error }, 'fetching activities failed; trying again');
@@ -109,23 +112,15 @@ export class ActivityDispatcher {
     }
   }
 
-  #enqueue(item: WorkItem, claimedAt: number): void {
-    const run = this.#accept(item, claimedAt);
-    if (run === undefined) return;
-    if (this.#params.slots.free === 0) {
-      this.#backlog.push(run);
-      return;
-    }
-    this.#params.slots.take(1);
-    this.#start(run);
-  }
-
-  #onSlotFree(): void {
-    const next = this.#backlog.shift();
-    if (next === undefined) this.#slotFreed?.();
+  #take(item: WorkItem, claimedAt: number): void {
+    const { slots } = this.#params;
+    // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
+    if (slots.free === 0) this.#handBack(item);
     else {
-      this.#params.slots.take(1);
-      this.#start(next);
+      const run = this.#accept(item, claimedAt);
+      if (run === undefined) return;
+      slots.take(1);
+      this.#start(run);
     }
   }
 

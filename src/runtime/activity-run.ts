@@ -36,7 +36,7 @@ export class ActivityRun {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
   readonly #context: RunningActivityContext;
-  readonly #activityOptions: WorkOptions;
+  #activityOptions: WorkOptions = {};
   #finish: ((result: AttemptResult) => void) | undefined;
   #cancelTimeout: (() => void) | undefined;
   #cancelGrace: (() => void) | undefined;
@@ -47,7 +47,6 @@ export class ActivityRun {
   constructor(params: ActivityRunParams) {
     this.item = params.item;
     this.#params = params;
-    this.#activityOptions = decodeWorkOptions(params.item.options);
     this.#context = new RunningActivityContext({
       ...params,
       pointOfNoReturn: () => this.#pointOfNoReturn(),
@@ -67,7 +66,6 @@ export class ActivityRun {
   run(): Promise<AttemptResult> {
     return new Promise((resolve) => {
       this.#finish = resolve;
-      this.#startTimeout();
       void this.#execute();
     });
   }
@@ -117,19 +115,11 @@ export class ActivityRun {
   }
 
   async #execute(): Promise<void> {
-    const { item, definition, options } = this.#params;
     try {
-      const input = await validateInput(
-        definition.inputSchema,
-        decodePayload(item.payload),
-        `Activity ${JSON.stringify(item.name)}`,
-      );
-      const output = await this.#runHandler(input);
-      const what = `The result of activity ${JSON.stringify(item.name)}`;
-      this.#end({
-        kind: 'completed',
-        payload: encodePayload(output, what, options.payloadLimitBytes),
-      });
+      const input = await this.#prepare();
+      if (input === undefined) return;
+      const output = await this.#runHandler(input.value);
+      this.#end(this.#completed(output));
     } catch (error) {
       this.#end(this.#judge(error));
     }
@@ -149,13 +139,34 @@ export class ActivityRun {
     return this.#thread.result;
   }
 
+  /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */
+  async #prepare(): Promise<{ readonly value: unknown } | undefined> {
+    const { item, definition } = this.#params;
+    try {
+      this.#activityOptions = decodeWorkOptions(item.options);
+      this.#startTimeout();
+      const what = `Activity ${JSON.stringify(item.name)}`;
+      const value = decodePayload(item.payload);
+      return { value: await validateInput(definition.inputSchema, value, what) };
+    } catch (error) {
+      this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
+      return undefined;
+    }
+  }
+
+  #completed(output: unknown): AttemptResult {
+    const { item, options } = this.#params;
+    const what = `The result of activity ${JSON.stringify(item.name)}`;
+    try {
+      return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
+    } catch (error) {
+      return { kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } };
+    }
+  }
+
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
-    if (stopping === undefined) {
-      const failure = toFailure(error);
-      // Our own refusals (a result that JSON cannot carry, a bad input) would only happen again.
-      return this.#failed(PerdureError.is(error) ? { ...failure, nonRetryable: true } : failure);
-    }
+    if (stopping === undefined) return this.#failed(toFailure(error));
     if (stopping.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
     if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
     if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { LockLostError } from '../model/errors.ts';
 import type { Message } from '../model/message.ts';
@@ -46,11 +47,17 @@ export class Completions {
       return;
     }
     live.settled.push(settled);
-    this.takeTurn(live);
+    this.#offerTurn(live);
+  }
+
+  /** Lets go of an instance that somebody had acquired. */
+  release(live: LiveInstance): void {
+    live.release();
+    this.#offerTurn(live);
   }
 
   /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
-  takeTurn(live: LiveInstance): void {
+  #offerTurn(live: LiveInstance): void {
     if (live.settled.length === 0 || !live.tryAcquire()) return;
     this.#dirty.push(live);
     // Activities that settle in the same turn of the event loop share one turn of their instance.
@@ -82,7 +89,7 @@ export class Completions {
 
   async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
-    const nowMs = clock.now();
+    const nowMs = Math.floor(clock.now());
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);

@@ -19,14 +19,17 @@ export interface FirstTurnsParams {
 /** Creates an instance together with its first turn when its code is registered in this process: fast path 3. */
 export class FirstTurns {
   readonly #params: FirstTurnsParams;
+  readonly #underWay = new Set<Promise<unknown>>();
   #stopped = false;
 
   constructor(params: FirstTurnsParams) {
     this.#params = params;
   }
 
-  stop(): void {
+  /** Declines from now on, and waits for what was begun. */
+  async stop(): Promise<void> {
     this.#stopped = true;
+    await Promise.allSettled(this.#underWay);
   }
 
   /** Declines with `undefined` when this process cannot run it. */
@@ -34,17 +37,21 @@ export class FirstTurns {
     const { registry } = this.#params;
     const version = instance.version ?? registry.latest(instance.name)?.version;
     if (this.#stopped || version === undefined) return undefined;
-    return registry.find(instance.name, version) === undefined
-      ? undefined
-      : this.#create(instance, version);
+    if (registry.find(instance.name, version) === undefined) return undefined;
+    const created = this.#create(instance, version);
+    this.#underWay.add(created);
+    const forget = (): boolean => this.#underWay.delete(created);
+    created.then(forget, forget);
+    return created;
   }
 
   async #create(instance: NewInstance, version: string): Promise<CreateResult> {
     const { provider, clock, programs, turns } = this.#params;
     const { instanceId, incarnation, name } = instance;
     const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
-    const execution = programs.createExecution({ ...subject, incarnation });
-    const nowMs = clock.now();
+    const code = programs.create({ ...subject, incarnation });
+    const { execution } = code;
+    const nowMs = Math.floor(clock.now());
     const messages = [decodeMessage(instance.start)];
     const ran = await execution.turn({ messages, nowMs, version });
     const firstTurn = turns.plan(subject, ran);
@@ -63,7 +70,7 @@ export class FirstTurns {
         instanceKey,
         subject,
         incarnation,
-        execution,
+        code,
         lastTurn: null,
       });
       await turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });

@@ -74,3 +74,14 @@ it('a transient error loses nothing before the deadline of the lease, and everyt
   expect(held.lost).toBe(true);
   expect(clock.nextAlarmAt).toBeUndefined();
 });
+
+it('a renewal that the store does not answer in time loses the lease at its deadline', async () => {
+  const { clock, leases } = setUp(() => new Promise(() => undefined));
+  const held = lease('a');
+  leases.add(held, clock.now());
+  await clock.advance(2_999);
+  expect(held.lost).toBe(false);
+  await clock.advance(1);
+  expect(held.lost).toBe(true);
+  leases.stop();
+});

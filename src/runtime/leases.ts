@@ -104,8 +104,10 @@ export class Leases<L extends Lease> {
   }
 
   async #renewBatch(batch: readonly Held<L>[]): Promise<boolean> {
-    const { clock, leaseMs, logger, renew } = this.#params;
+    const { clock, logger, renew } = this.#params;
     const sentAt = clock.now();
+    // The store may take longer to answer than the leases last: their own deadlines do not wait for it.
+    const cancelDeadline = clock.setAlarm(this.#firstDeadline(batch), () => this.#fence(batch));
     try {
       const results = await renew(batch.map((held) => held.lease));
       batch.forEach((held, index) => {
@@ -115,9 +117,21 @@ export class Leases<L extends Lease> {
       return true;
     } catch (error) {
       logger.warn({ error, leases: batch.length }, 'renewing leases failed; trying again');
-      for (const held of batch) if (clock.now() >= held.renewedAt + leaseMs) this.#lose(held);
+      this.#fence(batch);
       return false;
+    } finally {
+      cancelDeadline();
     }
+  }
+
+  #firstDeadline(batch: readonly Held<L>[]): number {
+    return Math.min(...batch.map(({ renewedAt }) => renewedAt)) + this.#params.leaseMs;
+  }
+
+  /** Gives up every lease that is over by our own clock. */
+  #fence(batch: readonly Held<L>[]): void {
+    const { clock, leaseMs } = this.#params;
+    for (const held of batch) if (clock.now() >= held.renewedAt + leaseMs) this.#lose(held);
   }
 
   #lose(held: Held<L>): void {

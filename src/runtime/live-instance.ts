@@ -1,5 +1,6 @@
 import type { ParentRef } from '../model/event.ts';
 import type { Execution } from '../replay/execution.ts';
+import type { LiveCode } from './program-factory.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { TurnSubject } from './turn-effects.ts';
 
@@ -13,7 +14,7 @@ export class LiveInstance implements TurnSubject {
   readonly version: string;
   readonly parent: ParentRef | null;
   /** Replaced only by an equal one that was replayed from the store. */
-  execution: Execution;
+  code: LiveCode;
   /** Activities that have settled here and wait for a turn of their own. */
   readonly settled: SettledActivity[] = [];
   /** The last turn that committed; `null` before the first. */
@@ -27,7 +28,7 @@ export class LiveInstance implements TurnSubject {
     readonly instanceKey: number;
     readonly subject: TurnSubject;
     readonly incarnation: string;
-    readonly execution: Execution;
+    readonly code: LiveCode;
     readonly lastTurn: string | null;
   }) {
     this.instanceKey = fields.instanceKey;
@@ -37,7 +38,7 @@ export class LiveInstance implements TurnSubject {
     this.name = fields.subject.name;
     this.version = fields.subject.version;
     this.parent = fields.subject.parent;
-    this.execution = fields.execution;
+    this.code = fields.code;
     this.lastTurn = fields.lastTurn;
   }
 
@@ -58,6 +59,10 @@ export class LiveInstance implements TurnSubject {
     const next = this.#waiting.shift();
     if (next === undefined) this.#busy = false;
     else next();
+  }
+
+  get execution(): Execution {
+    return this.code.execution;
   }
 
   get busy(): boolean {

@@ -18,8 +18,8 @@ export interface OrchestrationDispatcherParams {
   readonly leases: Leases<ClaimedInstance>;
   readonly runner: TurnRunner;
   readonly turns: Turns;
-  /** The instance is free again: what settled meanwhile may have its turn. */
-  readonly onReleased: (live: LiveInstance) => void;
+  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  readonly release: (live: LiveInstance) => void;
 }
 
 /** A claim on an instance, from its fetch to its ack. */
@@ -87,7 +87,12 @@ export class OrchestrationDispatcher {
   }
 
   #begin(items: readonly OrchestrationItem[]): void {
-    const batch = this.#process(items).finally(() => this.#batches.delete(batch));
+    const batch = this.#process(items)
+      // Turns report their own trouble; what gets here is a defect of ours, and must not end the process.
+      .catch((error: unknown) => {
+        this.#params.options.logger.error({ error }, 'a batch of turns broke off');
+      })
+      .finally(() => this.#batches.delete(batch));
     this.#batches.add(batch);
   }
 
@@ -111,7 +116,7 @@ export class OrchestrationDispatcher {
 
   async #ack(claimed: readonly ClaimedTurn[]): Promise<void> {
     if (claimed.length === 0) return;
-    const { provider, clock, options, turns } = this.#params;
+    const { provider, clock, options, turns, release } = this.#params;
     const acks = claimed.map(({ item, turn }) => ({
       lockToken: item.lockToken,
       messageKeys: item.messages.map(({ messageKey }) => messageKey),
@@ -130,13 +135,13 @@ export class OrchestrationDispatcher {
             nowMs: item.nowMs,
           });
         } else this.#refused(live, turn, result?.error);
-        this.#release(live);
+        release(live);
       }
     } catch (error) {
       // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
       for (const { live, turn } of claimed) {
         this.#refused(live, turn, error);
-        this.#release(live);
+        release(live);
       }
     }
   }
@@ -148,11 +153,6 @@ export class OrchestrationDispatcher {
       'a turn was not committed and will run again',
     );
     turns.refused(live, turn);
-  }
-
-  #release(live: LiveInstance): void {
-    live.release();
-    this.#params.onReleased(live);
   }
 
   async #abandon(abandons: readonly OrchestrationAbandon[]): Promise<void> {

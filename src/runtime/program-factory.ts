@@ -1,8 +1,8 @@
 import { PerdureError } from '../model/errors.ts';
-import type { Failure } from '../model/failure.ts';
 import { createProgram } from '../orchestration/program.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import { Execution } from '../replay/execution.ts';
+import { BrokenCode, type BrokenReport } from './broken-code.ts';
 import type { ResolvedOptions } from './options.ts';
 
 /** What an execution needs to know of the instance it runs. */
@@ -14,32 +14,36 @@ export interface ProgramSubject {
   readonly version: string;
 }
 
-/** Told when code misbehaves between its turns. */
-export type OnBroken = (broken: {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly failure: Failure;
-}) => void;
+/** The live code of an instance. */
+export interface LiveCode {
+  readonly execution: Execution;
+  readonly broken: BrokenCode;
+}
 
 /** Makes executions from the registered code. */
 export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
-  readonly #onBroken: OnBroken;
+  readonly #onBroken: (report: BrokenReport) => void;
 
-  constructor(registry: Registry, options: ResolvedOptions, onBroken: OnBroken) {
+  constructor(
+    registry: Registry,
+    options: ResolvedOptions,
+    onBroken: (report: BrokenReport) => void,
+  ) {
     this.#registry = registry;
     this.#options = options;
     this.#onBroken = onBroken;
   }
 
   /** An execution whose code never runs: for ending an instance without it. */
-  createInert({ instanceId, incarnation, executionId }: ProgramSubject): Execution {
+  createInert({ instanceId, incarnation, executionId }: ProgramSubject): LiveCode {
     const program = (): Promise<unknown> => Promise.resolve();
-    return new Execution({ instanceId, incarnation, executionId, program });
+    const execution = new Execution({ instanceId, incarnation, executionId, program });
+    return { execution, broken: new BrokenCode(instanceId, this.#onBroken) };
   }
 
-  createExecution(subject: ProgramSubject): Execution {
+  create(subject: ProgramSubject): LiveCode {
     const { instanceId, incarnation, executionId, name, version } = subject;
     const definition = this.#registry.find(name, version);
     if (definition === undefined) {
@@ -48,14 +52,16 @@ export class ProgramFactory {
         `Orchestration ${JSON.stringify(name)} version ${JSON.stringify(version)} is not registered with this worker.`,
       );
     }
-    return new Execution({
+    const broken = new BrokenCode(instanceId, this.#onBroken);
+    const execution = new Execution({
       instanceId,
       incarnation,
       executionId,
       program: createProgram(definition, { log: this.#options.logger }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       maxBufferedEvents: this.#options.maxBufferedEvents,
-      onBroken: (failure) => this.#onBroken({ instanceId, executionId, failure }),
+      onBroken: (failure) => broken.broke(failure),
     });
+    return { execution, broken };
   }
 }

@@ -1,4 +1,4 @@
-import { CanceledError } from '../model/errors.ts';
+import type { CanceledError } from '../model/errors.ts';
 import type { Logger } from '../model/logger.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import type { ActivityClient, ActivityContext } from '../orchestration/activity-context.ts';

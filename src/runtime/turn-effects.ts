@@ -198,10 +198,7 @@ function takenFailure(childId: string) {
 }
 
 /** The message that tells a waiting parent how its child ended; none when nobody waits or the child goes on. */
-export function answerToParent(
-  subject: TurnSubject,
-  terminal: TerminalEvent,
-): readonly OutgoingMessage[] {
+function answerToParent(subject: TurnSubject, terminal: TerminalEvent): readonly OutgoingMessage[] {
   const { parent } = subject;
   if (parent === null || terminal.kind === 'executionContinuedAsNew') return [];
   const { executionId, operation } = parent;

@@ -35,8 +35,11 @@ export interface TurnRunnerParams {
   readonly cache: WarmCache;
   readonly programs: ProgramFactory;
   readonly turns: Turns;
+  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  readonly release: (live: LiveInstance) => void;
 }
 
+const errorPauseMs = 200;
 const firstHoldBackMs = 1_000;
 const maxHoldBackMs = 60_000;
 // Instances that were ended elsewhere are never taken out one by one.
@@ -54,9 +57,14 @@ export class TurnRunner {
 
   async run(items: readonly OrchestrationItem[]): Promise<readonly (ClaimedTurn | HandedBack)[]> {
     const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
-    const histories = await this.#readHistories(
-      items.filter((_, index) => warm[index] === undefined),
-    );
+    let histories: ReadonlyMap<number, readonly StoredEvent[]>;
+    try {
+      histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+    } catch (error) {
+      this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
+      for (const live of warm) if (live !== undefined) this.#params.release(live);
+      return items.map(({ lockToken }) => tryAgain(lockToken));
+    }
     const results: (ClaimedTurn | HandedBack)[] = [];
     for (const [index, item] of items.entries()) {
       results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
@@ -76,7 +84,7 @@ export class TurnRunner {
       live.lastTurn === item.lastTurn;
     if (stands) return live;
     cache.evict(live);
-    live.release();
+    this.#params.release(live);
     return undefined;
   }
 
@@ -106,9 +114,7 @@ export class TurnRunner {
           failure: poison(item),
         });
       }
-      const messages = item.messages.map((message) =>
-        decodeMessage(message satisfies StoredMessage),
-      );
+      const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
       live ??= await this.#rebuild(item, messages, history);
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
@@ -123,7 +129,7 @@ export class TurnRunner {
       if (expired !== undefined) return this.#skipCleanup(item, live, expired);
       if (live !== undefined) {
         cache.evict(live);
-        live.release();
+        this.#params.release(live);
       }
       return this.#holdBack(item, error);
     }
@@ -134,7 +140,7 @@ export class TurnRunner {
     messages: readonly Message[],
     history: readonly StoredEvent[],
   ): Promise<LiveInstance> {
-    const live = this.#createLive(item, this.#pickVersion(item, messages));
+    const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
     await live.acquire();
     await live.execution.replay(history.map(decodeEvent));
     return live;
@@ -146,15 +152,16 @@ export class TurnRunner {
     return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
   }
 
-  #createLive(item: OrchestrationItem, version: string, code?: 'inert'): LiveInstance {
+  #createLive(
+    item: OrchestrationItem,
+    version: string,
+    kind: 'create' | 'createInert',
+  ): LiveInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
     const subject = { instanceId, executionId, name, version, parent };
     const { programs } = this.#params;
-    const execution =
-      code === 'inert'
-        ? programs.createInert({ ...subject, incarnation })
-        : programs.createExecution({ ...subject, incarnation });
-    return new LiveInstance({ instanceKey, subject, incarnation, execution, lastTurn });
+    const code = programs[kind]({ ...subject, incarnation });
+    return new LiveInstance({ instanceKey, subject, incarnation, code, lastTurn });
   }
 
   /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
@@ -175,7 +182,7 @@ export class TurnRunner {
 
   /** Ends an instance without running its code. */
   #end(item: OrchestrationItem, warm: LiveInstance | undefined, event: TerminalEvent): ClaimedTurn {
-    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'inert');
+    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'createInert');
     if (warm === undefined) live.tryAcquire();
     const turn = toTurn({
       subject: live,
@@ -218,6 +225,21 @@ export class TurnRunner {
       },
     };
   }
+}
+
+/** What is said of code that broke holds only while the instance stands where that code left it. */
+function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
+  const message = decodeMessage(stored);
+  const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;
+  return outdated ? { kind: 'wake' } : message;
+}
+
+/** Hands an instance back through no fault of its own. */
+function tryAgain(lockToken: string): HandedBack {
+  return {
+    kind: 'abandon',
+    abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
+  };
 }
 
 function poison(item: OrchestrationItem): Failure {

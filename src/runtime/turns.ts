@@ -34,6 +34,12 @@ export class Turns {
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
   plan(subject: TurnSubject, result: TurnResult): Turn {
     const { options, registry, slots } = this.#params;
+    if (result.refusedEvents > 0) {
+      options.logger.warn(
+        { instanceId: subject.instanceId, refused: result.refusedEvents },
+        'events were dropped because too many wait for this instance',
+      );
+    }
     let budget = options.fastPaths ? slots.free : 0;
     const turn = toTurn({
       subject,
@@ -62,6 +68,7 @@ export class Turns {
   ): Promise<void> {
     const { cache, options } = this.#params;
     live.lastTurn = turn.turnId;
+    live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
@@ -119,11 +126,12 @@ export class Turns {
     const { instanceKey, executionId } = live;
     try {
       const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
-      const fresh = programs.createExecution(live);
-      await fresh.replay(stored.map(decodeEvent));
-      fresh.assertReplayed();
+      const fresh = programs.create(live);
+      await fresh.execution.replay(stored.map(decodeEvent));
+      fresh.execution.assertReplayed();
       live.execution.dispose();
-      live.execution = fresh;
+      live.code = fresh;
+      if (live.lastTurn !== null) fresh.broken.committed(live.lastTurn);
     } catch (error) {
       // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.
       options.logger.error({ error, instanceId: live.instanceId }, 'a fresh replay failed');

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { Execution } from '../replay/execution.ts';
+import { BrokenCode } from './broken-code.ts';
 import { LiveInstance } from './live-instance.ts';
 import { WarmCache } from './warm-cache.ts';
 
@@ -10,6 +11,7 @@ function live(instanceKey: number): LiveInstance {
     executionId: 1,
     program: async () => undefined,
   });
+  const broken = new BrokenCode(`i${instanceKey}`, () => undefined);
   const subject = {
     instanceId: `i${instanceKey}`,
     executionId: 1,
@@ -17,7 +19,13 @@ function live(instanceKey: number): LiveInstance {
     version: '1',
     parent: null,
   };
-  return new LiveInstance({ instanceKey, subject, incarnation: 'a', execution, lastTurn: 't' });
+  return new LiveInstance({
+    instanceKey,
+    subject,
+    incarnation: 'a',
+    code: { execution, broken },
+    lastTurn: 't',
+  });
 }
 
 const one = live(0).execution.sizeBytes;

@@ -1,4 +1,5 @@
-import type { ActivityOptions, ActivityScheduled } from '../model/event.ts';
+import { decodeActivityOptions, type ActivityOptions } from '../model/activity-options.ts';
+import type { ActivityScheduled } from '../model/event.ts';
 
 /** What a worker needs to know of a call besides its input: stored with the work item, opaque to the store. */
 export interface WorkOptions extends ActivityOptions {
@@ -11,6 +12,7 @@ export function encodeWorkOptions({ options, cancellation }: ActivityScheduled):
   return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
 }
 
-export function decodeWorkOptions(options: string | null): WorkOptions {
-  return options === null ? {} : (JSON.parse(options) as WorkOptions);
+/** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
+export function decodeWorkOptions(stored: string | null): WorkOptions {
+  return decodeActivityOptions(stored);
 }

@@ -13,12 +13,14 @@ import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
 import { ActivityDispatcher } from './activity-dispatcher.ts';
 import type { ActivityRun } from './activity-run.ts';
+import type { BrokenReport } from './broken-code.ts';
 import { Completions } from './completions.ts';
 import { FirstTurns } from './first-turns.ts';
 import { Leases } from './leases.ts';
+import type { LiveInstance } from './live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
-import { ProgramFactory, type OnBroken } from './program-factory.ts';
+import { ProgramFactory } from './program-factory.ts';
 import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
@@ -57,7 +59,7 @@ export class Worker {
     const { logger } = options;
     const cache = new WarmCache(options.warmCacheBytes);
     const slots = new Slots(options.activityConcurrency);
-    const programs = new ProgramFactory(registry, options, (broken) => this.#wake(broken));
+    const programs = new ProgramFactory(registry, options, (report) => this.#wake(report));
     const turns = new Turns({
       provider,
       registry,
@@ -105,15 +107,16 @@ export class Worker {
       leases: this.#activityLeases,
       settle: (settled) => this.#completions.settle(settled),
     });
+    const release = (live: LiveInstance): void => this.#completions.release(live);
     this.#orchestrations = new OrchestrationDispatcher({
       provider,
       clock,
       registry,
       options,
       leases: this.#orchestrationLeases,
-      runner: new TurnRunner({ provider, registry, options, cache, programs, turns }),
+      runner: new TurnRunner({ provider, registry, options, cache, programs, turns, release }),
       turns,
-      onReleased: (live) => this.#completions.takeTurn(live),
+      release,
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
@@ -141,9 +144,12 @@ export class Worker {
   }
 
   async #stop(): Promise<void> {
-    this.#firstTurns.stop();
-    await Promise.all([this.#orchestrations.stop(), this.#activities.stop()]);
+    // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
+    await this.#firstTurns.stop();
+    await this.#orchestrations.stop();
+    await this.#activities.stop();
     await this.#completions.drained();
+    await this.#activities.handedBack();
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
@@ -167,8 +173,8 @@ export class Worker {
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */
-  #wake({ instanceId, executionId, failure }: Parameters<OnBroken>[0]): void {
-    const message = encodeMessage({ kind: 'wake', broken: { executionId, failure } });
+  #wake({ instanceId, turnId, failure }: BrokenReport): void {
+    const message = encodeMessage({ kind: 'wake', broken: { turnId, failure } });
     this.#provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
       this.#options.logger.error({ error, instanceId }, 'waking a broken instance failed');
     });

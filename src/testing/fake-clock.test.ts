@@ -110,6 +110,14 @@ describe('FakeClock', () => {
     expect(firedAt).toEqual([15]);
   });
 
+  it('stands at whole milliseconds, also for an alarm between two', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    const firedAt: number[] = [];
+    clock.setAlarm(10 / 3, () => void firedAt.push(clock.now()));
+    await clock.advance(10);
+    expect(firedAt).toEqual([4]);
+  });
+
   it('refuses to go back, and still moves on afterwards', async () => {
     const clock = new FakeClock({ startAt: 100 });
     const error: unknown = await clock.advanceTo(99).catch((thrown: unknown) => thrown);

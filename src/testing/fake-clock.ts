@@ -46,10 +46,11 @@ export class FakeClock implements Clock {
   }
 
   setAlarm(atMs: number, callback: () => void): () => void {
-    const alarm: Alarm = { atMs, callback };
+    // Whole milliseconds, as on a machine's clock: a third of a lease is none.
+    const alarm: Alarm = { atMs: Math.ceil(atMs), callback };
     this.#alarms.add(alarm);
     // An alarm that is due already must not wait for the clock to move, which it may never do.
-    if (atMs <= this.#now) realSetImmediate(() => this.#fire(alarm));
+    if (alarm.atMs <= this.#now) realSetImmediate(() => this.#fire(alarm));
     return () => void this.#alarms.delete(alarm);
   }
 

@@ -29,6 +29,9 @@ export interface KillerParams {
   readonly onKill?: (done: number) => void;
 }
 
+// Under load a worker is without a claim for milliseconds.
+const idleLimitMs = 20_000;
+
 /** Kills workers under load, and puts some to sleep for longer than their leases. */
 export class Killer {
   readonly kills: Kill[] = [];
@@ -98,15 +101,22 @@ export class Killer {
 
   /** A random worker that holds a claim by its own account, at this moment. */
   async #pickBusyWorker(): Promise<Member> {
-    for (;;) {
-      const awake = this.#params.fleet.workers.filter(
+    const { fleet } = this.#params;
+    const deadline = Date.now() + idleLimitMs;
+    while (Date.now() < deadline && fleet.unexpectedExits.length === 0) {
+      const awake = fleet.workers.filter(
         (worker) => worker.isReady && !worker.hasExited && !this.#asleep.has(worker),
       );
       const worker = awake[Math.floor(Math.random() * awake.length)];
       if (worker !== undefined && openClaims(readLedger(worker.ledger)).held.size > 0)
         return worker;
-      if (this.#params.fleet.unexpectedExits.length > 0) throw new Error('A worker is gone.');
       await delay(5);
     }
+    const lastWords = fleet.workers.map(({ name, ledger }) => {
+      return `${name}: ${JSON.stringify(readLedger(ledger).at(-1))}`;
+    });
+    throw new Error(
+      `No worker is at work. ${[...fleet.unexpectedExits, ...lastWords].join('\n').slice(0, 4_000)}`,
+    );
   }
 }

@@ -1,18 +1,8 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
-
-/** Changes the store behind the engine's back, as damage or a crashed worker would. */
-function tamper(path: string, sql: string): number {
-  const db = new Database(path, { timeout: 5_000 });
-  try {
-    return db.prepare(sql).run().changes;
-  } finally {
-    db.close();
-  }
-}
+import { tamper } from './tamper.ts';
 
 describeEngine('damaged data and poison', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
@@ -38,7 +28,7 @@ describeEngine('damaged data and poison', (open) => {
     ],
   ])(
     '%s that cannot be decoded harms only its own instance, which ends as poison',
-    async (what, sql) => {
+    async (_what, sql) => {
       const engine = await open();
       const worker = await engine.startWorker({ orchestrations: [waits], activities: [step] });
       const bad = await engine.client.start(waits, 1, { id: 'bad' });
@@ -50,7 +40,7 @@ describeEngine('damaged data and poison', (open) => {
       }
       await worker.stop();
       for (const handle of [bad, good]) await handle.raiseEvent('go', null);
-      expect(tamper(engine.path, sql), what).toBe(1);
+      expect(tamper(engine.path, sql)).toBe(1);
       await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
       expect(await good.result()).toBe(2);
       await expect(bad.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });

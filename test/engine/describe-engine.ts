@@ -7,7 +7,7 @@ import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 
 /** An open engine of one test; everything is closed and removed after it. */
-export interface Engine {
+interface Engine {
   readonly perdure: Perdure;
   readonly client: Perdure['client'];
   readonly path: string;
@@ -39,7 +39,7 @@ export function describeEngine(title: string, suite: (open: OpenEngine) => void)
     describe(`${title} (${mode.name})`, () => {
       const cleanups: (() => Promise<unknown>)[] = [];
       afterEach(async () => {
-        for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+        for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
       });
       suite(async (options) => {
         const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));

@@ -58,11 +58,11 @@ describeEngine('failures and retries', (open) => {
     ['an object', { reason: 'odd' }],
   ])('throwing %s is a failure like any other', async (_title, thrown) => {
     const boom = activity('boom', async () => {
-      throw thrown;
+      throw thrown as unknown as Error;
     });
     const fromActivity = orchestration('fromActivity', async (ctx) => await ctx.call(boom));
     const fromCode = orchestration('fromCode', async () => {
-      throw thrown;
+      throw thrown as unknown as Error;
     });
     const { client } = await open({ orchestrations: [fromActivity, fromCode], activities: [boom] });
     for (const definition of [fromActivity, fromCode]) {
@@ -107,7 +107,9 @@ describeEngine('failures and retries', (open) => {
     );
     const { client } = await open({ orchestrations: [run], activities: [fail] });
     for (const name of ['Plain', 'Listed', 'Final']) {
-      await expect((await client.start(run, name)).result()).rejects.toThrow();
+      await expect((await client.start(run, name)).result()).rejects.toMatchObject({
+        code: 'INSTANCE_FAILED',
+      });
     }
     expect(tried).toEqual(['Plain', 'Plain', 'Plain', 'Listed', 'Final']);
   });

@@ -14,7 +14,7 @@ describeEngine('code that misbehaves', (open) => {
     });
     const { client } = await open({ orchestrations: [run], activities: [step] });
     const handle = await client.start(run, undefined);
-    await expect(handle.result()).rejects.toThrow();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     const info = await client.get(handle.id);
     expect(info?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
     expect(info?.failure?.message).toMatch(/step/);
@@ -28,7 +28,7 @@ describeEngine('code that misbehaves', (open) => {
     });
     const { client } = await open({ orchestrations: [run], activities: [step] });
     const handle = await client.start(run, undefined);
-    await expect(handle.result()).rejects.toThrow();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
   });
 
@@ -56,11 +56,11 @@ describeEngine('code that misbehaves', (open) => {
     ['process.nextTick', () => process.nextTick(() => undefined)],
   ])('%s inside an orchestration throws with a hint', async (_name, use) => {
     const run = orchestration('run', async () => {
-      await use();
+      await Promise.resolve(use());
     });
     const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run, undefined);
-    await expect(handle.result()).rejects.toThrow();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await client.get(handle.id))?.failure).toMatchObject({
       code: 'FORBIDDEN_IN_ORCHESTRATION',
     });
@@ -127,7 +127,7 @@ describeEngine('code that was changed under a live instance', (open) => {
       onNondeterminism: 'fail',
     });
     await handle.raiseEvent('go', null);
-    await expect(handle.result()).rejects.toThrow();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await engine.client.get(handle.id))?.failure).toMatchObject({ code: 'NONDETERMINISM' });
   });
 });

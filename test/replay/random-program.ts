@@ -9,14 +9,14 @@ import type { DurablePromise } from '../../src/replay/durable-promise.ts';
 type Combinator = 'all' | 'allSettled' | 'race' | 'any';
 
 /** One durable operation. */
-export type Leaf =
+type Leaf =
   | { readonly kind: 'call'; readonly name: string; readonly timeoutMs?: number | undefined }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
   | { readonly kind: 'child'; readonly name: string };
 
 /** A random piece of orchestration code. */
-export type Step =
+type Step =
   | Leaf
   | { readonly kind: 'status' | 'detached' | 'random' | 'microtasks' }
   | { readonly kind: 'cancel'; readonly leaf: Leaf; readonly after?: Leaf | undefined }

@@ -63,9 +63,7 @@ async function runExecution(params: {
 const toMessage = (event: IncomingEvent, executionId: number): Message => {
   const { at: _, ...rest } = event;
   if (rest.kind === 'eventReceived') return { ...rest, kind: 'eventRaised' };
-  return rest.kind === 'cancelRequested'
-    ? { ...rest, kind: 'cancel' }
-    : { ...rest, executionId };
+  return rest.kind === 'cancelRequested' ? { ...rest, kind: 'cancel' } : { ...rest, executionId };
 };
 
 const withoutCarried = (event: HistoryEvent | undefined): unknown =>

@@ -131,6 +131,7 @@ it('with every hint lost, a running activity is told to stop by the next renewal
     orchestrations: [run],
     activities: [hold],
     activityLease: '30s',
+    orchestrationLease: '30s',
     shutdownGrace: 0,
   });
   const handle = await perdure.client.start(run);

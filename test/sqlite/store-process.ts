@@ -9,8 +9,8 @@ type Of<K extends Kind> = Extract<Report, { kind: K }>;
 /** A process that runs the store program on a file. */
 export class StoreProcess {
   readonly #process: ChildProcess;
-  readonly #exited: Promise<void>;
-  #errors = '';
+  readonly exited: Promise<void>;
+  errors = '';
 
   constructor(path: string, name: string) {
     this.#process = fork(join(import.meta.dirname, 'store-program.ts'), [path, name], {
@@ -19,8 +19,8 @@ export class StoreProcess {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       env: { ...process.env, NODE_NO_WARNINGS: '1' },
     });
-    this.#process.stderr?.on('data', (chunk: Buffer) => (this.#errors += chunk.toString()));
-    this.#exited = once(this.#process, 'exit').then(() => undefined);
+    this.#process.stderr?.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
+    this.exited = once(this.#process, 'exit').then(() => undefined);
   }
 
   tell(command: Command): void {
@@ -36,7 +36,7 @@ export class StoreProcess {
         resolve(report as Of<K>);
       };
       this.#process.on('message', listen);
-      void this.#exited.then(() => reject(new Error(`No '${kind}'. ${this.#errors}`)));
+      void this.exited.then(() => reject(new Error(`No '${kind}'. ${this.errors}`)));
     });
   }
 
@@ -44,7 +44,7 @@ export class StoreProcess {
     const done = this.hear('done');
     this.tell({ kind: 'stop' });
     const report = await done;
-    await this.#exited;
+    await this.exited;
     return report;
   }
 

@@ -1,4 +1,5 @@
 /** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
 import type { Provider } from '../../src/providers/provider.ts';
@@ -7,6 +8,8 @@ import { event, newInstance, newTurn } from '../../src/testing/conformance/sampl
 export type Command =
   | { readonly kind: 'create'; readonly instanceId: string }
   | { readonly kind: 'share'; readonly prefix: string; readonly count: number }
+  /** Waits and listens until the store is idle, stops both, and leaves the store open. */
+  | { readonly kind: 'waitAndLeave' }
   | { readonly kind: 'stop' };
 
 export type Report =
@@ -40,6 +43,21 @@ async function obey(command: Command): Promise<void> {
       // Lanes that want the same ids and the same work, so that also calls of one process meet.
       await Promise.all([create(command), create(command), endAll(store), endAll(store)]);
       return;
+    case 'waitAndLeave': {
+      const stopListening = store.hints(() => undefined);
+      const waiting = store.fetchWorkItems({
+        max: 1,
+        lockMs: 1_000,
+        waitMs: 600_000,
+        signal: stop.signal,
+      });
+      while (!process.getActiveResourcesInfo().includes('FSEventWrap')) await delay(5);
+      stop.abort();
+      await waiting;
+      stopListening();
+      process.disconnect();
+      return;
+    }
     case 'stop':
       stop.abort();
       running.length = 0;

@@ -33,8 +33,9 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   const isNew = inMemory || createPrivately(file);
   const db = openFile(file);
   try {
-    assertVersion(db);
     const deadline = performance.now() + options.busyTimeoutMs;
+    // Even a statement that reads no table reads the schema, which another process may just be making.
+    await whenNotBusy(deadline, () => assertVersion(db));
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
     await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
@@ -114,7 +115,8 @@ function assertWhole(db: Database.Database): void {
   });
 }
 
-async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
+/** Runs the work as soon as no other connection keeps it out, or throws what SQLite said at the deadline. */
+export async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
   for (;;) {
     try {
       return work();

@@ -39,9 +39,9 @@ describe('Definitions', () => {
     });
     expect(new Set(keys).size).toBe(7);
     expect(definitions.intern('orchestration', 'a', '1')).toBe(keys[1]);
-    expect(definitions.get(keys[1]!)).toEqual({ name: 'a', version: '1' });
+    expect(definitions.get(keys[1]!)).toMatchObject({ name: 'a', version: '1' });
     expect(new Definitions(db).find('orchestration', 'a', '1')).toBe(keys[1]);
-    expect(new Definitions(db).get(keys[0]!)).toEqual({ name: 'a', version: null });
+    expect(new Definitions(db).get(keys[0]!)).toMatchObject({ name: 'a', version: null });
   });
 
   it('finds nothing that no one has used', () => {
@@ -55,7 +55,7 @@ describe('Definitions', () => {
     definitions.forgetUnconfirmed();
     commit(() => expect(definitions.intern('activity', 'other', null)).toBe(lost));
     expect(definitions.find('activity', 'lost', null)).toBeUndefined();
-    expect(definitions.get(lost)).toEqual({ name: 'other', version: null });
+    expect(definitions.get(lost)).toMatchObject({ name: 'other', version: null });
   });
 
   it('forgets what it read inside a transaction that was undone later', () => {
@@ -68,6 +68,21 @@ describe('Definitions', () => {
     db.exec('ROLLBACK');
     definitions.forgetUnconfirmed();
     expect(definitions.find('activity', 'lost', null)).toBeUndefined();
+  });
+
+  it('finds what another has added since', () => {
+    expect(definitions.find('activity', 'late', null)).toBeUndefined();
+    const other = new Definitions(db);
+    const key = other.intern('activity', 'late', null);
+    expect(definitions.find('activity', 'late', null)).toBe(key);
+    const newer = other.intern('orchestration', 'later', '2');
+    expect(definitions.get(newer)).toMatchObject({ name: 'later', version: '2' });
+    const wanted = [
+      { name: 'later', version: '1' },
+      { name: 'later', version: '2' },
+      { name: 'late', version: null },
+    ];
+    expect(definitions.findAll('orchestration', wanted)).toEqual([newer]);
   });
 
   it('lists all versions of a name', () => {

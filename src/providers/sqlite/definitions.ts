@@ -10,38 +10,25 @@ export interface Definition {
 
 /**
  * Names and versions as integer keys. Rows are never changed or deleted, so they are cached for ever, except
- * those met inside a transaction: these stay on probation until it has committed.
+ * those met inside a transaction: these stay on probation until it has committed. Keys only grow, so what
+ * others have added is found by one look above the newest key known.
  */
 export class Definitions {
   readonly #db: Database.Database;
   readonly #keys = new Map<string, number>();
-  readonly #definitions = new Map<number, Definition>();
-  #onProbation: { readonly cacheKey: string; readonly definitionKey: number }[] = [];
-  readonly #select;
-  readonly #selectByKey;
-  readonly #selectAll;
-  readonly #selectVersions;
+  readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
+  #knownUpTo = 0;
+  #confirmedUpTo = 0;
+  #onProbation: Row[] = [];
+  readonly #selectNewer;
   readonly #insert;
 
   constructor(db: Database.Database) {
     this.#db = db;
-    this.#select = db
-      .prepare<[string, string, string], number>(
-        'SELECT definition_key FROM definitions WHERE kind = ? AND name = ? AND version = ?',
-      )
-      .pluck();
-    this.#selectByKey = db.prepare<
-      [number],
-      { kind: DefinitionKind; name: string; version: string }
-    >('SELECT kind, name, version FROM definitions WHERE definition_key = ?');
-    this.#selectAll = db
-      .prepare<[string], number>('SELECT definition_key FROM definitions WHERE kind = ?')
-      .pluck();
-    this.#selectVersions = db
-      .prepare<[string, string], number>(
-        'SELECT definition_key FROM definitions WHERE kind = ? AND name = ?',
-      )
-      .pluck();
+    this.#selectNewer = db.prepare<[number], Row>(
+      `SELECT definition_key AS definitionKey, kind, name, version FROM definitions
+       WHERE definition_key > ? ORDER BY definition_key`,
+    );
     this.#insert = db.prepare<[string, string, string]>(
       'INSERT INTO definitions (kind, name, version) VALUES (?, ?, ?)',
     );
@@ -51,58 +38,91 @@ export class Definitions {
   intern(kind: DefinitionKind, name: string, version: string | null): number {
     const known = this.find(kind, name, version);
     if (known !== undefined) return known;
-    const key = Number(this.#insert.run(kind, name, version ?? '').lastInsertRowid);
-    this.#remember(kind, { name, version }, key);
-    return key;
+    const definitionKey = Number(this.#insert.run(kind, name, version ?? '').lastInsertRowid);
+    this.#remember({ definitionKey, kind, name, version: version ?? '' });
+    return definitionKey;
   }
 
   /** The key of a definition that some instance or work item has had. */
   find(kind: DefinitionKind, name: string, version: string | null): number | undefined {
-    const cached = this.#keys.get(cacheKeyOf(kind, name, version));
+    const cacheKey = cacheKeyOf(kind, name, version);
+    const cached = this.#keys.get(cacheKey);
     if (cached !== undefined) return cached;
-    const key = this.#select.get(kind, name, version ?? '');
-    if (key !== undefined) this.#remember(kind, { name, version }, key);
-    return key;
+    this.#refresh();
+    return this.#keys.get(cacheKey);
+  }
+
+  /** The keys of those definitions of a kind that are known at all. */
+  findAll(kind: DefinitionKind, definitions: readonly Definition[]): readonly number[] {
+    this.#refresh();
+    const keys = new Set<number>();
+    for (const { name, version } of definitions) {
+      const key = this.#keys.get(cacheKeyOf(kind, name, version));
+      if (key !== undefined) keys.add(key);
+    }
+    return [...keys];
   }
 
   get(definitionKey: number): Definition {
-    const cached = this.#definitions.get(definitionKey);
-    if (cached !== undefined) return cached;
-    const row = this.#selectByKey.get(definitionKey);
-    if (row === undefined) throw new Error(`Definition ${definitionKey} is missing.`);
-    const definition = { name: row.name, version: row.version === '' ? null : row.version };
-    this.#remember(row.kind, definition, definitionKey);
+    if (!this.#definitions.has(definitionKey)) this.#refresh();
+    const definition = this.#definitions.get(definitionKey);
+    if (definition === undefined) throw new Error(`Definition ${definitionKey} is missing.`);
     return definition;
   }
 
   /** The keys of all definitions of a kind, or of all versions of a name. */
   keysOf(kind: DefinitionKind, name?: string): readonly number[] {
-    return name === undefined ? this.#selectAll.all(kind) : this.#selectVersions.all(kind, name);
+    this.#refresh();
+    const keys: number[] = [];
+    for (const [key, definition] of this.#definitions) {
+      if (definition.kind === kind && (name === undefined || definition.name === name))
+        keys.push(key);
+    }
+    return keys;
   }
 
   /** The transaction has committed: what it made is there to stay. */
   confirm(): void {
+    this.#confirmedUpTo = this.#knownUpTo;
     if (this.#onProbation.length > 0) this.#onProbation = [];
   }
 
   /** A transaction or a savepoint was undone: what it made may be gone. */
   forgetUnconfirmed(): void {
-    for (const { cacheKey, definitionKey } of this.#onProbation) {
-      this.#keys.delete(cacheKey);
+    this.#knownUpTo = this.#confirmedUpTo;
+    if (this.#onProbation.length === 0) return;
+    for (const { definitionKey, kind, name, version } of this.#onProbation) {
+      this.#keys.delete(cacheKeyOf(kind, name, version));
       this.#definitions.delete(definitionKey);
     }
     this.#onProbation = [];
   }
 
-  #remember(kind: DefinitionKind, definition: Definition, definitionKey: number): void {
-    const cacheKey = cacheKeyOf(kind, definition.name, definition.version);
-    this.#keys.set(cacheKey, definitionKey);
-    this.#definitions.set(definitionKey, definition);
-    if (this.#db.inTransaction) this.#onProbation.push({ cacheKey, definitionKey });
+  #refresh(): void {
+    for (const row of this.#selectNewer.all(this.#knownUpTo)) {
+      this.#remember(row);
+      this.#knownUpTo = row.definitionKey;
+    }
+    if (!this.#db.inTransaction) this.#confirmedUpTo = this.#knownUpTo;
   }
+
+  #remember(row: Row): void {
+    const { definitionKey, kind, name } = row;
+    const version = row.version === '' ? null : row.version;
+    this.#keys.set(cacheKeyOf(kind, name, version), definitionKey);
+    this.#definitions.set(definitionKey, { kind, name, version });
+    if (this.#db.inTransaction) this.#onProbation.push(row);
+  }
+}
+
+interface Row {
+  readonly definitionKey: number;
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  readonly version: string;
 }
 
 // The length in front keeps ('a', 'bc') and ('ab', 'c') apart.
 function cacheKeyOf(kind: DefinitionKind, name: string, version: string | null): string {
-  return version === null ? `${kind}:${name}` : `${kind}${version.length}:${version}${name}`;
+  return `${kind} ${(version ?? '').length} ${version ?? ''}${name}`;
 }

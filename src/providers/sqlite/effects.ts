@@ -1,9 +1,10 @@
+/** What a fetch waits for. */
+export type Topic = 'orchestrations' | 'work';
+
 /** What a transaction changed that somebody may be waiting for; told to them once it has committed. */
 export class Effects {
-  /** Some instance got a message, or may be claimed at another time than before. */
-  orchestrations = false;
-  /** Some work item may be claimed, or at another time than before. */
-  work = false;
+  /** The earliest time at which something of the topic may be claimed that could not be before. */
+  readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
   /** Ids of instances that reached a terminal state. */
   readonly finished: string[] = [];
   /** Lock tokens of claimed work items that are asked to stop. */
@@ -12,6 +13,13 @@ export class Effects {
   // One by one: thousands may be asked at once, more than a call takes arguments.
   addCancelRequests(lockTokens: readonly string[]): void {
     for (const token of lockTokens) this.cancelRequested.push(token);
+    // Anyone may end them once their locks have expired: let those who wait find out when that is.
+    if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
+  }
+
+  /** Something may be claimed from this time on: by now, or when a lock that was taken expires. */
+  due(topic: Topic, at: number): void {
+    if (at < this.dueAt[topic]) this.dueAt[topic] = at;
   }
 
   mark(): EffectsMark {

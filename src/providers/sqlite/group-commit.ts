@@ -16,7 +16,7 @@ export interface Scope {
   /** What to tell others once the transaction has committed. */
   readonly effects: Effects;
   /** Runs the work of one item such that, if it throws, only its own writes are undone. */
-  isolate<T>(work: () => T): Isolated<T>;
+  isolate<T>(operation: string, work: () => T): Isolated<T>;
 }
 
 interface Pending {
@@ -116,11 +116,9 @@ export class GroupCommit {
 
   #settle(group: readonly Pending[]): void {
     const { results, effects } = this.#commitGroup(group);
-    for (const [index, { operation, resolve, reject }] of group.entries()) {
-      const result = results[index];
-      if (result === undefined) throw new Error('A result is missing.');
-      if (result.ok) resolve(result.value as never);
-      else reject(toProviderError(operation, result.error));
+    for (const [index, result] of results.entries()) {
+      if (result.ok) group[index]?.resolve(result.value as never);
+      else group[index]?.reject(result.error);
     }
     this.#onCommitted(effects);
   }
@@ -142,10 +140,10 @@ export class GroupCommit {
     try {
       const effects = new Effects();
       const isolate = withSavepoints
-        ? <T>(work: () => T) => this.#isolate(work, effects)
-        : <T>(work: () => T): Isolated<T> => ({ ok: true, value: work() });
+        ? <T>(operation: string, work: () => T) => this.#isolate(operation, work, effects)
+        : <T>(_: string, work: () => T): Isolated<T> => ({ ok: true, value: work() });
       const scope: Scope = { now: Math.floor(this.#clock.now()), effects, isolate };
-      const results = group.map(({ work }) => isolate(() => work(scope)));
+      const results = group.map(({ operation, work }) => isolate(operation, () => work(scope)));
       this.#commit.run();
       this.#definitions.confirm();
       return { results, effects };
@@ -158,7 +156,7 @@ export class GroupCommit {
     }
   }
 
-  #isolate<T>(work: () => T, effects: Effects): Isolated<T> {
+  #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {
     const mark = effects.mark();
     this.#savepoint.run();
     try {
@@ -171,7 +169,7 @@ export class GroupCommit {
       this.#release.run();
       this.#definitions.forgetUnconfirmed();
       effects.backTo(mark);
-      return { ok: false, error: toProviderError('commit', error) };
+      return { ok: false, error: toProviderError(operation, error) };
     }
   }
 

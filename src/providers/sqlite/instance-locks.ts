@@ -210,12 +210,12 @@ export class InstanceLocks {
     this.#setNextAt.run(this.#messages.firstVisibleAt(instanceKey), instanceKey);
   }
 
-  /** Releases after a committed turn; returns whether messages remain. */
-  release(instanceKey: number, definitionKey: number): boolean {
+  /** Releases after a committed turn; returns when the next message is visible, which may be never. */
+  release(instanceKey: number, definitionKey: number): number {
     const nextAt = this.#messages.firstVisibleAt(instanceKey);
     if (nextAt === null) this.#delete.run(instanceKey);
     else this.#release.run(instanceKey, definitionKey, nextAt);
-    return nextAt !== null;
+    return nextAt ?? Infinity;
   }
 
   /** Releases without a turn: claimable again after a delay, perhaps with the reason why it is held back. */

@@ -116,7 +116,7 @@ export class InstanceStops {
     const expired = encodeMessage({ kind: 'cleanupExpired', reason });
     this.#messages.insert(instanceKey, expired, cleanupAt);
     this.#locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
-    effects.orchestrations = true;
+    effects.due('orchestrations', now);
   }
 
   #terminateOne(scope: Scope, row: FullRow, { reason, actor }: TerminateRequest): boolean {
@@ -194,6 +194,6 @@ export class InstanceStops {
     if (!waits) return;
     this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
-    scope.effects.orchestrations = true;
+    scope.effects.due('orchestrations', scope.now);
   }
 }

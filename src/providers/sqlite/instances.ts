@@ -6,6 +6,7 @@ import type {
   NewMessage,
 } from '../instances.ts';
 import { ProviderError } from '../../model/errors.ts';
+import type { Turn } from '../turn.ts';
 import type { Scope } from './group-commit.ts';
 import type { Store } from './store.ts';
 import type { TurnTarget } from './turns.ts';
@@ -39,10 +40,12 @@ export function createInstanceStore(store: Store): InstanceStore {
 
 function create(store: Store, scope: Scope, instance: NewInstance): CreateResult {
   const result = scope.isolate(
+    'createInstances',
     () =>
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)
-        : createStarted(store, scope, instance, instance.firstTurn)) ?? known(store, instance),
+        : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
+      known(store, instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
@@ -58,15 +61,14 @@ function createPending(
   if (instanceKey === undefined) return undefined;
   store.messages.insert(instanceKey, instance.start, now);
   store.locks.touch(instanceKey, definitionKey, now);
-  effects.orchestrations = true;
+  effects.due('orchestrations', now);
   return { kind: 'created', instanceKey, claimed: [] };
 }
 
 function createStarted(
   store: Store,
   scope: Scope,
-  instance: NewInstance,
-  turn: NonNullable<NewInstance['firstTurn']>,
+  { instance, turn }: { readonly instance: NewInstance; readonly turn: Turn },
 ): CreateResult | undefined {
   if (turn.firstEventId !== 1) {
     const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`;
@@ -113,6 +115,6 @@ function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
   }
   store.messages.insert(instanceKey, message, scope.now);
   store.locks.touch(instanceKey, definitionKey, scope.now);
-  scope.effects.orchestrations = true;
+  scope.effects.due('orchestrations', scope.now);
   return 'enqueued';
 }

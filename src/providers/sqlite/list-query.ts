@@ -19,8 +19,8 @@ export function listQuery(
   const arms: string[] = [];
   for (const status of filter.status === undefined ? [undefined] : new Set(filter.status)) {
     if (status !== undefined && !instanceStatuses.includes(status)) continue;
-    for (const definitionKey of definitionKeys ?? [undefined]) {
-      const conditions = [...armConditions(status, definitionKey), ...sharedConditions(filter)];
+    for (const keys of perVersion(definitionKeys)) {
+      const conditions = [...armConditions(status, keys), ...sharedConditions(filter)];
       if (beforeKey !== undefined) conditions.push('instance_key < :beforeKey');
       const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
       arms.push(
@@ -37,12 +37,18 @@ export function listQuery(
 }
 
 // Written out, not bound: only then does the planner see that the partial index holds these rows.
-function armConditions(status: InstanceStatus | undefined, definitionKey: number | undefined) {
+function armConditions(status: InstanceStatus | undefined, keys: readonly number[] | undefined) {
   const conditions: string[] = [];
   if (status !== undefined) conditions.push(`status = '${status}'`);
   if (status !== undefined && status !== 'completed') conditions.push(`status <> 'completed'`);
-  if (definitionKey !== undefined) conditions.push(`definition_key = ${definitionKey}`);
+  if (keys !== undefined) conditions.push(`definition_key IN (${keys.join(', ')})`);
   return conditions;
+}
+
+// SQLite takes 500 queries in one union; a name with very many versions is sorted instead.
+function perVersion(definitionKeys: readonly number[] | undefined) {
+  if (definitionKeys === undefined) return [undefined];
+  return definitionKeys.length > 50 ? [definitionKeys] : definitionKeys.map((key) => [key]);
 }
 
 function sharedConditions(filter: InstanceFilter): readonly string[] {

@@ -50,7 +50,7 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
 }
 
 function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
-  const result = scope.isolate((): CommitResult => {
+  const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const instanceKey = store.locks.heldBy(lockToken, scope.now);
     const row = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
     if (row === undefined) {
@@ -71,7 +71,8 @@ function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boo
   const instanceKey = store.locks.heldBy(lockToken, now);
   if (instanceKey === undefined) return false;
   store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
-  scope.effects.orchestrations = true;
+  // Another build may take at once what this one holds back.
+  scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
   return true;
 }
 
@@ -92,9 +93,10 @@ function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number
 function claim(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
   const items: OrchestrationItem[] = [];
   for (const due of selectDue(store, scope, params)) {
-    const item = claimOne(store, scope, due, params);
+    const item = claimOne(store, due, { ...params, now: scope.now });
     if (item !== undefined) items.push(item);
   }
+  if (items.length > 0) scope.effects.due('orchestrations', scope.now + params.lockMs);
   return items;
 }
 
@@ -125,11 +127,10 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
 
 function claimOne(
   store: Store,
-  scope: Scope,
   { instanceKey, claims }: DueInstance,
-  { lockMs, maxMessages = defaultMaxMessages }: FetchOrchestrationItemsParams,
+  params: FetchOrchestrationItemsParams & { readonly now: number },
 ): OrchestrationItem | undefined {
-  const { now } = scope;
+  const { now, lockMs, maxMessages = defaultMaxMessages } = params;
   const instance = store.instances.getFull(instanceKey);
   if (instance === undefined || isTerminal(instance.status) || instance.closingReason !== null) {
     // Nobody is left to read them.
@@ -176,14 +177,10 @@ function readMessages(
 }
 
 function definitionKeys(
-  store: Store,
+  { definitions }: Store,
   runnable: readonly Runnable[] | undefined,
 ): readonly number[] {
-  if (runnable === undefined) return store.definitions.keysOf('orchestration');
-  const keys = new Set<number>();
-  for (const { name, version } of runnable) {
-    const key = store.definitions.find('orchestration', name, version);
-    if (key !== undefined) keys.add(key);
-  }
-  return [...keys];
+  return runnable === undefined
+    ? definitions.keysOf('orchestration')
+    : definitions.findAll('orchestration', runnable);
 }

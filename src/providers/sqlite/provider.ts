@@ -3,10 +3,11 @@ import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import type { Provider } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
-import { openConnection } from './connection.ts';
+import { openConnection, whenNotBusy } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
-import { Store } from './store.ts';
+import { toProviderError } from './sqlite-errors.ts';
+import { Store, type StoreOptions } from './store.ts';
 import { createWorkQueue } from './work-queue.ts';
 
 /** How a SQLite store is opened. */
@@ -36,7 +37,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   check(pollMs >= 1, 'pollMs', '1 or more');
   check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');
   const db = await openConnection({ path, synchronous, clock, busyTimeoutMs });
-  const store = new Store({ db, clock, pollMs, busyTimeoutMs });
+  const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
     ...createOrchestrationQueue(store),
@@ -49,6 +50,16 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     },
     close: () => store.close(),
   };
+}
+
+async function prepare(options: StoreOptions): Promise<Store> {
+  try {
+    const deadline = performance.now() + options.busyTimeoutMs;
+    return await whenNotBusy(deadline, () => new Store(options));
+  } catch (error) {
+    options.db.close();
+    throw toProviderError('open', error);
+  }
 }
 
 function check(holds: boolean, option: string, wanted: string): void {

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import { Definitions } from './definitions.ts';
+import type { Topic } from './effects.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
 import { History } from './history.ts';
 import { InstanceLocks } from './instance-locks.ts';
@@ -14,7 +15,7 @@ import { Messages } from './messages.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 import { StopRows } from './stop-rows.ts';
 import { Turns } from './turns.ts';
-import { WakeUps, type Topic } from './wake-ups.ts';
+import { WakeUps } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
 
 export interface StoreOptions {
@@ -125,7 +126,7 @@ export class Store {
     const { operation, topic, max, waitMs, signal, claim } = fetch;
     this.assertOpen(operation);
     if (max < 1) return [];
-    const deadline = this.#clock.now() + waitMs;
+    const deadline = Math.floor(this.#clock.now()) + waitMs;
     for (;;) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
@@ -134,7 +135,7 @@ export class Store {
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now) {
         const claimed = await this.#groupCommit.run(operation, claim);
-        if (claimed.length > 0) return claimed;
+        if (claimed.length > 0 || now >= deadline) return claimed;
       } else if (now >= deadline) return [];
       else await this.wakeUps.wait({ topic, until: Math.min(deadline, nextAt), signal });
     }

@@ -1,7 +1,7 @@
 import { ProviderError } from '../../model/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
-import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn, TurnOutcome } from '../turn.ts';
+import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
 import type { History } from './history.ts';
@@ -101,9 +101,13 @@ export class Turns {
         this.#end(scope, target, turn, { items: outcome.reason, children: outcome.reason });
         this.#stops.finishClosing(scope, target.instanceKey);
         break;
-      case 'continuedAsNew':
-        this.#continueAsNew(scope, target, outcome, { turn, name, definitionKey });
+      case 'continuedAsNew': {
+        const { version, start } = outcome;
+        const nextKey = this.#definitions.intern('orchestration', name, version);
+        this.#instances.continueAsNew({ target, turn, endedKey: definitionKey, nextKey, now });
+        this.#beginNext(scope, target, { turn, nextKey, start });
         break;
+      }
     }
     return claimed;
   }
@@ -157,8 +161,8 @@ export class Turns {
         item,
         now: scope.now,
       });
-      if (lockToken === undefined) scope.effects.work = true;
-      else claimed.push({ operation: item.operation, lockToken });
+      scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
     }
     return claimed;
   }
@@ -182,7 +186,7 @@ export class Turns {
     if (instanceKey !== undefined) {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
-      scope.effects.orchestrations = true;
+      scope.effects.due('orchestrations', scope.now);
       if (parentOperation === null || !comesTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
@@ -224,33 +228,25 @@ export class Turns {
     if (receiver === undefined || receiver.isOver === 1) return;
     this.#messages.insert(receiver.instanceKey, message, scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
-    scope.effects.orchestrations = true;
+    scope.effects.due('orchestrations', scope.now);
   }
 
-  #continueAsNew(
+  /** Clears away what belonged to the execution that has ended, and enqueues the start of the next. */
+  #beginNext(
     scope: Scope,
     target: TurnTarget,
-    outcome: Extract<TurnOutcome, { status: 'continuedAsNew' }>,
-    from: { readonly turn: Turn; readonly name: string; readonly definitionKey: number },
+    next: { readonly turn: Turn; readonly nextKey: number; readonly start: StoredMessage },
   ): void {
     const { instanceKey, executionId } = target;
-    const nextKey = this.#definitions.intern('orchestration', from.name, outcome.version);
-    this.#instances.continueAsNew({
-      target,
-      turn: from.turn,
-      endedKey: from.definitionKey,
-      nextKey,
-      now: scope.now,
-    });
     this.#messages.deleteOfExecutions(instanceKey, executionId);
-    this.#endOutstanding(scope, target, from.turn, {
+    this.#endOutstanding(scope, target, next.turn, {
       items: 'continued as new',
       children: 'parent continued as new',
     });
     // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
-    this.#messages.insert(instanceKey, outcome.start, Math.min(scope.now, firstKept - 1));
-    this.#release(scope, target, nextKey);
+    this.#messages.insert(instanceKey, next.start, Math.min(scope.now, firstKept - 1));
+    this.#release(scope, target, next.nextKey);
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
@@ -269,7 +265,7 @@ export class Turns {
   }
 
   #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
-    if (this.#locks.release(instanceKey, definitionKey)) scope.effects.orchestrations = true;
+    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey));
   }
 }
 

@@ -1,13 +1,13 @@
-import { clearInterval, setInterval } from 'node:timers';
 import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import type { Hint } from '../provider.ts';
-import type { Effects } from './effects.ts';
-
-export type Topic = 'orchestrations' | 'work';
+import { ChangeWatch } from './change-watch.ts';
+import type { Effects, Topic } from './effects.ts';
 
 interface Waiter {
   readonly topic: Topic;
+  /** When it wakes by itself. */
+  readonly until: number;
   readonly wake: () => void;
 }
 
@@ -16,21 +16,17 @@ const clockSlackMs = 1_000;
 
 /**
  * Tells waiting fetches and listeners that something has changed: in this process after a commit, across
- * processes by a poll of `data_version`, which moves when another connection commits. The poll runs only
- * while somebody waits or listens.
+ * processes by a watch, which runs only while somebody waits or listens.
  */
 export class WakeUps {
   readonly #clock: Clock;
-  readonly #pollMs: number;
-  readonly #dataVersion: () => number | undefined;
+  readonly #watch: ChangeWatch;
   readonly #flaggedSince: (time: number, now: number) => readonly string[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
-  #seenVersion: number | undefined;
   /** When this process last looked for cancel requests of others, and what it found. */
   #lookedAt: number;
   #announced: ReadonlySet<string> = new Set();
-  #poll: NodeJS.Timeout | undefined;
 
   constructor(options: {
     readonly db: Database.Database;
@@ -39,15 +35,11 @@ export class WakeUps {
     /** The tokens of items that are held and were flagged at a time or later. */
     readonly flaggedSince: (time: number, now: number) => readonly string[];
   }) {
-    this.#clock = options.clock;
-    this.#lookedAt = options.clock.now();
-    this.#flaggedSince = options.flaggedSince;
-    // No other connection reaches a database in memory.
-    this.#pollMs = options.db.memory ? 0 : options.pollMs;
-    // Prepared, a look costs 1.3 µs; through `.pragma()` 11 µs.
-    const statement = options.db.prepare<[], number>('PRAGMA data_version').pluck();
-    this.#dataVersion = () => statement.get();
-    this.#seenVersion = this.#dataVersion();
+    const { db, clock, pollMs, flaggedSince } = options;
+    this.#clock = clock;
+    this.#flaggedSince = flaggedSince;
+    this.#lookedAt = clock.now();
+    this.#watch = new ChangeWatch({ db, pollMs, onChange: () => this.#onChange() });
   }
 
   /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
@@ -62,33 +54,35 @@ export class WakeUps {
         this.#waiters.delete(waiter);
         cancelAlarm();
         options.signal?.removeEventListener('abort', wake);
-        this.#stopIdlePoll();
+        this.#stopWatchIfIdle();
         resolve();
       };
-      const waiter = { topic: options.topic, wake };
+      const waiter = { topic: options.topic, until: options.until, wake };
       this.#waiters.add(waiter);
       cancelAlarm = this.#clock.setAlarm(options.until, wake);
       options.signal?.addEventListener('abort', wake);
-      this.#startPoll();
+      this.#watch.start();
     });
   }
 
   listen(listener: (hint: Hint) => void): () => void {
     // Wrapped, so that the same function listening twice is two listeners.
     const entry = (hint: Hint): void => listener(hint);
-    // The poll first: what changed before this moment is no news to a new listener.
-    this.#startPoll();
+    // The watch first: what changed before this moment is no news to a new listener.
+    this.#watch.start();
     this.#listeners.add(entry);
     return () => {
       this.#listeners.delete(entry);
-      this.#stopIdlePoll();
+      this.#stopWatchIfIdle();
     };
   }
 
   /** Passes on what a commit of this process has changed. */
   announce(effects: Effects): void {
-    if (effects.orchestrations) this.#wake('orchestrations');
-    if (effects.work) this.#wake('work');
+    this.#watch.expectOwnWrites();
+    for (const waiter of this.#waiters) {
+      if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
+    }
     if (effects.finished.length > 0)
       this.#tell({ kind: 'finished', instanceIds: effects.finished });
     if (effects.cancelRequested.length > 0) {
@@ -100,13 +94,7 @@ export class WakeUps {
   close(): void {
     this.#listeners.clear();
     for (const { wake } of this.#waiters) wake();
-    this.#stopIdlePoll();
-  }
-
-  #wake(topic?: Topic): void {
-    for (const waiter of this.#waiters) {
-      if (topic === undefined || waiter.topic === topic) waiter.wake();
-    }
+    this.#stopWatchIfIdle();
   }
 
   #tell(hint: Hint): void {
@@ -122,42 +110,32 @@ export class WakeUps {
     }
   }
 
-  #startPoll(): void {
-    if (this.#poll !== undefined || this.#pollMs === 0) return;
-    this.#poll = setInterval(() => this.#look(), this.#pollMs);
-    // A change that came after the waiter's own look, and before this moment, must not be lost.
-    this.#look();
-  }
-
-  #stopIdlePoll(): void {
-    if (this.#waiters.size > 0 || this.#listeners.size > 0) return;
-    clearInterval(this.#poll);
-    this.#poll = undefined;
-  }
-
-  #look(): void {
-    let lockTokens: readonly string[] = [];
-    try {
-      const version = this.#dataVersion();
-      if (version === this.#seenVersion) return;
-      this.#seenVersion = version;
-      lockTokens = this.#lookForCancels();
-    } catch {
-      // Whoever is woken reads for itself, and meets the same trouble with somebody to report it to.
-      this.#seenVersion = undefined;
-    }
-    this.#wake();
+  /** Another connection has committed. */
+  #onChange(): void {
+    for (const { wake } of this.#waiters) wake();
     this.#tell({ kind: 'changed' });
+    const lockTokens = this.#lookForCancels();
     if (lockTokens.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens });
   }
 
   /** What was flagged since the last look and is not announced yet. */
   #lookForCancels(): readonly string[] {
+    if (this.#listeners.size === 0) return [];
     const now = this.#clock.now();
-    const flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
+    let flagged: readonly string[];
+    try {
+      flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
+    } catch {
+      // The holders look for themselves at their next renewal.
+      return [];
+    }
     const news = flagged.filter((token) => !this.#announced.has(token));
     this.#lookedAt = now;
     this.#announced = new Set(flagged);
     return news;
+  }
+
+  #stopWatchIfIdle(): void {
+    if (this.#waiters.size === 0 && this.#listeners.size === 0) this.#watch.stop();
   }
 }

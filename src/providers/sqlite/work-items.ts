@@ -291,7 +291,7 @@ export class WorkItems {
     readonly itemKey: number;
     readonly nextAt: number;
     readonly claims: number;
-    readonly failure?: string;
+    readonly failure: string | undefined;
   }): void {
     const { itemKey, nextAt, claims, failure } = options;
     const failures = failure === undefined ? 0 : 1;

@@ -19,11 +19,6 @@ import { toCancelInfo, type DueItem, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {
-  const lost = (operation: string): CommitResult => ({
-    ok: false,
-    error: new LockLostError(operation),
-  });
-
   return {
     fetchWorkItems: (params) =>
       store.fetch({
@@ -48,86 +43,99 @@ export function createWorkQueue(store: Store): WorkQueue {
 
     abandonWorkItems: (abandons) =>
       store.write('abandonWorkItems', abandons, (scope, { lockToken, delayMs, giveBackClaim }) =>
-        handBack(store, scope, lockToken, ({ itemKey, claims }) => ({
-          itemKey,
-          nextAt: scope.now + Math.ceil(delayMs),
-          claims: giveBackClaim ? Math.max(claims - 1, 0) : claims,
-        })),
+        handBack(store, scope, {
+          lockToken,
+          delayMs,
+          claims: (claims) => (giveBackClaim ? Math.max(claims - 1, 0) : claims),
+        }),
       ),
 
     retryWorkItems: (retries) =>
       store.write('retryWorkItems', retries, (scope, { lockToken, delayMs, failure }) =>
-        handBack(store, scope, lockToken, ({ itemKey }) => ({
-          itemKey,
-          nextAt: scope.now + Math.ceil(delayMs),
-          claims: 0,
-          failure,
-        })),
+        handBack(store, scope, { lockToken, delayMs, failure, claims: () => 0 }),
       ),
   };
+}
 
-  function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
-    const result = scope.isolate((): CommitResult => {
+function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
+  const result = scope.isolate('ackWorkItems', (): CommitResult => {
+    const item = store.workItems.heldBy(lockToken, scope.now);
+    if (item === undefined) return lost('ackWorkItems');
+    settle(store, scope, { item, outcome });
+    return { ok: true, claimed: [] };
+  });
+  return result.ok ? result.value : result;
+}
+
+function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
+  const result = scope.isolate('ackTurns', (): CommitResult => {
+    const { instanceKey, executionId, turn } = ack;
+    const row = store.instances.get(instanceKey);
+    const stands =
+      row?.status === 'running' &&
+      row.incarnation === ack.incarnation &&
+      row.executionId === executionId &&
+      row.lastTurn === ack.lastTurn;
+    if (!stands) return lost('ackTurns');
+    const lock = store.locks.get(instanceKey);
+    const isFree =
+      lock === undefined ||
+      (!isLive(lock, scope.now) && !store.messages.hasVisible(instanceKey, scope.now));
+    if (!isFree) return lost('ackTurns');
+    const items = new Map<number, HeldItem>();
+    for (const lockToken of ack.lockTokens) {
       const item = store.workItems.heldBy(lockToken, scope.now);
-      if (item === undefined) return lost('ackWorkItems');
-      settle(store, scope, item, outcome);
-      return { ok: true, claimed: [] };
-    });
-    return result.ok ? result.value : result;
-  }
+      const fits =
+        item?.instanceKey === instanceKey &&
+        item.executionId === executionId &&
+        item.cancelRequested === 0;
+      if (!fits) return lost('ackTurns');
+      items.set(item.itemKey, item);
+    }
+    const target = { ...row, hasLockRow: lock !== undefined };
+    const error = store.turns.refusal(target, turn, 'ackTurns');
+    if (error !== undefined) return { ok: false, error };
+    for (const itemKey of items.keys()) store.workItems.delete(itemKey);
+    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+  });
+  return result.ok ? result.value : result;
+}
 
-  function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
-    const result = scope.isolate((): CommitResult => {
-      const { instanceKey, executionId, turn } = ack;
-      const row = store.instances.get(instanceKey);
-      const stands =
-        row?.status === 'running' &&
-        row.incarnation === ack.incarnation &&
-        row.executionId === executionId &&
-        row.lastTurn === ack.lastTurn;
-      if (!stands) return lost('ackTurns');
-      const lock = store.locks.get(instanceKey);
-      const isFree =
-        lock === undefined ||
-        (!isLive(lock, scope.now) && !store.messages.hasVisible(instanceKey, scope.now));
-      if (!isFree) return lost('ackTurns');
-      const items = new Map<number, HeldItem>();
-      for (const lockToken of ack.lockTokens) {
-        const item = store.workItems.heldBy(lockToken, scope.now);
-        const fits =
-          item?.instanceKey === instanceKey &&
-          item.executionId === executionId &&
-          item.cancelRequested === 0;
-        if (!fits) return lost('ackTurns');
-        items.set(item.itemKey, item);
-      }
-      const target = { ...row, hasLockRow: lock !== undefined };
-      const error = store.turns.refusal(target, turn, 'ackTurns');
-      if (error !== undefined) return { ok: false, error };
-      for (const itemKey of items.keys()) store.workItems.delete(itemKey);
-      return { ok: true, claimed: store.turns.commit(scope, target, turn) };
-    });
-    return result.ok ? result.value : result;
-  }
+function lost(operation: string): CommitResult {
+  return { ok: false, error: new LockLostError(operation) };
 }
 
 function handBack(
   store: Store,
   scope: Scope,
-  lockToken: string,
-  how: (item: HeldItem) => Parameters<Store['workItems']['handBack']>[0],
+  how: {
+    readonly lockToken: string;
+    readonly delayMs: number;
+    readonly claims: (claims: number) => number;
+    readonly failure?: string;
+  },
 ): boolean {
-  const item = store.workItems.heldBy(lockToken, scope.now);
+  const { now, effects } = scope;
+  const item = store.workItems.heldBy(how.lockToken, now);
   if (item === undefined) return false;
   // What was asked to stop does not start again.
-  if (item.cancelRequested === 1) settle(store, scope, item, { kind: 'canceled', leaked: false });
-  else store.workItems.handBack(how(item));
-  scope.effects.work = true;
+  if (item.cancelRequested === 1) {
+    settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } });
+    return true;
+  }
+  const nextAt = now + Math.ceil(how.delayMs);
+  const claims = how.claims(item.claims);
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
+  effects.due('work', nextAt);
   return true;
 }
 
 /** Deletes the item and tells its execution, if that still goes on. */
-function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
+function settle(
+  store: Store,
+  scope: Scope,
+  { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
+): void {
   const message = toMessage(store, item, outcome);
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
@@ -138,7 +146,7 @@ function settle(store: Store, scope: Scope, item: HeldItem, outcome: WorkOutcome
   if (!goesOn) return;
   store.messages.insert(instance.instanceKey, message, scope.now);
   store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
-  scope.effects.orchestrations = true;
+  scope.effects.due('orchestrations', scope.now);
 }
 
 function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMessage {
@@ -197,17 +205,17 @@ function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItem
   });
   const items: WorkItem[] = [];
   for (const { itemKey } of chosen) {
-    const item = claimOne(store, itemKey, now, lockMs);
+    const item = claimOne(store, itemKey, { now, lockMs });
     if (item !== undefined) items.push(item);
   }
+  if (items.length > 0) scope.effects.due('work', now + lockMs);
   return items;
 }
 
 function claimOne(
   store: Store,
   itemKey: number,
-  now: number,
-  lockMs: number,
+  { now, lockMs }: { readonly now: number; readonly lockMs: number },
 ): WorkItem | undefined {
   const claimed = store.workItems.claim(itemKey, now + Math.ceil(lockMs));
   if (claimed === undefined) return undefined;
@@ -231,12 +239,13 @@ function claimOne(
   };
 }
 
-function definitionKeys(store: Store, names: readonly string[] | undefined): readonly number[] {
-  if (names === undefined) return store.definitions.keysOf('activity');
-  const keys = new Set<number>();
-  for (const name of names) {
-    const key = store.definitions.find('activity', name, null);
-    if (key !== undefined) keys.add(key);
-  }
-  return [...keys];
+function definitionKeys(
+  { definitions }: Store,
+  names: readonly string[] | undefined,
+): readonly number[] {
+  if (names === undefined) return definitions.keysOf('activity');
+  return definitions.findAll(
+    'activity',
+    names.map((name) => ({ name, version: null })),
+  );
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
 import { activityCancel, workItem } from '../sample-data.ts';
-import { expectCommitted, expectInAnyOrder, only } from '../expectations.ts';
+import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
 /** Lets an instance that waits take a turn that cancels operations. */
@@ -88,6 +88,20 @@ export const activityCancels: Capability = {
         assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
         await store.clock.advance(500);
         assert.deepEqual(await store.claimWork(), []);
+      },
+    },
+    {
+      id: 'cancel/an-expired-claim-is-none',
+      title: 'a cancelled item whose lease has just ended counts as unclaimed, and is gone',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const items = await store.claimWork();
+        await store.clock.advance(lockMs);
+        await cancel(store, 'a', 1);
+        assert.equal((await store.claimWorkOne()).operation, 2);
+        const { lockToken = '' } = items.find(({ operation }) => operation === 1) ?? {};
+        expectLockLost(await store.ackWork(lockToken));
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
       },
     },
     {

@@ -37,6 +37,15 @@ export const continueAsNewCases: Capability = {
         const { messageKey: _key, ...message } = only(messages, 'message');
         assert.deepEqual(message, start);
         assert.deepEqual(await store.record('a'), { ...before, executionId: 2, version: '2' });
+        const [, next] = await store.provider.listExecutions('a');
+        assert.deepEqual(next, {
+          executionId: 2,
+          status: 'pending',
+          version: '2',
+          startedAt: null,
+          endedAt: null,
+          historyLength: 0,
+        });
         await untouched();
       },
     },

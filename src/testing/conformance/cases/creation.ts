@@ -176,15 +176,17 @@ export const creation: Capability = {
       title:
         'an instance whose first turn cannot be stored is refused, kept nowhere, and harms nobody',
       async run(store) {
-        const firstTurn = newTurn({ events: [event('x')], workItems: [workItem(1), workItem(1)] });
+        const twice = newTurn({ events: [event('x')], workItems: [workItem(1), workItem(1)] });
+        const gap = newTurn({ firstEventId: 2, events: [event('x')] });
         const results = await store.provider.createInstances([
           newInstance('before'),
-          newInstance('bad', { firstTurn }),
+          newInstance('bad', { firstTurn: twice }),
+          newInstance('bad', { firstTurn: gap }),
           newInstance('after'),
         ]);
         assert.deepEqual(
           results.map(({ kind }) => kind),
-          ['created', 'refused', 'created'],
+          ['created', 'refused', 'refused', 'created'],
         );
         assert.deepEqual(await store.provider.getInstances(['bad']), [undefined]);
         assert.deepEqual(await store.claimWork(), []);

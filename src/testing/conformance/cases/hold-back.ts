@@ -158,6 +158,25 @@ export const holdBackCases: Capability = {
       },
     },
     {
+      id: 'blocked/a-suspect-comes-alone-to-another-build-too',
+      title: 'an instance at its third claim that is held back comes alone, also to another build',
+      async run(store) {
+        await store.create('suspect');
+        for (let claim = 0; claim < 2; claim++) {
+          await store.claimOne();
+          await store.clock.advance(lockMs);
+        }
+        await holdBack(store);
+        await store.create('b');
+        const claimed: (readonly string[])[] = [];
+        for (let round = 0; round < 2; round++) {
+          const items = await store.claim({ buildId: 'two' });
+          claimed.push(items.map(({ instanceId, claims }) => `${instanceId} ${claims}`));
+        }
+        assert.deepEqual(claimed, [['b 1'], ['suspect 3']]);
+      },
+    },
+    {
       id: 'blocked/names-the-newest-reason-since-the-first',
       title: 'held back again, an instance names the newest reason and keeps the time of the first',
       async run(store) {

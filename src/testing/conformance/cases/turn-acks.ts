@@ -285,6 +285,20 @@ export const turnAcks: Capability = {
       },
     },
     {
+      id: 'turn-ack/continues-the-history',
+      title: 'a turn whose events repeat ids or leave a gap is refused, with its items still held',
+      async run(store) {
+        const { begun, one } = await beginWarm(store, 'a');
+        for (const firstEventId of [1, 3]) {
+          const refused = () => store.ackTurn(begun, [one], { ...decided, firstEventId });
+          expectRefused(await store.expectNoChange(refused));
+        }
+        await store.expectIdle();
+        expectCommitted(await store.ackTurn(begun, [one], { events: [event('good')] }));
+        assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
+      },
+    },
+    {
       id: 'turn-ack/counts-once',
       title: 'a turn that is sent twice is committed once',
       async run(store) {

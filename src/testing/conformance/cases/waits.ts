@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
-import { workItem } from '../sample-data.ts';
+import { child, raised, workItem } from '../sample-data.ts';
 import { expectCommitted, only } from '../expectations.ts';
 import { labels, lockMs } from '../store-under-test.ts';
 import { answered, expectPending } from '../time-limit.ts';
@@ -85,6 +85,26 @@ export const waits: Capability = {
           items.map(({ operation }) => operation),
           [1],
         );
+      },
+    },
+    {
+      id: 'wait/what-a-turn-sends-ends-it',
+      title: 'waiting fetches are answered when a turn starts a child or sends a message',
+      async run(store) {
+        await store.begin('reader', {}, { name: 'reader' });
+        const kids = store.claim({ waitMs, runnable: [{ name: 'kid', version: null }] });
+        const readers = store.claim({ waitMs, runnable: [{ name: 'reader', version: '1' }] });
+        await store.create('a');
+        const item = await store.claimOne();
+        await expectPending(kids, 'the fetch of children');
+        await expectPending(readers, 'the fetch of receivers');
+        await store.commit(item, { children: [child('kid', 1, { name: 'kid' })] });
+        assert.equal(only(await answered(kids, 'after a child'), 'instance').instanceId, 'kid');
+        await store.raise('a', 'go');
+        const message = { instanceId: 'reader', message: raised('hello') };
+        await store.commit(await store.claimOne(), { messages: [message] });
+        const reader = only(await answered(readers, 'after a message of a turn'), 'instance');
+        assert.deepEqual(labels(reader), ['hello']);
       },
     },
     {
