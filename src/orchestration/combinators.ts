@@ -87,24 +87,21 @@ export function withDeadline<T>(params: {
   });
   let isLate = false;
   const stopTimer = (): void => withdraw(timer, { trigger: 'race_lost', reason: 'race_lost' });
-  operation.then(
-    (value) => {
-      result.resolve(value);
-      stopTimer();
-    },
-    (error: unknown) => {
-      result.reject(isLate && isTimeout(error) ? new PerdureError('TIMEOUT', message) : error);
-      stopTimer();
-    },
-  );
-  timer.then(
-    () => {
-      isLate = true;
-      withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
-    },
-    // The timer was withdrawn: the operation decides.
-    () => undefined,
-  );
+  const succeed = (value: T): void => {
+    result.resolve(value);
+    stopTimer();
+  };
+  const fail = (error: unknown): void => {
+    result.reject(isLate && isTimeout(error) ? new PerdureError('TIMEOUT', message) : error);
+    stopTimer();
+  };
+  const expire = (): void => {
+    isLate = true;
+    withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
+  };
+  operation.then(succeed, fail);
+  // When the timer is withdrawn, the operation decides.
+  timer.then(expire, () => undefined);
   return result.promise;
 }
 

@@ -2,9 +2,12 @@ import type { Operation } from './operation.ts';
 import type { Scope, ScopedExecution } from './scope.ts';
 import type { Withdrawal } from './withdrawal.ts';
 
-/** What scopes need of their execution: withdrawals are recorded. */
+/** What scopes need of their execution. */
 export interface ScopeOwner extends ScopedExecution {
+  /** Gives an operation up, and records that. */
   withdraw(operation: Operation, withdrawal: Withdrawal): void;
+  /** Settles a scope once the code has come to rest and the scope is quiet. */
+  settleAtRest(scope: CancelScope): void;
 }
 
 const notNeeded: Withdrawal = { trigger: 'race_lost', reason: 'race_lost' };
@@ -18,6 +21,7 @@ export type Reach = 'scopes' | 'shields';
  */
 export class CancelScope implements Scope {
   readonly execution: ScopeOwner;
+  /** The scope around it that has not settled. */
   readonly #outer: CancelScope | undefined;
   #isShield: boolean;
   #canceled: Withdrawal | undefined;
@@ -25,13 +29,24 @@ export class CancelScope implements Scope {
   readonly #operations = new Set<Operation>();
   readonly #inner = new Set<CancelScope>();
   #onSettled: (() => void) | undefined;
+  #isSettled = false;
 
   constructor(execution: ScopeOwner, outer?: CancelScope, kind: 'scope' | 'shield' = 'scope') {
     this.execution = execution;
-    this.#outer = outer;
     this.#isShield = kind === 'shield';
     if (kind === 'scope') this.#canceled = outer?.canceled;
-    if (outer !== undefined) outer.#inner.add(this);
+    let open = outer;
+    while (open?.isSettled === true) open = open.outer;
+    this.#outer = open;
+    if (open !== undefined) open.#inner.add(this);
+  }
+
+  get outer(): CancelScope | undefined {
+    return this.#outer;
+  }
+
+  get isSettled(): boolean {
+    return this.#isSettled;
   }
 
   /** Why nothing more can be done in it: it was canceled, or its code has ended. */
@@ -50,12 +65,19 @@ export class CancelScope implements Scope {
 
   /** An operation has settled. */
   remove(operation: Operation): void {
-    if (this.#operations.delete(operation)) this.#settleIfQuiet();
+    this.#operations.delete(operation);
   }
 
   /** The timer that cancels it. */
   setDeadline(timer: Operation): void {
     this.#deadline = timer;
+  }
+
+  /** Its deadline has passed; answers whether that still means something. */
+  takeDeadline(timer: Operation): boolean {
+    if (this.#deadline !== timer) return false;
+    this.#deadline = undefined;
+    return true;
   }
 
   /** Withdraws what is pending in it and in the scopes inside; what is new in them is refused from now on. */
@@ -75,12 +97,25 @@ export class CancelScope implements Scope {
     }
   }
 
-  /** Its code has ended: what is left inside is given up; calls back once nothing of it is outstanding. */
+  /** Its code has ended: what is left inside is given up; calls back once it has settled. */
   close(withdrawal: Withdrawal, onSettled: () => void): void {
     if (!this.#isShield) this.#withdrawDeadline(notNeeded);
     this.cancel(withdrawal);
     this.#onSettled = onSettled;
-    this.#settleIfQuiet();
+    this.execution.settleAtRest(this);
+  }
+
+  /** Whether nothing in it is outstanding. */
+  get isQuiet(): boolean {
+    return this.#operations.size === 0 && this.#inner.size === 0;
+  }
+
+  settle(): void {
+    this.#isSettled = true;
+    this.#isShield = false;
+    this.#withdrawDeadline(notNeeded);
+    if (this.#outer !== undefined) this.#outer.#inner.delete(this);
+    this.#onSettled?.();
   }
 
   /** Its code waits for the end of the execution: no shield around it stands in the way of that any more. */
@@ -94,18 +129,6 @@ export class CancelScope implements Scope {
     if (this.#isShield) return true;
     for (const inner of this.#inner) if (inner.holdsShield) return true;
     return false;
-  }
-
-  #settleIfQuiet(): void {
-    const onSettled = this.#onSettled;
-    if (onSettled === undefined || this.#operations.size > 0 || this.#inner.size > 0) return;
-    this.#onSettled = undefined;
-    this.#withdrawDeadline(notNeeded);
-    onSettled();
-    const outer = this.#outer;
-    if (outer === undefined) return;
-    outer.#inner.delete(this);
-    outer.#settleIfQuiet();
   }
 
   #withdrawDeadline(withdrawal: Withdrawal): void {

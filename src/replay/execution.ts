@@ -24,8 +24,8 @@
  *      in the scopes inside, each in the order of issue. It does not enter a shield: only the deadline of a shield, or
  *      of a shield around it, and a cancel of its own promise do.
  * R12. In a canceled scope, and in one whose code has ended, an operation is refused at once and leaves no trace.
- * R13. A scope settles when its code has ended and nothing in it is outstanding: what was pending is withdrawn; the
- *      scopes inside and what is withdrawn as `wait` have settled.
+ * R13. A scope settles when its code has ended, everything has come to rest, and nothing in it is outstanding: what was
+ *      pending is withdrawn; the scopes inside and what is withdrawn as `wait` have settled.
  * R14. Every withdrawal is recorded, once. The operation rejects at once; as `wait` it stays outstanding and settles
  *      with its answer; as `abandon` it is recorded as abandoned, and its work goes on.
  * R15. What ran to its end and is answered in the same batch is not withdrawn: the answer is recorded there instead.
@@ -224,11 +224,11 @@ export class Execution implements Recorder {
     return refused;
   }
 
-  /** How a canceling execution ends when its time for the clean-up is over. */
+  /** How a canceling execution ends that is not over when its time for the clean-up is. */
   #toExpired(batch: MessageBatch, at: number): TerminalEvent | undefined {
-    const { cancel } = this.#code.ending;
-    const isExpired = cancel !== undefined && batch.next?.kind === 'cleanupExpired';
-    return isExpired ? toSkipped(cancel, at) : undefined;
+    const { cancel, outcome } = this.#code.ending;
+    const isExpired = batch.next?.kind === 'cleanupExpired' && outcome === undefined;
+    return isExpired && cancel !== undefined ? toSkipped(cancel, at) : undefined;
   }
 
   /** Records the end, with what the next execution takes over; answers how many events it could not. */
@@ -259,6 +259,8 @@ export class Execution implements Recorder {
     if (isInterruption(recorded, eventId)) {
       this.#check.confirmInterrupted(recorded, this.#standing());
     } else {
+      // Rejections that nobody handles are reported when the loop comes round.
+      if (ending.outcome === undefined) await yieldToEventLoop();
       const outcome = await this.#code.conclude(recorded.at);
       // A stray await comes back when the world answers: whether and when cannot be replayed.
       const isStray =

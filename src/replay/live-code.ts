@@ -1,4 +1,4 @@
-import { PerdureError } from '../model/errors.ts';
+import type { PerdureError } from '../model/errors.ts';
 import type {
   AnswerEvent,
   BufferedEvent,
@@ -68,6 +68,8 @@ export class LiveCode implements ScopeHost, ScopeOwner {
   readonly #table = new OperationTable();
   readonly #window = new TurnWindow();
   readonly #root = new CancelScope(this);
+  /** Scopes whose code has ended and that have not settled. */
+  readonly #closed = new Set<CancelScope>();
   #random: DeterministicRandom | undefined;
   #steps = 0;
   #inputBytes = 0;
@@ -222,6 +224,10 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     this.commands.withdraw(operation, withdrawal);
   }
 
+  settleAtRest(scope: CancelScope): void {
+    this.#closed.add(scope);
+  }
+
   shieldExpired(): void {
     this.ending.shieldExpired();
   }
@@ -257,13 +263,27 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     if (this.isInTurn('the orchestration ended')) this.ending.decide(outcome);
   }
 
-  /** Lets the code run until it waits. If it has ended, and the end has to wait, all that need not is canceled. */
+  /**
+   * Lets the code run until it waits; then scopes settle that have nothing outstanding any more, and it runs on. If
+   * it has ended, and the end has to wait, all that need not is canceled.
+   */
   async #comeToRest(): Promise<void> {
     await this.#window.drain();
-    if (!this.ending.isDecided) return;
-    this.#window.open();
-    if (this.ending.close()) await this.#window.drain();
-    else this.#window.close();
+    while (this.#closed.size > 0 || this.ending.isDecided) {
+      this.#window.open();
+      if (this.#settleScopes() || this.ending.close()) await this.#window.drain();
+      else return this.#window.close();
+    }
+  }
+
+  // Only those that are quiet now: the code that they wake comes to rest before the scopes around them may settle.
+  #settleScopes(): boolean {
+    const quiet = [...this.#closed].filter(({ isQuiet }) => isQuiet);
+    for (const scope of quiet) {
+      this.#closed.delete(scope);
+      scope.settle();
+    }
+    return quiet.length > 0;
   }
 
   #addStray(what: string): PerdureError {

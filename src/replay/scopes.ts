@@ -58,14 +58,13 @@ export class Scopes {
     scope.setDeadline(timer);
     const what = name === undefined ? `the ${kind}` : `${kind} '${name}'`;
     const reason = `${what} timed out after ${timeoutMs} ms`;
-    timer.promise.then(
-      () => {
-        if (kind === 'shield') this.#host.shieldExpired();
-        run.cancel({ trigger: 'timeout', reason }, kind === 'shield' ? 'shields' : 'scopes');
-      },
-      // Withdrawn: the scope has ended or was canceled otherwise.
-      () => undefined,
-    );
+    const expire = (): void => {
+      if (!scope.takeDeadline(timer)) return;
+      if (kind === 'shield') this.#host.shieldExpired();
+      run.cancel({ trigger: 'timeout', reason }, kind === 'shield' ? 'shields' : 'scopes');
+    };
+    // When the timer is withdrawn, the scope has ended or was canceled otherwise.
+    timer.promise.then(expire, () => undefined);
   }
 }
 
