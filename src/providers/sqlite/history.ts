@@ -21,7 +21,7 @@ export class History {
     this.#select = db.prepare<[number, number, number, number], StoredEvent>(
       `SELECT kind, at, data, payload FROM history
        WHERE instance_key = ? AND execution_id = ? AND event_id > ?
-       ORDER BY event_id LIMIT ?`,
+       ORDER BY event_id LIMIT +?`,
     );
     this.#timeOf = db
       .prepare<[number, number, number], number>(

@@ -58,7 +58,7 @@ export class InstanceLocks {
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueInstance>(
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims FROM instance_locks
        WHERE definition_key = ? AND (claims > 1) = ? AND next_at <= ? AND next_at IS NOT NULL
-       ORDER BY next_at, instance_key LIMIT ?`,
+       ORDER BY next_at, instance_key LIMIT +?`,
     );
     this.#firstNextAt = db
       .prepare<[number, 0 | 1], number | null>(
@@ -68,7 +68,7 @@ export class InstanceLocks {
     const cleanupDue = 'max(cleanup_at, coalesce(locked_until, 0))';
     this.#selectCleanupDue = db.prepare<[number, number], DueInstance>(
       `SELECT instance_key AS instanceKey, ${cleanupDue} AS nextAt, claims FROM instance_locks
-       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ? ORDER BY ${cleanupDue}, instance_key LIMIT ?`,
+       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ? ORDER BY ${cleanupDue}, instance_key LIMIT +?`,
     );
     this.#firstCleanupAt = db
       .prepare<[], number | null>(
@@ -85,7 +85,7 @@ export class InstanceLocks {
       DueInstance
     >(
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims
-       FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT :max`,
+       FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT +:max`,
     );
     this.#claim = db.prepare<[string, number, number, number]>(
       `UPDATE instance_locks

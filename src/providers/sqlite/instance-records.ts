@@ -86,7 +86,7 @@ export class InstanceRecords {
     if (statement === undefined) {
       statement = this.#db.prepare(
         `SELECT ${columns} FROM ${source} WHERE instance_key IN (${query.keys})
-         ORDER BY instance_key DESC LIMIT :limit`,
+         ORDER BY instance_key DESC LIMIT +:limit`,
       );
       if (this.#lists.size >= 100) this.#lists.clear();
       this.#lists.set(query.keys, statement);

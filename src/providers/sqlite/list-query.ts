@@ -24,7 +24,7 @@ export function listQuery(
       if (beforeKey !== undefined) conditions.push('instance_key < :beforeKey');
       const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
       arms.push(
-        `SELECT instance_key FROM (SELECT instance_key FROM instances ${where} ORDER BY instance_key DESC LIMIT :limit)`,
+        `SELECT instance_key FROM (SELECT instance_key FROM instances ${where} ORDER BY instance_key DESC LIMIT +:limit)`,
       );
     }
   }

@@ -28,7 +28,7 @@ export class Messages {
     this.#selectVisible = db.prepare<[number, number, number], FetchedMessage>(
       `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
        FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
-       ORDER BY visible_at, message_key LIMIT ?`,
+       ORDER BY visible_at, message_key LIMIT +?`,
     );
     this.#hasVisible = db
       .prepare<[number, number], 1>(
@@ -42,12 +42,12 @@ export class Messages {
       .pluck();
     this.#count = db
       .prepare<[number, number], number>(
-        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT ?)',
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT +?)',
       )
       .pluck();
     this.#countOfKind = db
       .prepare<[number, string, number], number>(
-        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT ?)',
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT +?)',
       )
       .pluck();
     this.#deleteOne = db.prepare<[number, number]>(

@@ -114,11 +114,11 @@ export class WorkItems {
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueItem>(
       `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue
        WHERE definition_key = ? AND (claims > 1) = ? AND next_at <= ? AND cancel_requested = 0
-       ORDER BY next_at, item_key LIMIT ?`,
+       ORDER BY next_at, item_key LIMIT +?`,
     );
     this.#selectFlagged = db.prepare<[number, number], DueItem>(
       `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue
-       WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT ?`,
+       WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT +?`,
     );
     this.#firstNextAt = db
       .prepare<[number, 0 | 1], number | null>(
