@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
+import type { Client } from '../../src/client/client.ts';
 import type { CancelOptions } from '../../src/client/stopping.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { describeEngine, type Engine } from './describe-engine.ts';
+import { describeEngine } from './describe-engine.ts';
 import { signalled } from './signalled.ts';
 
 interface Caught {
@@ -25,8 +26,8 @@ function untilStopped() {
   return { hold, started: started.promise };
 }
 
-async function whenRunning(engine: Engine, id: string): Promise<void> {
-  await expect.poll(async () => (await engine.client.get(id))?.status).toBe('running');
+async function whenRunning(client: Client, id: string): Promise<void> {
+  await expect.poll(async () => (await client.get(id))?.status).toBe('running');
 }
 
 describeEngine('cancels that make no sense', (open) => {
@@ -53,10 +54,9 @@ describeEngine('cancels that make no sense', (open) => {
     const run = orchestration('run', async (ctx) => {
       await ctx.waitFor('never').catch(() => ctx.shield(() => ctx.waitFor('neither')));
     });
-    const engine = await open({ orchestrations: [run] });
-    const { client } = engine;
+    const { client } = await open({ orchestrations: [run] });
     const handle = await client.start(run);
-    await whenRunning(engine, handle.id);
+    await whenRunning(client, handle.id);
     await handle.cancel({ reason: 'asked' });
     expect(await handle.terminate({ reason: 'told' })).toEqual({
       found: true,
@@ -81,9 +81,9 @@ describeEngine('cancels that make no sense', (open) => {
     ['an actor that is no text', { actor: 5 as never }, 'INVALID_NAME'],
   ])('%s is refused, and nothing is asked of the instance', async (_what, options, code) => {
     const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
-    const engine = await open({ orchestrations: [run] });
-    const handle = await engine.client.start(run);
-    await whenRunning(engine, handle.id);
+    const { client } = await open({ orchestrations: [run] });
+    const handle = await client.start(run);
+    await whenRunning(client, handle.id);
     await expect(handle.cancel(options)).rejects.toMatchObject({ code });
     expect(await handle.status()).toMatchObject({ status: 'running' });
     expect(await handle.status()).not.toHaveProperty('cancel');
@@ -241,9 +241,9 @@ describeEngine('cancels in code that make no sense', (open) => {
       });
       await ctx.call(note, 'outside');
     });
-    const engine = await open({ orchestrations: [run], activities: [note] });
-    const handle = await engine.client.start(run);
-    await whenRunning(engine, handle.id);
+    const { client } = await open({ orchestrations: [run], activities: [note] });
+    const handle = await client.start(run);
+    await whenRunning(client, handle.id);
     await handle.cancel();
     await handle.raiseEvent('one', null);
     await handle.raiseEvent('two', null);
@@ -308,9 +308,9 @@ describeEngine('cancels in code that make no sense', (open) => {
     const run = orchestration('run', async (ctx) => {
       for (;;) await ctx.sleep('1h').catch(() => undefined);
     });
-    const engine = await open({ orchestrations: [run] });
-    const handle = await engine.client.start(run);
-    await whenRunning(engine, handle.id);
+    const { client } = await open({ orchestrations: [run] });
+    const handle = await client.start(run);
+    await whenRunning(client, handle.id);
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow(/catches the CanceledError.*ctx\.shield/);
     expect((await handle.status()).failure).toMatchObject({ code: 'CANCEL_IGNORED' });
