@@ -51,13 +51,31 @@ export interface CancellationStore {
    * Asks instances to stop, each in one transaction, at once.
    *
    * A provider must, per instance:
-   * - answer `found: false` for an unknown one, `changed: false` for one that is canceling or over
-   * - end a pending one as `canceled`: its start message goes, its history is the one `executionCanceled`, its parent is told
+   * - answer `found: false` for an unknown one, `changed: false` for one that is canceling or over, changing
+   *   nothing (stop/nobody-is-not-found, stop/what-is-over-stays-as-it-is, stop/answers-each-of-a-batch,
+   *   canceled/never-changes-again)
+   * - end a pending one as `canceled`, claimed or not: its start message goes, its history is the one
+   *   `executionCanceled`, its parent is told (stop/a-pending-instance-ends-at-once,
+   *   stop/a-first-turn-under-way-is-lost, stop/a-pending-child-tells-its-parent)
    * - make a running one `canceling`, and keep the first reason, actor and time
-   * - flag its claimed items and remove the unclaimed ones (queued, or between retries) with an `activityCanceled` message for each
-   * - leave items that were scheduled in a shield or as `abandon`, or that are past their point of no return
-   * - enqueue the `cancel` message at once and the `cleanupExpired` message after `cleanupMs`, and lift a hold-back
-   * - let anyone claim the instance once its clean-up has expired, whatever they have registered
+   *   (stop/a-running-instance-is-canceling, stop/the-first-request-is-kept, stop/between-executions)
+   * - remove its items that nobody holds (queued, between attempts, or of a lost worker) with an
+   *   `activityCanceled` message for each, and flag the claimed ones; a first reason stays
+   *   (stop/removes-unclaimed-work, stop/flags-claimed-work, stop/reaches-work-that-is-waited-for,
+   *   stop/an-item-keeps-its-own-first-reason, large/cancel-request)
+   * - leave items that were scheduled in a shield or as `abandon`, and those past their point of no return
+   *   (stop/spares-shielded-and-abandoned-work, no-return/later-requests-are-not-delivered)
+   * - leave its children to its code (child-cancel/a-request-leaves-children-to-the-code)
+   * - enqueue the `cancel` message ahead of those, lift a hold-back, and go on taking messages
+   *   (stop/the-request-is-read-first, cleanup/lifts-a-hold-back, stop/messages-still-arrive,
+   *   large/cancel-requests)
+   * - enqueue the `cleanupExpired` message, visible after `cleanupMs`; from then on anyone may claim the
+   *   instance, whatever they have registered and however long it is held back
+   *   (cleanup/expires-at-its-moment, cleanup/needs-no-code-once-it-has-expired,
+   *   cleanup/is-for-canceling-instances-alone, cleanup/ends-a-hold-back, cleanup/ends-a-wait)
+   * - then hand that message out first, unless all fit, and keep claims exclusive
+   *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim,
+   *   cleanup/a-turn-may-go-on-after-it)
    */
   requestCancel(requests: readonly CancelInstance[]): Promise<readonly StopResult[]>;
 
@@ -65,11 +83,20 @@ export interface CancellationStore {
    * Ends instances, each in one transaction, at once; no code of theirs runs any more.
    *
    * A provider must, per instance:
-   * - answer `found: false` for an unknown one, `changed: false` for one that is over
+   * - answer `found: false` for an unknown one, `changed: false` for one that is over, changing nothing
+   *   (terminate/nobody-is-not-found, terminate/what-is-over-stays-as-it-is,
+   *   terminate/answers-each-of-a-batch)
    * - make it `terminated`, with `executionTerminated` as the last event of its history
-   * - remove its messages, timers, lock and unclaimed items, and flag the claimed ones, shielded or not
-   * - tell its parent that it failed with `INSTANCE_TERMINATED`
+   *   (terminate/ends-at-once, terminate/a-pending-instance-ends-too,
+   *   terminate/a-canceling-instance-keeps-its-request)
+   * - remove its messages, timers, lock and unclaimed items, and flag the claimed ones, shielded or past their
+   *   point of no return or not, but not those scheduled as `abandon` (terminate/drops-messages-and-timers,
+   *   terminate/a-turn-under-way-is-lost, terminate/stops-all-its-work, terminate/leaves-abandoned-work)
+   * - tell its parent that it failed with `INSTANCE_TERMINATED` (terminate/tells-its-parent)
    * - ask its children to stop, or terminate them with `tree`; leave those that were started as `abandon`
+   *   (terminate/asks-its-children-to-stop, terminate/its-children-may-clean-up, terminate/ends-a-whole-tree)
+   * - leave the end of one that has ended as canceled and waits for what still runs, and flag what is past its
+   *   point of no return (terminate/a-canceled-end-stands)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;
 
@@ -78,10 +105,20 @@ export interface CancellationStore {
    *
    * A provider must:
    * - answer `canceled` when a cancel was requested before, `lost` when the token is not held, changing nothing
-   * - keep the mark over attempts, and from then on record cancel requests without delivering them
+   *   (no-return/an-earlier-request-wins, no-return/needs-a-held-item)
+   * - keep the mark over attempts, for this item alone (no-return/may-be-marked-again,
+   *   no-return/is-kept-over-attempts, no-return/belongs-to-one-item)
+   * - from then on record cancel requests without delivering them
+   *   (no-return/later-requests-are-not-delivered, no-return/a-fast-turn-may-settle-it)
    */
   markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn>;
 
-  /** Lists the activities of an instance that a worker holds; empty for an unknown one. */
+  /**
+   * Lists the activities of an instance that a worker holds.
+   *
+   * A provider must:
+   * - list those with a lease that has not expired, by operation, with requests that were only recorded too;
+   *   none for an unknown instance (read/running-items, no-return/later-requests-are-not-delivered)
+   */
   listRunningItems(instanceId: string): Promise<readonly RunningItem[]>;
 }

@@ -34,7 +34,7 @@ export type CreateResult =
 export interface NewMessage {
   readonly instanceId: string;
   readonly message: StoredMessage;
-  /** Refuse when this many messages of the kind already wait. */
+  /** Refuse when this many of the kind already wait, in the queue or (external events) with the code. */
   readonly maxPending?: number;
 }
 

@@ -168,11 +168,27 @@ export interface OrchestrationQueue {
    * - claim for the caller the work items whose `claimMs` says so, as a fetch would, and report their tokens
    *   (claim-at-insert/reports-what-it-claimed, claim-at-insert/holds-for-its-lease,
    *   claim-at-insert/is-a-claim-like-any-other, claim-at-insert/a-refused-ack-claims-nothing)
-   * - then apply `activityCancels`: remove the unclaimed, flag the claimed, and touch no outcome that is queued
-   *   (cancel/unclaimed-work-is-removed, cancel/claimed-work-is-flagged,
+   * - then apply `activityCancels`, of this execution alone: remove the unclaimed with an `activityCanceled` message
+   *   for each, flag the claimed, shielded or not, and touch no outcome that is queued; the first reason stays,
+   *   and the number of round trips does not grow with the list (cancel/unclaimed-work-is-removed,
+   *   cancel/claimed-work-is-flagged,
    *   cancel/scheduled-in-the-same-turn-never-starts, cancel/between-attempts-is-removed,
    *   cancel/a-queued-completion-stays, cancel/the-first-request-is-kept, cancel/of-nothing-is-no-error,
-   *   cancel/an-expired-claim-is-none, large/cancels)
+   *   cancel/an-expired-claim-is-none, cancel/tells-its-trigger, cancel/twice-in-a-turn-is-once,
+   *   cancel/is-undone-with-its-turn, cancel/reaches-shielded-work, cancel/belongs-to-its-execution,
+   *   cancel/a-settled-item-cannot-be-cancelled, large/cancels)
+   * - leave items that were scheduled as `abandon`, and record requests past the point of no return without
+   *   delivering them (cancel/spares-abandoned-work, no-return/later-requests-are-not-delivered)
+   * - then do to each of `childCancels` what `requestCancel` does, if it is a child of this execution
+   *   (child-cancel/by-a-turn-asks-the-child, child-cancel/of-a-pending-child-tells-the-parent,
+   *   child-cancel/spares-strangers, child-cancel/is-undone-with-its-turn,
+   *   child-cancel/of-an-execution-spares-the-next)
+   * - when the instance was asked to stop meanwhile: start nothing that the turn schedules outside a shield and
+   *   not as `abandon`, but tell the instance so; keep it `canceling`, unless the turn ends it
+   *   (under-way/its-work-never-starts, under-way/shielded-and-abandoned-work-starts,
+   *   under-way/its-children-never-start, under-way/shielded-and-abandoned-children-start,
+   *   under-way/does-not-lower-the-status, under-way/its-end-stands,
+   *   under-way/the-next-execution-is-canceling-too)
    * - insert timers that become visible at their time (timer/in-the-past-fires-at-once,
    *   timer/becoming-due-during-a-claim-waits-for-the-next, timer/fires-again-until-acked)
    * - then remove withdrawn timers, also those that are due, and nothing else
@@ -200,6 +216,14 @@ export interface OrchestrationQueue {
    * - on a terminal outcome drop the instance's remaining messages, timers and unclaimed work items, and flag
    *   claimed ones (terminal/drops-waiting-messages, terminal/drops-timers, terminal/removes-unclaimed-work,
    *   terminal/flags-claimed-work)
+   * - then ask the live children of the execution to stop, at every end and on continue-as-new, except those
+   *   started as `abandon` (child-cancel/by-the-end-of-the-parent, child-cancel/by-continue-as-new)
+   * - on a `canceled` outcome keep the instance `canceling`, without turns or messages, while an item that is not
+   *   `abandon` is left; settling the last one makes it `canceled`, tells its parent, and is its end
+   *   (canceled/ends-at-once-when-nothing-runs, canceled/waits-for-what-runs, canceled/the-last-one-ends-it,
+   *   canceled/a-lost-worker-does-not-hold-it, canceled/does-not-wait-for-abandoned-work,
+   *   canceled/shielded-work-is-stopped-by-the-end, canceled/waits-for-what-cannot-be-stopped,
+   *   canceled/tells-its-parent-at-its-end, canceled/without-a-request-names-its-own, canceled/can-be-listed)
    * - never change a terminal state again (terminal/never-changes-again,
    *   fence/a-late-turn-cannot-reopen-an-instance)
    * - reset the claim count and the hold-back, and release the lock (lock/an-ack-releases-the-instance,

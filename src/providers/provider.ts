@@ -26,7 +26,8 @@
  *     hostile/look-alikes-are-different-ids, hostile/tokens-are-only-text,
  *     hostile/children-and-messages-find-their-ids, large/payloads)
  * P11. Processes that open one store see the same state, and what one of them brings ends the waits of the
- *     others. (shared/claims-exclude-each-other, shared/work-from-elsewhere-ends-a-wait)
+ *     others. (shared/claims-exclude-each-other, shared/work-from-elsewhere-ends-a-wait,
+ *     shared/a-cancel-elsewhere-ends-a-wait)
  *
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
@@ -55,9 +56,10 @@ export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, 
    *
    * A provider must:
    * - tell of instances that ended, after that has committed, on every path that ends one
-   *   (hint/tells-of-finished-instances, hint/tells-nothing-of-instances-that-go-on)
+   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances,
+   *   hint/tells-nothing-of-instances-that-go-on)
    * - tell of cancel requests to claimed items, with the tokens that hold them
-   *   (hint/tells-whom-a-cancel-concerns)
+   *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;

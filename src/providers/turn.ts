@@ -97,6 +97,8 @@ export interface Turn {
   readonly timerWithdrawals: readonly number[];
   /** Absent: unchanged. */
   readonly customStatus?: Payload | null;
+  /** External events that the code has been given and not yet asked for. Absent: unchanged. */
+  readonly bufferedEvents?: number;
   readonly outcome: TurnOutcome;
 }
 

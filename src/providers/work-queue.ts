@@ -135,9 +135,10 @@ export interface WorkQueue {
    * - delete the item and enqueue its outcome as a message, together; one that was flagged meanwhile too
    *   (atomic/an-outcome-replaces-its-item, work-ack/comes-in-the-order-of-the-acks,
    *   work-ack/during-a-turn-waits-for-the-next, cancel/a-flagged-item-can-still-complete)
-   * - make that message `activityCompleted`, or `activityFailed` with the failure; a canceled item fails with
-   *   the code `OPERATION_CANCELED` (work-ack/a-result-becomes-a-message, work-ack/a-result-may-be-nothing,
+   * - make that message `activityCompleted`, `activityFailed` with the failure, or `activityCanceled` with the
+   *   trigger and reason of the request (work-ack/a-result-becomes-a-message, work-ack/a-result-may-be-nothing,
    *   work-ack/a-failure-becomes-a-message, work-ack/a-cancellation-becomes-a-message)
+   * - count the handlers that went on past their grace period (canceled/handlers-that-go-on-are-counted)
    * - enqueue nothing for an execution that is over or superseded
    *   (work-ack/of-a-finished-instance-enqueues-nothing, continue/old-completions-are-dropped)
    * - keep one bad item from spoiling its neighbours (batch/lost-work-spares-its-neighbours,
@@ -154,7 +155,8 @@ export interface WorkQueue {
    *   turn-ack/needs-items-of-its-own-instance, turn-ack/needs-items-of-its-own-execution,
    *   turn-ack/needs-unflagged-items, turn-ack/counts-once)
    * - the instance is running this incarnation and execution, and `lastTurn` is its last committed turn
-   *   (turn-ack/needs-a-live-instance, turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
+   *   (turn-ack/needs-a-live-instance, turn-ack/needs-an-instance-that-nobody-stops,
+   *   turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
    *   turn-ack/needs-the-last-turn)
    * - no other claim holds the instance (turn-ack/needs-a-free-instance)
    * - the instance has no visible message (turn-ack/needs-no-visible-message,

@@ -26,6 +26,7 @@ interface Receiver {
   readonly executionId: number;
   /** It takes no turn any more. */
   readonly isOver: 0 | 1;
+  readonly bufferedEvents: number;
 }
 
 interface NewRow {
@@ -49,6 +50,7 @@ export class InstanceRows {
   readonly #fail;
   readonly #setHasChildren;
   readonly #setCustomStatus;
+  readonly #setBufferedEvents;
   readonly #continueAsNew;
   readonly #archive;
 
@@ -97,7 +99,7 @@ export class InstanceRows {
     );
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
-              ended_at IS NOT NULL OR closing_reason IS NOT NULL AS isOver
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL AS isOver, buffered_events AS bufferedEvents
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
@@ -123,6 +125,9 @@ export class InstanceRows {
     );
     this.#setHasChildren = db.prepare<[number]>(
       'UPDATE instances SET has_children = 1 WHERE instance_key = ?',
+    );
+    this.#setBufferedEvents = db.prepare<[number, number]>(
+      'UPDATE instances SET buffered_events = ? WHERE instance_key = ?',
     );
     this.#setCustomStatus = db.prepare<[string | null, number]>(
       'UPDATE instances SET custom_status = ? WHERE instance_key = ?',
@@ -232,6 +237,10 @@ export class InstanceRows {
   /** Remembers that an instance has children, so that the end of one without need not look for them. */
   setHasChildren(instanceKey: number): void {
     this.#setHasChildren.run(instanceKey);
+  }
+
+  setBufferedEvents(instanceKey: number, count: number): void {
+    this.#setBufferedEvents.run(count, instanceKey);
   }
 
   setCustomStatus(instanceKey: number, customStatus: string | null): void {

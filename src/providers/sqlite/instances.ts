@@ -110,8 +110,11 @@ function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
   if (receiver === undefined) return 'missing';
   if (receiver.isOver === 1) return 'over';
   const { instanceKey, definitionKey } = receiver;
-  if (maxPending !== undefined && store.messages.isFull(instanceKey, message.kind, maxPending)) {
-    return 'full';
+  if (maxPending !== undefined) {
+    const taken = message.kind === 'eventRaised' ? receiver.bufferedEvents : 0;
+    if (store.messages.isFull(instanceKey, message.kind, Math.max(maxPending - taken, 0))) {
+      return 'full';
+    }
   }
   store.messages.insert(instanceKey, message, scope.now);
   store.locks.touch(instanceKey, definitionKey, scope.now);

@@ -66,6 +66,7 @@ CREATE TABLE instances (
   parent_execution_id INTEGER,
   parent_operation INTEGER,
   cancellation TEXT, -- of a child: what the end of its parent does to it
+  buffered_events INTEGER NOT NULL DEFAULT 0, -- given to the code, not yet asked for
   has_children INTEGER NOT NULL DEFAULT 0,
   created_at INTEGER NOT NULL,
   started_at INTEGER,

@@ -139,6 +139,9 @@ export class Turns {
     );
     this.#cancelChildren(scope, target, turn);
     this.#messages.deleteTimers(instanceKey, executionId, turn.timerWithdrawals);
+    if (turn.bufferedEvents !== undefined) {
+      this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
+    }
     if (turn.customStatus !== undefined) {
       this.#instances.setCustomStatus(instanceKey, turn.customStatus);
     }

@@ -2,9 +2,13 @@ import { acks } from './cases/acks.ts';
 import { activityCancels } from './cases/activity-cancels.ts';
 import { atomicity } from './cases/atomicity.ts';
 import { batches } from './cases/batches.ts';
+import { cancelRequests } from './cases/cancel-requests.ts';
+import { canceledInstances } from './cases/canceled-instances.ts';
+import { childCancels } from './cases/child-cancels.ts';
 import { children } from './cases/children.ts';
 import { claimAtInsert } from './cases/claim-at-insert.ts';
 import { claims } from './cases/claims.ts';
+import { cleanupLimits } from './cases/cleanup-limits.ts';
 import { close } from './cases/close.ts';
 import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
@@ -17,14 +21,17 @@ import { hostileStrings } from './cases/hostile-strings.ts';
 import { largeBatches } from './cases/large-batches.ts';
 import { locks } from './cases/locks.ts';
 import { messages } from './cases/messages.ts';
+import { pointsOfNoReturn } from './cases/points-of-no-return.ts';
 import { queueOrder } from './cases/queue-order.ts';
 import { reads } from './cases/reads.ts';
 import { renewals } from './cases/renewals.ts';
 import { retries } from './cases/retries.ts';
 import { sharing } from './cases/sharing.ts';
 import { terminal } from './cases/terminal.ts';
+import { terminations } from './cases/terminations.ts';
 import { timers } from './cases/timers.ts';
 import { turnAcks } from './cases/turn-acks.ts';
+import { turnsUnderWay } from './cases/turns-under-way.ts';
 import { undecodableData } from './cases/undecodable-data.ts';
 import { waits } from './cases/waits.ts';
 import { workAcks } from './cases/work-acks.ts';
@@ -50,6 +57,13 @@ export const capabilities: readonly Capability[] = [
   retries,
   renewals,
   activityCancels,
+  cancelRequests,
+  cleanupLimits,
+  turnsUnderWay,
+  canceledInstances,
+  terminations,
+  pointsOfNoReturn,
+  childCancels,
   claimAtInsert,
   turnAcks,
   holdBackCases,

@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
 
-const files = ['provider.ts', 'orchestration-queue.ts', 'work-queue.ts', 'instances.ts'];
+const files = [
+  'provider.ts',
+  'orchestration-queue.ts',
+  'work-queue.ts',
+  'instances.ts',
+  'cancellation.ts',
+];
 
 interface Clause {
   readonly file: string;
@@ -63,10 +69,10 @@ describe('the conformance suite and the contract', () => {
     expect(idsAtTheEnd('keep (a, b). (ack/one, ack/two)')).toEqual(['ack/one', 'ack/two']);
   });
 
-  it('has distinct ids and titles, and at least 130 cases', () => {
+  it('has distinct ids and titles, and at least 320 cases', () => {
     const ids = conformanceCases.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
-    expect(ids.length).toBeGreaterThanOrEqual(130);
+    expect(ids.length).toBeGreaterThanOrEqual(320);
     const titles = capabilities.flatMap(({ title, cases }) =>
       cases.map((each) => `${title}: ${each.title}`),
     );

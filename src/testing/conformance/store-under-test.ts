@@ -158,6 +158,11 @@ export class StoreUnderTest {
     return only(await this.claimWork(params), 'claimed work item');
   }
 
+  /** Claims all work items, in the order of their operations. */
+  async claimWorkInOrder(): Promise<readonly WorkItem[]> {
+    return (await this.claimWork()).toSorted((x, y) => x.operation - y.operation);
+  }
+
   /** Acks a work item, completed unless told otherwise. */
   async ackWork(
     lockToken: string,

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
-import { activityCancel, workItem } from '../sample-data.ts';
-import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
+import { activityCancel, event, startMessage, workItem } from '../sample-data.ts';
+import {
+  expectCommitted,
+  expectInAnyOrder,
+  expectLockLost,
+  expectRefused,
+  only,
+} from '../expectations.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
 /** Lets an instance that waits take a turn that cancels operations. */
@@ -179,6 +185,114 @@ export const activityCancels: Capability = {
         assert.deepEqual([request.reason, request.requestedAt], ['no 1', requestedAt]);
         expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
         assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 1']);
+      },
+    },
+    {
+      id: 'cancel/tells-its-trigger',
+      title: 'each cancel keeps its own trigger and reason, for the worker and for the instance',
+      async run(store) {
+        await store.begin('a', { workItems: [1, 2, 3, 4].map((operation) => workItem(operation)) });
+        const [running] = await store.claimWork({ max: 1 });
+        const activityCancels = [
+          { operation: 1, trigger: 'race_lost', reason: 'a timer won' },
+          { operation: 2, trigger: 'timeout', reason: 'too "slow" \\ \n😀' },
+          { operation: 3, trigger: 'cancel', reason: '' },
+        ] as const;
+        await store.raise('a', 'x');
+        await store.commit(await store.claimOne(), { activityCancels });
+        const renewed = await store.renewWork(running?.lockToken ?? '');
+        assert.ok(renewed.held);
+        const { trigger, reason } = renewed.cancel ?? assert.fail('a request expected');
+        assert.deepEqual({ operation: 1, trigger, reason }, activityCancels[0]);
+        assert.deepEqual(
+          contents(await store.claimOne()),
+          activityCancels
+            .slice(1)
+            .map((one) => ({ kind: 'activityCanceled', executionId: 1, ...one })),
+        );
+      },
+    },
+    {
+      id: 'cancel/twice-in-a-turn-is-once',
+      title: 'an operation that a turn cancels twice is cancelled once, for the first reason',
+      async run(store) {
+        const activityCancels = [activityCancel(1, 'first'), activityCancel(1, 'second')];
+        await store.begin('a', { workItems: [workItem(1)], activityCancels });
+        const told = contents(await store.claimOne()).map(({ kind, reason }) => [kind, reason]);
+        assert.deepEqual(told, [['activityCanceled', 'first']]);
+      },
+    },
+    {
+      id: 'cancel/is-undone-with-its-turn',
+      title: 'a refused turn cancels nothing, neither queued nor running work',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const { lockToken, operation } = await store.claimWorkOne({ max: 1 });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        const activityCancels = [activityCancel(1), activityCancel(2)];
+        const parts = { firstEventId: 1, events: [event('clashes')], activityCancels };
+        expectRefused(await store.ack(item, parts));
+        assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel: null });
+        assert.equal((await store.claimWorkOne()).operation, 3 - operation);
+      },
+    },
+    {
+      id: 'cancel/spares-abandoned-work',
+      title: 'work that is left to itself is not cancelled by a turn either',
+      async run(store) {
+        const cancellation = 'abandon' as const;
+        const workItems = [
+          workItem(1, { cancellation, claimMs: lockMs }),
+          workItem(2, { cancellation }),
+        ];
+        const { claimed } = await store.begin('a', { workItems });
+        await cancel(store, 'a', 1, 2);
+        const { lockToken } = only(claimed, 'claimed item');
+        assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel: null });
+        assert.equal((await store.claimWorkOne()).operation, 2);
+      },
+    },
+    {
+      id: 'cancel/reaches-shielded-work',
+      title: 'work of a shield is cancelled when its own code says so',
+      async run(store) {
+        const shielded = true;
+        const workItems = [workItem(1, { shielded, claimMs: lockMs }), workItem(2, { shielded })];
+        const { claimed } = await store.begin('a', { workItems });
+        await cancel(store, 'a', 1, 2);
+        const renewed = await store.renewWork(only(claimed, 'claimed item').lockToken);
+        assert.ok(renewed.held && renewed.cancel);
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 2']);
+        assert.deepEqual(await store.claimWork(), []);
+      },
+    },
+    {
+      id: 'cancel/belongs-to-its-execution',
+      title: 'a cancel does not reach the operation of the same number in another execution',
+      async run(store) {
+        const cancellation = 'abandon' as const;
+        await store.begin('a', { workItems: [workItem(1, { cancellation })] });
+        await store.raise('a', 'x');
+        const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
+        await store.commit(await store.claimOne(), { outcome });
+        await store.commit(await store.claimOne(), { workItems: [workItem(1)] });
+        await cancel(store, 'a', 1);
+        const { executionId, cancel: request } = await store.claimWorkOne();
+        assert.deepEqual({ executionId, request }, { executionId: 1, request: null });
+        const [told] = contents(await store.claimOne());
+        assert.deepEqual([told?.['kind'], told?.['executionId']], ['activityCanceled', 2]);
+      },
+    },
+    {
+      id: 'cancel/a-settled-item-cannot-be-cancelled',
+      title: 'a cancel that comes after the outcome tells the instance nothing new',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));
+        const item = await store.claimOne();
+        await store.commit(item, { activityCancels: [activityCancel(1)] });
+        await store.expectIdle();
       },
     },
   ],

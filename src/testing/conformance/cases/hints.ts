@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Hint } from '../../../providers/provider.ts';
 import type { Capability } from '../conformance-case.ts';
-import { activityCancel, event, newTurn, startMessage, workItem } from '../sample-data.ts';
+import { activityCancel, child, event, newTurn, startMessage, workItem } from '../sample-data.ts';
 import { expectCommitted, expectRefused, only } from '../expectations.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 import { answered } from '../time-limit.ts';
@@ -102,6 +102,66 @@ export const hints: Capability = {
           stop();
           for (const { lockToken } of await store.claimWork()) await store.ackWork(lockToken);
           for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/tells-of-cancel-requests',
+      title: 'a request, and a termination, are told to whoever runs what they stop, and no others',
+      async run(store) {
+        const stops = {
+          canceled: (id: string) => store.cancel(id),
+          terminated: (id: string) => store.terminate(id),
+        };
+        for (const [instanceId, stop] of Object.entries(stops)) {
+          const cancellation = 'abandon' as const;
+          const claimMs = lockMs;
+          const workItems = [
+            workItem(1, { claimMs }),
+            workItem(2),
+            workItem(3, { claimMs, cancellation }),
+          ];
+          const { claimed } = await store.begin(instanceId, { workItems });
+          const { next, stop: stopListening } = collect(store);
+          await stop(instanceId);
+          const { lockToken } = claimed.find(({ operation }) => operation === 1) ?? assert.fail();
+          assert.deepEqual((await next('cancelRequested')).lockTokens, [lockToken]);
+          stopListening();
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/tells-of-stopped-instances',
+      title: 'an instance that is stopped is told as finished once it is over, on every path',
+      async run(store) {
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const { claimed } = await store.begin('closing', { workItems });
+        await store.begin('ended', { children: [child('its child', 1)] });
+        await store.commit(await store.claimOne());
+        await store.cancel('closing');
+        const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
+        const { hints: told, stop } = collect(store);
+        await store.commit(await store.claimOne(), { outcome });
+        assert.deepEqual(
+          told.filter(({ kind }) => kind === 'finished'),
+          [],
+        );
+        stop();
+        await store.create('pending');
+        const { lockToken } = only(claimed, 'claimed item');
+        const endings: Readonly<Record<string, () => Promise<unknown>>> = {
+          pending: () => store.cancel('pending'),
+          closing: () => store.ackWork(lockToken, { kind: 'canceled', leaked: false }),
+          'its child': () => store.terminate('its child'),
+          ended: () => store.terminate('ended'),
+        };
+        for (const [instanceId, end] of Object.entries(endings)) {
+          const { next, stop } = collect(store);
+          await end();
+          assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
+          assert.ok((await store.record(instanceId)).endedAt !== null);
+          stop();
         }
       },
     },

@@ -122,6 +122,48 @@ export const largeBatches: Capability = {
       },
     },
     {
+      id: 'large/cancel-request',
+      title: 'a request stops two thousand activities at once, a hundred of which run',
+      async run(store) {
+        const operations = Array.from({ length: 2 * size }, (_, index) => index);
+        await store.begin('a', { workItems: operations.map((index) => workItem(index)) });
+        const running = await store.claimWork({ max: 100 });
+        await store.cancel('a');
+        const renewed = await store.provider.renewWorkItemLocks(running, lockMs);
+        assert.ok(renewed.every((answer) => answer.held && answer.cancel !== null));
+        assert.deepEqual(await store.claimWork(), []);
+        const { messages } = await store.claimOne({ maxMessages: 3 * size });
+        assert.equal(messages.length, 1 + operations.length - running.length);
+        const outcome = { kind: 'canceled', leaked: false } as const;
+        const acks = running.map(({ lockToken }) => ({ lockToken, outcome }));
+        const results = await store.provider.ackWorkItems(acks);
+        assert.ok(results.every(({ ok }) => ok));
+      },
+    },
+    {
+      id: 'large/cancel-requests',
+      title: 'a thousand instances are asked to stop in one call',
+      async run(store) {
+        const half = size / 2;
+        const begun = numbers.map((index) =>
+          newInstance(`i${index}`, index < half ? { firstTurn: newTurn() } : {}),
+        );
+        await store.provider.createInstances(begun);
+        const results = await store.provider.requestCancel(
+          numbers.map((index) => ({
+            instanceId: `i${index}`,
+            reason: 'x',
+            actor: null,
+            cleanupMs: 1,
+          })),
+        );
+        const count = (wanted: string) => results.filter(({ status }) => status === wanted).length;
+        assert.deepEqual([count('canceling'), count('canceled')], [half, half]);
+        const items = await store.claim({ max: size });
+        assert.equal(items.length, half);
+      },
+    },
+    {
       id: 'large/payloads',
       title: 'payloads of two megabytes are stored and come back whole',
       async run(store) {

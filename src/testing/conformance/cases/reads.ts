@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { InstanceFilter } from '../../../providers/instances.ts';
 import type { Capability } from '../conformance-case.ts';
-import { child, event, newInstance } from '../sample-data.ts';
+import { child, event, newInstance, workItem } from '../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
 async function list(store: StoreUnderTest, filter: InstanceFilter): Promise<readonly string[]> {
@@ -242,6 +242,37 @@ export const reads: Capability = {
           from(a.instanceKey, 3),
         ]);
         assert.deepEqual(histories, [events.slice(1), [event('other')], events.slice(0, 2), []]);
+      },
+    },
+    {
+      id: 'read/running-items',
+      title: 'the items that somebody holds are listed, with their attempt, lease and request',
+      async run(store) {
+        const workItems = [1, 2, 3, 4].map((operation) =>
+          workItem(operation, { name: `activity ${operation}` }),
+        );
+        await store.begin('a', { workItems });
+        await store.begin('b', { workItems: [workItem(1, { claimMs: lockMs })] });
+        const [one, , three] = await store.claimWorkInOrder();
+        assert.ok(one && three);
+        const retry = { lockToken: three.lockToken, delayMs: 0, failure: '{}' };
+        await store.provider.retryWorkItems([retry]);
+        await store.provider.abandonWorkItems([
+          { lockToken: one.lockToken, delayMs: 60_000, giveBackClaim: true },
+        ]);
+        await store.clock.advance(lockMs - 1);
+        await store.claimWorkOne();
+        await store.clock.advance(1);
+        const [expired] = await store.claimWork({ names: ['activity 2'] });
+        await store.cancel('a', { reason: 'stop' });
+        const now = store.clock.now();
+        const cancel = { reason: 'stop', trigger: 'cancel' };
+        assert.ok(expired);
+        assert.deepEqual(await store.provider.listRunningItems('a'), [
+          { operation: 2, name: 'activity 2', attempt: 1, lockedUntil: now + lockMs, cancel },
+          { operation: 3, name: 'activity 3', attempt: 2, lockedUntil: now + lockMs - 1, cancel },
+        ]);
+        assert.deepEqual(await store.provider.listRunningItems('nobody'), []);
       },
     },
   ],

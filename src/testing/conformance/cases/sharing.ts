@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
 import { event, newInstance, newTurn, workItem } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
-import { lockMs } from '../store-under-test.ts';
+import { labels, lockMs } from '../store-under-test.ts';
 import { answered, expectPending } from '../time-limit.ts';
 
 const fetch = { max: 100, lockMs, waitMs: 0 };
@@ -77,6 +77,42 @@ export const sharing: Capability = {
         const kinds = [...here, ...there].map(({ kind }) => kind);
         expectInAnyOrder(kinds, ['created', 'exists']);
         assert.equal((await store.claimOne()).messages.length, 1);
+      },
+    },
+    {
+      id: 'shared/a-cancel-elsewhere-is-told',
+      title: 'whoever runs an item is told of a cancel that another process requests, once',
+      async run(store) {
+        const other = await store.reopen();
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const items = await store.claimWork();
+        const tokens = items.map(({ lockToken }) => lockToken);
+        const told: string[] = [];
+        const { promise, resolve } = Promise.withResolvers<void>();
+        store.provider.hints((hint) => {
+          if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
+          if (told.length >= tokens.length) resolve();
+        });
+        await other.requestCancel([
+          { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
+        ]);
+        await answered(promise, 'a hint of the cancel');
+        expectInAnyOrder(told, tokens);
+      },
+    },
+    {
+      id: 'shared/a-cancel-elsewhere-ends-a-wait',
+      title: 'a waiting fetch is answered when another process cancels an instance',
+      async run(store) {
+        const other = await store.reopen();
+        await store.begin('a');
+        const waiting = store.claim({ waitMs: 60_000 });
+        await expectPending(waiting, 'the fetch');
+        await other.requestCancel([
+          { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 },
+        ]);
+        const item = only(await answered(waiting, 'after a cancel elsewhere'), 'instance');
+        assert.deepEqual(labels(item), ['cancel']);
       },
     },
     {
