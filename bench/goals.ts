@@ -130,11 +130,11 @@ export const goals: readonly Goal[] = [
     atMost: 4,
   },
   {
-    what: 'mass cancel: statements for 2,000 against 20',
-    figure: ({ massCancel }) =>
-      ratio(massCancel?.['statementsFor2000'], massCancel?.['statementsFor20']),
-    unit: '×',
-    atMost: 1,
+    // Events and messages are written some hundreds at a time; a statement per row would be 1,980 more.
+    what: 'mass cancel: statements for 2,000, more than for 20',
+    figure: ({ massCancel }) => massCancel?.['moreStatements'],
+    unit: '',
+    atMost: 10,
   },
 ];
 

@@ -27,6 +27,16 @@ test('a case may stand in a test, a decision or a plan', () => {
   expect(result).toEqual({ problems: [], tested: 1, decided: 1, planned: 1 });
 });
 
+test('beside a decision may stand the tests of what was decided, and they must exist', () => {
+  const decided = '[decision 007](decisions/007-flags.md)';
+  const row = (test: string): string => `| S000-P1 | Renewal. | ${decided}<br>${test} |`;
+  const cases = { 'S000-P1': 'Renewal.' };
+  const good = check(cases, row('`src/a.test.ts`: a lock is renewed'));
+  expect(good).toEqual({ problems: [], tested: 0, decided: 1, planned: 0 });
+  const bad = check(cases, row('`src/a.test.ts`: a lock is lost'));
+  expect(bad.problems).toEqual(['S000-P1: src/a.test.ts has no test "a lock is lost"']);
+});
+
 test('a case without a row and a row without a case are reported', () => {
   const { problems } = check({ 'S000-P2': 'Flag.' }, tested);
   expect(problems).toEqual([

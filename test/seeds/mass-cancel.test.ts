@@ -1,7 +1,8 @@
 /** Cases of the seed documents about the cancel of many activities at once, counted at the driver. */
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { activity, orchestration } from 'perdure';
+import { activity, orchestration, Perdure, type Provider } from 'perdure';
+import { openSqlite } from 'perdure/sqlite';
 import { createTestEnvironment } from 'perdure/testing';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -76,4 +77,47 @@ it('cancelling 2,000 activities, all of them running, takes the statements of ca
   const many = await cancelMany(2_000, 2_000);
   expect(many.statements).toBe(few.statements);
   expect(many.ms).toBeLessThan(2_000);
+});
+
+/** The same store, and what each ack of a turn with cancels took. */
+function watchAcks(provider: Provider): { provider: Provider; acks: number[] } {
+  const acks: number[] = [];
+  const watched: Provider = {
+    ...provider,
+    async ackOrchestrationItems(items) {
+      const before = statements;
+      const results = await provider.ackOrchestrationItems(items);
+      if (items.some(({ turn }) => turn.activityCancels.length > 0)) acks.push(statements - before);
+      return results;
+    },
+  };
+  return { provider: watched, acks };
+}
+
+/** Lets a turn decide that many activities have lost a race: the statements of its one ack. */
+async function loseMany(count: number): Promise<number> {
+  const { provider, acks } = watchAcks(await openSqlite({ path: ':memory:' }));
+  await using perdure = await Perdure.open(provider);
+  const wide = orchestration('wide', async (ctx) => {
+    const many = Array.from({ length: count }, () => ctx.call('nobody has it'));
+    await ctx.race([...many, ctx.waitFor('go')]);
+    await ctx.waitFor('end');
+  });
+  await perdure.startWorker({ orchestrations: [wide] });
+  const handle = await perdure.client.start(wide);
+  await handle.raiseEvent('go', null);
+  await expect.poll(() => acks.length).toBe(1);
+  await handle.raiseEvent('end', null);
+  await handle.result();
+  const left = await provider.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 0 });
+  expect(left).toEqual([]);
+  return acks[0] ?? 0;
+}
+
+it('a turn that cancels 2,000 activities takes no statement per activity', async () => {
+  const few = await loseMany(40);
+  const many = await loseMany(2_000);
+  expect(few).toBeGreaterThan(0);
+  // Events and messages are written some hundreds at a time.
+  expect(many).toBeLessThan(few + 20);
 });
