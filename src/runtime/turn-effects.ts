@@ -233,7 +233,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
     case 'executionTerminated':
       throw new Error('Only the store terminates an instance.');
     case 'executionContinuedAsNew': {
-      const { version, payload, carried } = terminal;
+      const { version, payload, carried, cancel } = terminal;
       const start: Message = {
         kind: 'start',
         name: subject.name,
@@ -241,6 +241,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
         payload,
         ...(subject.parent !== null && { parent: subject.parent }),
         ...(carried !== undefined && { carried }),
+        ...(cancel !== undefined && { cancel }),
       };
       return { status: 'continuedAsNew', version, start: encodeMessage(start) };
     }
