@@ -11,6 +11,7 @@ import { brokenFences } from './broken/fences.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenSignals } from './broken/signals.ts';
+import { brokenStops } from './broken/stops.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenWork } from './broken/work.ts';
@@ -22,6 +23,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTurns,
   ...brokenTurnAcks,
   ...brokenWork,
+  ...brokenStops,
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,

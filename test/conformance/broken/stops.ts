@@ -1,0 +1,316 @@
+import type { Provider } from '../../../src/providers/provider.ts';
+import { aroundTurns, type BrokenProvider, type Intact } from './broken-provider.ts';
+
+/** Does something below the provider right before a cancel request. */
+function beforeRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    requestCancel(requests) {
+      db.exec(sql);
+      return provider.requestCancel(requests);
+    },
+  };
+}
+
+/** Does something below the provider right after a cancel request. */
+function afterRequests({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    async requestCancel(requests) {
+      const results = await provider.requestCancel(requests);
+      db.exec(sql);
+      return results;
+    },
+  };
+}
+
+/** Commits turns as if nobody had asked their instances to stop. */
+function overlookRequests(intact: Intact): Partial<Provider> {
+  const setStatus = intact.db.prepare(
+    'UPDATE instances SET status = ? WHERE instance_key = ? AND status = ?',
+  );
+  return aroundTurns(intact, (instanceKey) => {
+    const { changes } = setStatus.run('running', instanceKey, 'canceling');
+    return () => void (changes === 1 && setStatus.run('canceling', instanceKey, 'running'));
+  });
+}
+
+export const brokenStops: readonly BrokenProvider[] = [
+  {
+    fault: 'a request reaches the work of shields',
+    rejectedBy: 'stop/spares-shielded-and-abandoned-work',
+    override: (intact) => beforeRequests(intact, 'UPDATE worker_queue SET shielded = 0'),
+  },
+  {
+    fault: 'a request reaches work that was left to itself',
+    rejectedBy: 'stop/spares-shielded-and-abandoned-work',
+    override: (intact) =>
+      beforeRequests(intact, `UPDATE worker_queue SET cancellation = 'request'`),
+  },
+  {
+    fault: 'the newest request is the one on record',
+    rejectedBy: 'stop/the-first-request-is-kept',
+    override: ({ provider, db }) => ({
+      async requestCancel(requests) {
+        const results = await provider.requestCancel(requests);
+        const overwrite = db.prepare(
+          'UPDATE instances SET cancel_reason = ?, cancel_actor = ? WHERE instance_id = ?',
+        );
+        for (const { reason, actor, instanceId } of requests) {
+          overwrite.run(reason, actor, instanceId);
+        }
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a second request answers that it changed something',
+    rejectedBy: 'stop/answers-each-of-a-batch',
+    override: ({ provider }) => ({
+      requestCancel: async (requests) =>
+        (await provider.requestCancel(requests)).map((result) => ({
+          ...result,
+          changed: result.found && result.status !== 'completed',
+        })),
+    }),
+  },
+  {
+    fault: 'a pending instance that is canceled runs all the same',
+    rejectedBy: 'stop/a-pending-instance-ends-at-once',
+    override: (intact) =>
+      beforeRequests(intact, `UPDATE instances SET status = 'running' WHERE status = 'pending'`),
+  },
+  {
+    fault: 'work that a request removes vanishes without a message',
+    rejectedBy: 'stop/removes-unclaimed-work',
+    override: (intact) =>
+      afterRequests(intact, `DELETE FROM orchestrator_queue WHERE kind = 'activityCanceled'`),
+  },
+  {
+    fault: 'the code reads what was stopped before it reads that it is asked to stop',
+    rejectedBy: 'stop/the-request-is-read-first',
+    override: (intact) =>
+      afterRequests(
+        intact,
+        `UPDATE orchestrator_queue SET visible_at = visible_at - 1 WHERE kind = 'activityCanceled'`,
+      ),
+  },
+  {
+    fault: 'the first reason of an item is lost to a later request',
+    rejectedBy: 'stop/an-item-keeps-its-own-first-reason',
+    override: (intact) =>
+      beforeRequests(
+        intact,
+        'UPDATE worker_queue SET cancel_requested = 0, cancel_requested_at = NULL',
+      ),
+  },
+  {
+    fault: 'the time to clean up never ends',
+    rejectedBy: 'cleanup/expires-at-its-moment',
+    override: (intact) =>
+      afterRequests(intact, `DELETE FROM orchestrator_queue WHERE kind = 'cleanupExpired'`),
+  },
+  {
+    fault: 'a canceling instance waits for ever for those who know its code',
+    rejectedBy: 'cleanup/needs-no-code-once-it-has-expired',
+    override: (intact) => afterRequests(intact, 'UPDATE instance_locks SET cleanup_at = NULL'),
+  },
+  {
+    fault: 'a canceling instance is handed to anyone while its code may clean up',
+    rejectedBy: 'cleanup/needs-no-code-once-it-has-expired',
+    override: (intact) => afterRequests(intact, 'UPDATE instance_locks SET cleanup_at = 0'),
+  },
+  {
+    fault: 'a request does not lift a hold-back',
+    rejectedBy: 'cleanup/lifts-a-hold-back',
+    override: (intact) =>
+      afterRequests(intact, 'UPDATE instance_locks SET next_at = 9e15 WHERE blocked_at > 0'),
+  },
+  {
+    fault: 'the end of the clean-up is hidden where messages are cut',
+    rejectedBy: 'cleanup/comes-first-where-messages-are-cut',
+    override: ({ provider }) => ({
+      fetchOrchestrationItems: async (params) =>
+        (await provider.fetchOrchestrationItems(params)).map((item) => ({
+          ...item,
+          messages: item.messages.toSorted((a, b) => a.messageKey - b.messageKey),
+        })),
+    }),
+  },
+  {
+    fault: 'a turn that was under way lowers canceling to running',
+    rejectedBy: 'under-way/does-not-lower-the-status',
+    override: (intact) =>
+      aroundTurns(intact, (instanceKey) => () => {
+        intact.db
+          .prepare(
+            `UPDATE instances SET status = 'running' WHERE instance_key = ? AND status = 'canceling'`,
+          )
+          .run(instanceKey);
+      }),
+  },
+  {
+    fault: 'the work of a turn that was under way starts',
+    rejectedBy: 'under-way/its-work-never-starts',
+    override: overlookRequests,
+  },
+  {
+    fault: 'the children of a turn that was under way start',
+    rejectedBy: 'under-way/its-children-never-start',
+    override: overlookRequests,
+  },
+  {
+    fault: 'a canceling instance takes turns that have not read the request',
+    rejectedBy: 'turn-ack/needs-an-instance-that-nobody-stops',
+    override: ({ provider, db }) => ({
+      ackTurns(acks) {
+        db.exec(`UPDATE instances SET status = 'running' WHERE status = 'canceling'`);
+        return provider.ackTurns(acks);
+      },
+    }),
+  },
+  {
+    fault: 'an instance is shown as canceled while its work runs',
+    rejectedBy: 'canceled/waits-for-what-runs',
+    override: (intact) =>
+      aroundTurns(intact, () => () => {
+        intact.db.exec(
+          `UPDATE instances
+           SET status = 'canceled', ended_at = 1, canceled_at = 1, closing_reason = NULL
+           WHERE closing_reason IS NOT NULL`,
+        );
+      }),
+  },
+  {
+    fault: 'the last item to end does not end its instance',
+    rejectedBy: 'canceled/the-last-one-ends-it',
+    override: ({ provider, db }) => ({
+      abandonWorkItems(abandons) {
+        db.exec('UPDATE instances SET closing_reason = NULL');
+        return provider.abandonWorkItems(abandons);
+      },
+    }),
+  },
+  {
+    fault: 'the parent is not told that its child is canceled',
+    rejectedBy: 'canceled/tells-its-parent-at-its-end',
+    override: ({ provider, db }) => ({
+      async ackWorkItems(acks) {
+        const results = await provider.ackWorkItems(acks);
+        db.exec(`DELETE FROM orchestrator_queue WHERE kind = 'childCanceled'`);
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'handlers that go on are not counted',
+    rejectedBy: 'canceled/handlers-that-go-on-are-counted',
+    override: ({ provider }) => ({
+      ackWorkItems: (acks) =>
+        provider.ackWorkItems(
+          acks.map(({ lockToken, outcome }) => ({
+            lockToken,
+            outcome: outcome.kind === 'canceled' ? { ...outcome, leaked: false } : outcome,
+          })),
+        ),
+    }),
+  },
+  {
+    fault: 'a request is delivered past the point of no return',
+    rejectedBy: 'no-return/is-kept-over-attempts',
+    override: (intact) => beforeRequests(intact, 'UPDATE worker_queue SET point_of_no_return = 0'),
+  },
+  {
+    fault: 'the point of no return is passed although a request came before',
+    rejectedBy: 'no-return/an-earlier-request-wins',
+    override: () => ({ markPointOfNoReturn: async () => ({ kind: 'passed' }) }),
+  },
+  {
+    fault: 'the point of no return is forgotten between attempts',
+    rejectedBy: 'no-return/is-kept-over-attempts',
+    override: ({ provider, db }) => ({
+      async retryWorkItems(retries) {
+        const results = await provider.retryWorkItems(retries);
+        db.exec('UPDATE worker_queue SET point_of_no_return = 0');
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a terminated instance has no end in its history',
+    rejectedBy: 'terminate/ends-at-once',
+    override: ({ provider, db }) => ({
+      async terminate(requests) {
+        const results = await provider.terminate(requests);
+        db.exec(`DELETE FROM history WHERE kind = 'executionTerminated'`);
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a terminated instance keeps its lock, and the turn under way is committed',
+    rejectedBy: 'terminate/a-turn-under-way-is-lost',
+    override: ({ provider }) => ({
+      terminate: (requests) =>
+        provider.requestCancel(requests.map((request) => ({ ...request, cleanupMs: 0 }))),
+    }),
+  },
+  {
+    fault: 'the parent is not told that its child was terminated',
+    rejectedBy: 'terminate/tells-its-parent',
+    override: ({ provider, db }) => ({
+      async terminate(requests) {
+        const results = await provider.terminate(requests);
+        db.exec(`DELETE FROM orchestrator_queue WHERE kind = 'childFailed'`);
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'the children of a terminated instance go on',
+    rejectedBy: 'terminate/asks-its-children-to-stop',
+    override: ({ provider, db }) => ({
+      terminate(requests) {
+        db.exec(`UPDATE instances SET cancellation = 'abandon'`);
+        return provider.terminate(requests);
+      },
+    }),
+  },
+  {
+    fault: 'the tree of a terminated instance is only asked to stop',
+    rejectedBy: 'terminate/ends-a-whole-tree',
+    override: ({ provider }) => ({
+      terminate: (requests) =>
+        provider.terminate(requests.map((request) => ({ ...request, tree: false }))),
+    }),
+  },
+  {
+    fault: 'a turn stops whoever has the id of its child',
+    rejectedBy: 'child-cancel/spares-strangers',
+    override: ({ provider }) => ({
+      async ackOrchestrationItems(acks) {
+        const results = await provider.ackOrchestrationItems(acks);
+        for (const { turn } of acks) {
+          await provider.requestCancel(
+            turn.childCancels.map((one) => ({ ...one, actor: null, cleanupMs: 0 })),
+          );
+        }
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'the children of an instance outlive its end',
+    rejectedBy: 'child-cancel/by-the-end-of-the-parent',
+    override: (intact) =>
+      aroundTurns(intact, (_instanceKey, turn) => {
+        if (turn.outcome.status !== 'running') {
+          intact.db.exec(`UPDATE instances SET cancellation = 'abandon'`);
+        }
+        return () => undefined;
+      }),
+  },
+  {
+    fault: 'what runs is not listed',
+    rejectedBy: 'read/running-items',
+    override: () => ({ listRunningItems: async () => [] }),
+  },
+];
