@@ -25,7 +25,6 @@ const workerOptions = [
   'maxClaims',
   'warmCacheBytes',
   'payloadLimitBytes',
-  'maxBufferedEvents',
   'onNondeterminism',
   'buildId',
   'deterministicGlobals',

@@ -115,14 +115,9 @@ export class Perdure {
 }
 
 /** What the store was opened with holds for its workers too, unless they are told otherwise. */
-function shared({
-  payloadLimitBytes,
-  maxBufferedEvents,
-  pollInterval,
-}: OpenOptions): WorkerOptions {
+function shared({ payloadLimitBytes, pollInterval }: OpenOptions): WorkerOptions {
   return {
     ...(payloadLimitBytes !== undefined && { payloadLimitBytes }),
-    ...(maxBufferedEvents !== undefined && { maxBufferedEvents }),
     ...(pollInterval !== undefined && { pollInterval }),
   };
 }

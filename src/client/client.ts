@@ -156,8 +156,9 @@ export class Client {
    */
   async cancel(id: string, options?: CancelOptions): Promise<StopResult> {
     this.#assertOpen();
+    const waits = readFlag('wait', options?.wait);
     const result = await requestCancel(this.#provider, id, options);
-    if (!result.found || !readFlag('wait', options?.wait)) return result;
+    if (!result.found || !waits) return result;
     const { status } = await this.#completions.wait(id, undefined);
     return { ...result, status };
   }

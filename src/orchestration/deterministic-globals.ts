@@ -1,7 +1,7 @@
 import nodeCrypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { PerdureError } from '../model/errors.ts';
-import { currentScope } from '../replay/scope.ts';
+import { currentScope, type ScopedExecution } from '../replay/scope.ts';
 
 const installed = Symbol.for('perdure.deterministicGlobals');
 
@@ -23,23 +23,29 @@ export function installDeterministicGlobals(): void {
   forbid(process, 'nextTick', 'queueMicrotask(), or a plain await', isCalledByNode);
 }
 
+/** The execution whose code asks, unless its worker left the globals as they are. */
+function deterministic(): ScopedExecution | undefined {
+  const execution = currentScope()?.execution;
+  return execution?.hasDeterministicGlobals === true ? execution : undefined;
+}
+
 function patchDate(): void {
   const realDate = globalThis.Date;
   const realNow = realDate.now;
   define(realDate, 'now', function now() {
-    return currentScope()?.execution.nowMs ?? realNow();
+    return deterministic()?.nowMs ?? realNow();
   });
   const date = new Proxy(realDate, {
     construct(target, args: unknown[], newTarget: unknown) {
       const constructor = (newTarget === date ? target : newTarget) as DateConstructor;
-      const scope = args.length === 0 ? currentScope() : undefined;
-      const given = scope === undefined ? args : [scope.execution.nowMs];
+      const execution = args.length === 0 ? deterministic() : undefined;
+      const given = execution === undefined ? args : [execution.nowMs];
       return Reflect.construct(target, given, constructor) as Date;
     },
     apply(target, thisArg, args) {
-      const scope = currentScope();
-      if (scope === undefined) return Reflect.apply(target, thisArg, args) as string;
-      return new target(scope.execution.nowMs).toString();
+      const execution = deterministic();
+      if (execution === undefined) return Reflect.apply(target, thisArg, args) as string;
+      return new target(execution.nowMs).toString();
     },
   });
   define(realDate.prototype, 'constructor', date);
@@ -49,13 +55,13 @@ function patchDate(): void {
 function patchRandomness(): void {
   const realRandom = Math.random;
   define(Math, 'random', function random() {
-    return currentScope()?.execution.random() ?? realRandom();
+    return deterministic()?.random() ?? realRandom();
   });
   // A named import of node:crypto follows the patch, too, once the exports are synchronised.
   for (const crypto of [globalThis.crypto, nodeCrypto]) {
     const realUuid = crypto.randomUUID.bind(crypto);
     define(crypto, 'randomUUID', function randomUUID(options?: nodeCrypto.RandomUUIDOptions) {
-      return currentScope()?.execution.uuid() ?? realUuid(options);
+      return deterministic()?.uuid() ?? realUuid(options);
     });
   }
   syncBuiltinESMExports();
@@ -64,7 +70,7 @@ function patchRandomness(): void {
 function patchPerformance(): void {
   const realNow = performance.now.bind(performance);
   define(performance, 'now', function now() {
-    const execution = currentScope()?.execution;
+    const execution = deterministic();
     return execution === undefined ? realNow() : execution.nowMs - execution.startedAtMs;
   });
 }
@@ -79,7 +85,7 @@ function forbid(
   const real: unknown = Reflect.get(owner, name);
   if (typeof real !== 'function') return;
   const apply = (target: () => unknown, thisArg: unknown, args: unknown[]): unknown => {
-    if (currentScope() !== undefined && !isAllowed(apply)) {
+    if (deterministic() !== undefined && !isAllowed(apply)) {
       throw new PerdureError(
         'FORBIDDEN_IN_ORCHESTRATION',
         `${name}() cannot be used in an orchestration: its effect would not survive a crash or a replay. Use ${instead}.`,

@@ -45,7 +45,7 @@ describe('R16: the first request to stop', () => {
     for (const cancelFirst of [true, false]) {
       const run = drive(code);
       const messages = [run.startMessage(), run.cancel()];
-      const events = await run.turn(...(cancelFirst ? messages.reverse() : messages));
+      const events = await run.turn(...(cancelFirst ? messages.toReversed() : messages));
       expect(kindsOf(events)).toEqual([
         'executionStarted',
         'activityScheduled',
@@ -291,10 +291,11 @@ describe('R17: the end of an execution', () => {
   it('takes nothing more from code that is not in a shield', async () => {
     const run = drive(async (ctx) => {
       const wait = ctx.call('wait', 1, { cancellation: 'wait' });
-      void wait.then(() => {
+      void (async () => {
+        await wait;
         ctx.setCustomStatus('too late');
-        void ctx.call('too late').catch(() => undefined);
-      });
+        await ctx.call('too late');
+      })();
       void ctx.shield(async () => {
         await wait;
         ctx.setCustomStatus('from the shield');
@@ -350,8 +351,13 @@ describe('R17: the end of an execution', () => {
 });
 
 describe('R18: when the time for the clean-up is over', () => {
-  const cleaning = (ctx: Context) =>
-    ctx.call('work').finally(() => ctx.shield(() => ctx.waitFor('never')));
+  const cleaning = async (ctx: Context): Promise<unknown> => {
+    try {
+      return await ctx.call('work');
+    } finally {
+      await ctx.shield(() => ctx.waitFor('never'));
+    }
+  };
 
   async function canceling(): Promise<TurnDriver> {
     const run = drive(cleaning);
@@ -369,7 +375,7 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(await run.turn(run.raised('never'))).toEqual([]);
   });
 
-  it('it ends so, too, if the code had returned and only waits for work to stop', async () => {
+  it('the execution ends so, too, if the code had returned and only waits for work to stop', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a', 1, { cancellation: 'wait' });
     });
@@ -395,17 +401,17 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(run.output).toBe('a');
   });
 
-  it('it ends also if both messages come at once, in any order', async () => {
+  it('the execution ends also if both messages come at once, in any order', async () => {
     for (const reversed of [false, true]) {
       const run = drive(cleaning);
       await run.start();
       const messages = [run.cancel(), run.cleanupExpired()];
-      await run.turn(...(reversed ? messages.reverse() : messages));
+      await run.turn(...(reversed ? messages.toReversed() : messages));
       expect(run.outcome).toMatchObject({ kind: 'executionCanceled', cleanupSkipped: true });
     }
   });
 
-  it('it does not continue as new, if that came before in the same batch', async () => {
+  it('the execution does not continue as new, if that came before in the same batch', async () => {
     const run = drive(async (ctx, n: number) => {
       await ctx.waitFor('go');
       await ctx.continueAsNew(n + 1);

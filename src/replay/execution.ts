@@ -60,8 +60,8 @@ export interface TurnResult {
   readonly firstEventId: number;
   /** A terminal event, if there is one, is last. Empty when the messages led to nothing. */
   readonly events: readonly HistoryEvent[];
-  /** External events that were dropped because too many are waiting. */
-  readonly refusedEvents: number;
+  /** How many external events now wait for the code to ask for them, if that has changed. */
+  readonly bufferedEvents?: number;
 }
 
 // About 3 ms of replay.
@@ -147,8 +147,14 @@ export class Execution implements Recorder {
       const firstEventId = this.#length + 1;
       const events: HistoryEvent[] = [];
       this.#recording = events;
-      const refusedEvents = this.ended ? 0 : await this.#runTurn(params);
-      return { firstEventId, events, refusedEvents };
+      const before = this.#standingEvents();
+      if (!this.ended) await this.#runTurn(params);
+      const last = events.at(-1);
+      const bufferedEvents =
+        last?.kind === 'executionContinuedAsNew'
+          ? (last.carried?.length ?? 0)
+          : this.#code.bufferedEvents;
+      return { firstEventId, events, ...(bufferedEvents !== before && { bufferedEvents }) };
     } finally {
       this.#recording = undefined;
       this.#batch = undefined;
@@ -188,7 +194,7 @@ export class Execution implements Recorder {
     }
   }
 
-  async #runTurn({ messages, nowMs, version }: TurnParams): Promise<number> {
+  async #runTurn({ messages, nowMs, version }: TurnParams): Promise<void> {
     const { instanceId, executionId } = this.#subject;
     const at = Math.max(this.#code.nowMs, nowMs);
     const batch = new MessageBatch(messages, executionId);
@@ -198,30 +204,24 @@ export class Execution implements Recorder {
       this.#append(started);
       await this.#code.start(started);
     }
-    const refused = await this.#applyAll(batch, at);
+    await this.#applyAll(batch, at);
     const outcome =
       this.#toExpired(batch, at) ?? (await this.#code.conclude(at, batch.reportedFailure));
-    return outcome === undefined ? refused : refused + this.#end(outcome, batch);
+    if (outcome !== undefined) this.#end(outcome, batch);
   }
 
-  /** Applies messages until the execution is over or the batch is; answers how many events were refused. */
-  async #applyAll(batch: MessageBatch, at: number): Promise<number> {
+  /** Applies messages until the execution is over or the batch is. */
+  async #applyAll(batch: MessageBatch, at: number): Promise<void> {
     const { ending, breakage } = this.#code;
-    let refused = 0;
     for (let message = batch.next; message !== undefined; message = batch.next) {
       if (ending.outcome !== undefined || this.#toExpired(batch, at) !== undefined) break;
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
       const event = batch.toEvent(message, at);
       if (event === undefined || !this.#code.canTake(event)) continue;
-      if (event.kind === 'eventReceived' && this.#code.isFull(event.name)) {
-        refused += 1;
-        continue;
-      }
       this.#append(event);
       await this.#code.give(event);
     }
-    return refused;
   }
 
   /** How a canceling execution ends that is not over when its time for the clean-up is. */
@@ -231,26 +231,31 @@ export class Execution implements Recorder {
     return isExpired && cancel !== undefined ? toSkipped(cancel, at) : undefined;
   }
 
-  /** Records the end, with what the next execution takes over; answers how many events it could not. */
-  #end(outcome: TerminalEvent, batch: MessageBatch): number {
-    const { ending, maxBufferedEvents } = this.#code;
+  /** Records the end, with what the next execution takes over. */
+  #end(outcome: TerminalEvent, batch: MessageBatch): void {
+    const { ending } = this.#code;
     ending.recorded(outcome);
     if (outcome.kind !== 'executionContinuedAsNew') {
       this.#append(outcome);
-      return 0;
+      return;
     }
-    const rest = batch.carry(this.#code.leftovers(), maxBufferedEvents);
+    const rest = batch.carry(this.#code.leftovers());
     const cancel = ending.cancel ?? rest.cancel;
     if (cancel !== undefined && rest.isExpired) {
       this.#append(toSkipped(cancel, outcome.at));
-      return 0;
+      return;
     }
     this.#append({
       ...outcome,
       ...(rest.carried.length > 0 && { carried: rest.carried }),
       ...(cancel !== undefined && { cancel }),
     });
-    return rest.excess;
+  }
+
+  /** What the store was last told of waiting events; nothing yet of an execution that follows another. */
+  #standingEvents(): number | undefined {
+    const follows = this.#length === 0 && this.#subject.executionId > 1;
+    return follows ? undefined : this.#code.bufferedEvents;
   }
 
   async #confirmOutcome(recorded: TerminalEvent): Promise<void> {

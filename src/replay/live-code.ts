@@ -32,8 +32,8 @@ export interface LiveCodeOptions {
   /** The code, called once with the execution's first event. */
   readonly program: (code: LiveCode, started: ExecutionStarted) => Promise<unknown>;
   readonly payloadLimitBytes?: number;
-  /** How many external events are kept for later before new ones are refused. Default 2,000. */
-  readonly maxBufferedEvents?: number;
+  /** Default true. */
+  readonly deterministicGlobals?: boolean;
   /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
   readonly onBroken?: (failure: Failure) => void;
 }
@@ -56,10 +56,10 @@ export class LiveCode implements ScopeHost, ScopeOwner {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
-  readonly maxBufferedEvents: number;
   /** What the code can decide; the author's context is built on it. */
   readonly commands: Commands;
   readonly scopes: Scopes;
+  readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
 
@@ -82,7 +82,7 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     this.instanceId = options.instanceId;
     this.executionId = options.executionId;
     this.payloadLimitBytes = options.payloadLimitBytes ?? defaultPayloadLimitBytes;
-    this.maxBufferedEvents = options.maxBufferedEvents ?? 2_000;
+    this.hasDeterministicGlobals = options.deterministicGlobals ?? true;
     this.breakage = new Breakage(options.onBroken);
     this.commands = new Commands(this, this.#table);
     this.scopes = new Scopes(this, this.commands);
@@ -148,10 +148,9 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     return this.#table.isAnswerable(event);
   }
 
-  /** Says whether too many external events wait for one more of this name. */
-  isFull(eventName: string): boolean {
-    const { inbox } = this.#table;
-    return inbox.size >= this.maxBufferedEvents && !inbox.hasWait(eventName);
+  /** How many external events wait for the code to ask for them. */
+  get bufferedEvents(): number {
+    return this.#table.inbox.size;
   }
 
   /** External events that nobody waited for. */

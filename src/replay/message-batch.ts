@@ -30,8 +30,6 @@ export function isFinished(
 /** What a batch leaves to the next execution. */
 interface Carried {
   readonly carried: readonly BufferedEvent[];
-  /** How many events were too many. */
-  readonly excess: number;
   readonly cancel: CancelWish | undefined;
   /** Whether the time for the clean-up is over. */
   readonly isExpired: boolean;
@@ -104,19 +102,17 @@ export class MessageBatch {
   }
 
   /** What is left for the next execution, after the events that nobody waited for in this one. */
-  carry(leftovers: readonly BufferedEvent[], limit: number): Carried {
+  carry(leftovers: readonly BufferedEvent[]): Carried {
     const carried = [...leftovers];
-    let excess = 0;
     let cancel: CancelWish | undefined;
     let isExpired = false;
     for (const message of this.#rest()) {
       if (message.kind === 'cleanupExpired') isExpired = true;
       if (message.kind === 'cancel') cancel ??= { reason: message.reason, actor: message.actor };
       if (message.kind !== 'eventRaised') continue;
-      if (carried.length >= limit) excess += 1;
-      else carried.push({ name: message.name, payload: message.payload });
+      carried.push({ name: message.name, payload: message.payload });
     }
-    return { carried, excess, cancel, isExpired };
+    return { carried, cancel, isExpired };
   }
 
   #rest(): readonly Message[] {

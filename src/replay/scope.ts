@@ -4,6 +4,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 export interface ScopedExecution {
   /** The time inside the orchestration, in milliseconds since the epoch. */
   readonly nowMs: number;
+  /** Whether time, randomness and timers are those of the orchestration; its worker may have opted out. */
+  readonly hasDeterministicGlobals: boolean;
   /** The time at which the execution started. */
   readonly startedAtMs: number;
   random(): number;

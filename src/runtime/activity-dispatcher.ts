@@ -163,7 +163,7 @@ export class ActivityDispatcher {
     const result = await run.run();
     this.#report(run, result, clock.now() - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
-    else if (result.kind === 'handBack') this.#handBack(run.item);
+    else if (result.kind === 'handBack') this.#handBack(run.item, run);
     else if (result.kind !== 'lost') settle({ item: run.item, outcome: result });
     this.#running.delete(run);
     slots.release(1);
@@ -173,13 +173,28 @@ export class ActivityDispatcher {
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
     const { lockToken } = run.item;
     const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
-    this.#giveUpClaim(lockToken, () => this.#params.provider.retryWorkItems([retry]));
+    this.#giveUpClaim(lockToken, async () => {
+      await this.#storeHeartbeat(run);
+      return this.#params.provider.retryWorkItems([retry]);
+    });
   }
 
-  #handBack(item: WorkItem): void {
+  #handBack(item: WorkItem, run?: ActivityRun): void {
     const { lockToken } = item;
     const abandon = { lockToken, delayMs: 0, giveBackClaim: true };
-    this.#giveUpClaim(lockToken, () => this.#params.provider.abandonWorkItems([abandon]));
+    this.#giveUpClaim(lockToken, async () => {
+      if (run !== undefined) await this.#storeHeartbeat(run);
+      return this.#params.provider.abandonWorkItems([abandon]);
+    });
+  }
+
+  /** What the handler reported last is there for the next attempt, whether or not a renewal came between. */
+  async #storeHeartbeat(run: ActivityRun): Promise<void> {
+    const { provider, options } = this.#params;
+    const heartbeat = run.takeHeartbeat();
+    if (heartbeat.heartbeat === undefined) return;
+    const { lockToken } = run;
+    await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
   }
 
   #giveUpClaim(lockToken: string, call: () => Promise<unknown>): void {

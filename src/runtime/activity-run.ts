@@ -62,6 +62,10 @@ export class ActivityRun {
     return this.#context.takeHeartbeat();
   }
 
+  putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
+    this.#context.putBackHeartbeat(heartbeat);
+  }
+
   /** Runs the attempt to its end. Never rejects. */
   run(): Promise<AttemptResult> {
     return new Promise((resolve) => {

@@ -28,8 +28,6 @@ export interface WorkerOptions {
   readonly warmCacheBytes?: number;
   /** The largest input, result or event. Default 2 MiB. */
   readonly payloadLimitBytes?: number;
-  /** Events that may wait for an instance before more are refused. Default 2,000. */
-  readonly maxBufferedEvents?: number;
   /** What to do when code and history disagree. Default `'block'`: hold the instance back until a deploy mends it. */
   readonly onNondeterminism?: 'block' | 'fail';
   /** Identifies the deployed code: another build tries held-back instances at once. Default: a hash of the orchestrations. */
@@ -57,7 +55,6 @@ export interface ResolvedOptions {
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
-  readonly maxBufferedEvents: number;
   readonly onNondeterminism: 'block' | 'fail';
   readonly buildId: string;
   readonly deterministicGlobals: boolean;
@@ -89,7 +86,6 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
       1,
     ),
-    maxBufferedEvents: whole('maxBufferedEvents', options.maxBufferedEvents ?? 2_000, 1),
     onNondeterminism,
     buildId: options.buildId ?? defaultBuildId,
     deterministicGlobals: options.deterministicGlobals ?? true,

@@ -59,7 +59,7 @@ export class ProgramFactory {
       executionId,
       program: createProgram(definition, { log: this.#options.logger }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
-      maxBufferedEvents: this.#options.maxBufferedEvents,
+      deterministicGlobals: this.#options.deterministicGlobals,
       onBroken: (failure) => broken.broke(failure),
     });
     return { execution, broken };

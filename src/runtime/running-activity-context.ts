@@ -104,6 +104,11 @@ export class RunningActivityContext implements ActivityContext {
     return heartbeat;
   }
 
+  /** A renewal failed: what it was to store is stored with the next, unless there is news. */
+  putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
+    if (this.#heartbeat.heartbeat === undefined) this.#heartbeat = heartbeat;
+  }
+
   abort(reason: CanceledError): void {
     this.#reason ??= reason;
     this.#controller?.abort(reason);

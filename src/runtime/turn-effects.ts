@@ -36,6 +36,8 @@ export interface TurnEffectsParams {
   readonly subject: TurnSubject;
   readonly firstEventId: number;
   readonly events: readonly HistoryEvent[];
+  /** How many external events wait, if that has changed. */
+  readonly bufferedEvents?: number | undefined;
   /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
   readonly claimMs: (activity: string) => number | undefined;
   /** How long children that are asked to stop may clean up. */
@@ -70,6 +72,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     ...toWithdrawals(effects.withdrawn),
     cleanupMs: params.cleanupMs,
     ...(effects.customStatus !== undefined && { customStatus: effects.customStatus }),
+    ...(params.bufferedEvents !== undefined && { bufferedEvents: params.bufferedEvents }),
     outcome: toOutcome(params.subject, terminal),
   };
 }

@@ -34,17 +34,12 @@ export class Turns {
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
   plan(subject: TurnSubject, result: TurnResult): Turn {
     const { options, registry, slots } = this.#params;
-    if (result.refusedEvents > 0) {
-      options.logger.warn(
-        { instanceId: subject.instanceId, refused: result.refusedEvents },
-        'events were dropped because too many wait for this instance',
-      );
-    }
     let budget = options.fastPaths ? slots.free : 0;
     const turn = toTurn({
       subject,
       firstEventId: result.firstEventId,
       events: result.events,
+      bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;

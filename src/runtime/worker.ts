@@ -158,14 +158,18 @@ export class Worker {
   }
 
   async #renewActivities(runs: readonly ActivityRun[]): Promise<readonly boolean[]> {
-    const results = await this.#provider.renewWorkItemLocks(
-      runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() })),
-      this.#options.activityLeaseMs,
-    );
-    return results.map((result, index) => {
-      if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
-      return result.held;
-    });
+    const renewals = runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() }));
+    try {
+      const { activityLeaseMs } = this.#options;
+      const results = await this.#provider.renewWorkItemLocks(renewals, activityLeaseMs);
+      return results.map((result, index) => {
+        if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
+        return result.held;
+      });
+    } catch (error) {
+      for (const [index, run] of runs.entries()) run.putBackHeartbeat(renewals[index] ?? {});
+      throw error;
+    }
   }
 
   #onHint(hint: Hint): void {

@@ -74,17 +74,23 @@ describeEngine('damaged data and poison', (open) => {
     expect(await handle.result()).toBe('POISON');
   });
 
-  it('events beyond the limit are refused with advice, and those kept arrive in order', async () => {
+  it('events beyond the limit are refused with advice, also those the code was given already', async () => {
     const collect = orchestration('collect', async (ctx, count: number) => {
       await ctx.waitFor('start');
       const got: unknown[] = [];
       for (let i = 0; i < count; i += 1) got.push(await ctx.waitFor('item'));
       return got;
     });
-    const engine = await open({ orchestrations: [collect] });
-    const handle = await engine.client.start(collect, 50);
-    for (let i = 0; i < 50; i += 1) await handle.raiseEvent('item', i);
-    await handle.raiseEvent('start', null);
-    expect(await handle.result()).toEqual(Array.from({ length: 50 }, (_, i) => i));
+    const engine = await open({ orchestrations: [collect] }, { maxBufferedEvents: 3 });
+    const handle = await engine.client.start(collect, 3);
+    for (const n of [0, 1, 2]) {
+      await handle.raiseEvent('item', n);
+      // Each is given to the code before the next is raised: the queue is empty, and the limit holds all the same.
+      await expect
+        .poll(async () => (await engine.client.history(handle.id)).items.length)
+        .toBe(3 + n);
+    }
+    await expect(handle.raiseEvent('item', 3)).rejects.toMatchObject({ code: 'EVENT_BUFFER_FULL' });
+    await handle.terminate();
   });
 });

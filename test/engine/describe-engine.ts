@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe } from 'vitest';
-import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
+import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 
@@ -21,6 +21,7 @@ interface Mode {
   readonly name: string;
   readonly worker: StartWorkerOptions;
   readonly hints: boolean;
+  readonly open?: OpenOptions | undefined;
 }
 
 // Every behaviour must be the same whichever short cut is taken.
@@ -41,10 +42,11 @@ export function describeEngine(title: string, suite: (open: OpenEngine) => void)
       afterEach(async () => {
         for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
       });
-      suite(async (options) => {
+      suite(async (options, openOptions) => {
         const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));
         cleanups.push(() => rm(folder, { recursive: true, force: true }));
-        const engine = await openEngine(join(folder, 'engine.db'), mode, cleanups);
+        const path = join(folder, 'engine.db');
+        const engine = await openEngine(path, { ...mode, open: openOptions }, cleanups);
         if (options !== undefined) await engine.startWorker(options);
         return engine;
       });
@@ -53,7 +55,10 @@ export function describeEngine(title: string, suite: (open: OpenEngine) => void)
 }
 
 /** Opens an engine and, when options are given, starts a worker with them. */
-export type OpenEngine = (options?: StartWorkerOptions) => Promise<Engine>;
+export type OpenEngine = (
+  options?: StartWorkerOptions,
+  openOptions?: OpenOptions,
+) => Promise<Engine>;
 
 async function openEngine(
   path: string,
@@ -62,8 +67,8 @@ async function openEngine(
 ): Promise<Engine> {
   const provider = await openSqlite({ path });
   const perdure = mode.hints
-    ? await Perdure.open(provider)
-    : await Perdure.open(dropHints(provider, 5), { pollInterval: 20 });
+    ? await Perdure.open(provider, mode.open)
+    : await Perdure.open(dropHints(provider, 5), { pollInterval: 20, ...mode.open });
   cleanups.push(() => perdure.close());
   return {
     perdure,

@@ -115,7 +115,6 @@ describeEngine('workers', (open) => {
       seen.push(ctx.lastHeartbeat);
       if (ctx.attempt === 2) return;
       ctx.heartbeat({ row: 41 });
-      await new Promise((resolve) => setTimeout(resolve, 120));
       throw new Error('broke off');
     });
     const copying = orchestration('copying', async (ctx) => {
@@ -124,7 +123,6 @@ describeEngine('workers', (open) => {
     const { client } = await open({
       orchestrations: [copying],
       activities: [copy],
-      activityLease: 150,
     });
     await (await client.start(copying, undefined)).result();
     expect(seen).toEqual([undefined, { row: 41 }]);

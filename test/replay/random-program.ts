@@ -1,62 +1,95 @@
-import fc from 'fast-check';
+import type { CancellationType } from '../../src/model/cancel.ts';
+import { CanceledError } from '../../src/model/errors.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
 import {
   orchestration,
   type OrchestrationDefinition,
 } from '../../src/orchestration/orchestration.ts';
-import type { DurablePromise } from '../../src/replay/durable-promise.ts';
+import { DurablePromise } from '../../src/replay/durable-promise.ts';
 
-type Combinator = 'all' | 'allSettled' | 'race' | 'any';
+export type Combinator = 'all' | 'allSettled' | 'race' | 'any';
 
 /** One durable operation. */
-type Leaf =
-  | { readonly kind: 'call'; readonly name: string; readonly timeoutMs?: number | undefined }
+export type Leaf =
+  | {
+      readonly kind: 'call';
+      readonly name: string;
+      readonly timeoutMs?: number | undefined;
+      readonly cancellation?: CancellationType | undefined;
+    }
   | { readonly kind: 'sleep'; readonly ms: number }
   | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
-  | { readonly kind: 'child'; readonly name: string };
+  | {
+      readonly kind: 'child';
+      readonly name: string;
+      readonly cancellation?: CancellationType | undefined;
+    };
+
+/** A part of the code in a scope or shield of its own. */
+export interface Bracket {
+  readonly kind: 'scope' | 'shield';
+  readonly step: Step;
+  readonly timeoutMs?: number | undefined;
+}
 
 /** A random piece of orchestration code. */
-type Step =
+export type Step =
   | Leaf
+  | Bracket
   | { readonly kind: 'status' | 'detached' | 'random' | 'microtasks' }
-  | { readonly kind: 'cancel'; readonly leaf: Leaf; readonly after?: Leaf | undefined }
+  | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
   | { readonly kind: 'attempt'; readonly step: Step; readonly otherwise: Step }
+  /** Compensation: `cleanUp` runs however `step` ends. */
+  | { readonly kind: 'finally'; readonly step: Step; readonly cleanUp: Step }
+  /** A branch that nobody waits for. */
+  | { readonly kind: 'spawn'; readonly step: Step }
   | {
       readonly kind: 'join';
       readonly by: 'native' | 'context';
       readonly combinator: Combinator;
+      readonly keepLosers: boolean;
       readonly branches: readonly Step[];
     }
-  | { readonly kind: 'select'; readonly branches: readonly Step[] };
+  | {
+      readonly kind: 'select';
+      readonly keepLosers: boolean;
+      readonly branches: readonly Step[];
+    };
 
 export interface Program {
   readonly step: Step;
   /** How many executions it runs, each continuing as new but the last. */
   readonly rounds: number;
+  /** Whether a cancel ends it, or is caught like any other error. */
+  readonly heedsCancel: boolean;
 }
+
+type Context = OrchestrationContext<number>;
 
 /** Turns a program into code that logs what it sees: its result tells every difference in order or value. */
 export function toOrchestration(program: Program): OrchestrationDefinition {
-  return orchestration('random', async (ctx: OrchestrationContext<number>, round: number) => {
+  return orchestration('random', async (ctx: Context, round: number) => {
     const seen: unknown[] = [];
-    const result = await runStep(ctx, program.step, seen).catch(describeError);
+    const result = await runStep(ctx, program.step, seen).catch((error: unknown) => {
+      if (program.heedsCancel && error instanceof CanceledError) throw error;
+      return describeError(error);
+    });
     if (round < program.rounds) await ctx.continueAsNew(round + 1);
     return { result, seen };
   });
 }
 
-async function runStep(
-  ctx: OrchestrationContext<number>,
-  step: Step,
-  seen: unknown[],
-): Promise<unknown> {
+async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
     case 'sleep':
     case 'wait':
     case 'child':
       return issue(ctx, step, seen);
+    case 'scope':
+    case 'shield':
+      return open(ctx, step, seen);
     case 'status':
       return ctx.setCustomStatus(seen.length);
     case 'detached':
@@ -83,14 +116,27 @@ async function runStep(
         seen.push(describeError(error));
         return runStep(ctx, step.otherwise, seen);
       }
+    case 'finally':
+      try {
+        return await runStep(ctx, step.step, seen);
+      } finally {
+        seen.push('clean up');
+        await runStep(ctx, step.cleanUp, seen);
+      }
+    case 'spawn':
+      void runStep(ctx, step.step, seen).then(
+        (value) => seen.push(value),
+        (error: unknown) => seen.push(describeError(error)),
+      );
+      return 'spawned';
     case 'select': {
       const branches = step.branches.map((branch) => start(ctx, branch, seen));
-      const { index, value } = await ctx.select(branches);
+      const { index, value } = await ctx.select(branches, { keepLosers: step.keepLosers });
       return [index, value];
     }
     case 'join': {
       const branches = step.branches.map((branch) => start(ctx, branch, seen));
-      const joins = step.by === 'native' ? nativeJoins : contextJoins(ctx);
+      const joins = step.by === 'native' ? nativeJoins : contextJoins(ctx, step.keepLosers);
       return joins[step.combinator](branches);
     }
   }
@@ -105,43 +151,49 @@ const nativeJoins: Joins = {
   allSettled: async (branches) => describeSettled(await Promise.allSettled(branches)),
 };
 
-function contextJoins(ctx: OrchestrationContext<number>): Joins {
+function contextJoins(ctx: Context, keepLosers: boolean): Joins {
   return {
     all: (branches) => ctx.all(branches),
-    race: (branches) => ctx.race(branches),
-    any: (branches) => ctx.any(branches),
+    race: (branches) => ctx.race(branches, { keepLosers }),
+    any: (branches) => ctx.any(branches, { keepLosers }),
     allSettled: async (branches) => describeSettled(await ctx.allSettled(branches)),
   };
 }
 
-/** A leaf stays a durable promise, so that it can lose a race; anything else becomes a native one. */
-function start(ctx: OrchestrationContext<number>, step: Step, seen: unknown[]): Promise<unknown> {
+/** A leaf or a scope stays a durable promise, so that it can lose a race; anything else becomes a native one. */
+function start(ctx: Context, step: Step, seen: unknown[]): Promise<unknown> {
   switch (step.kind) {
     case 'call':
     case 'sleep':
     case 'wait':
     case 'child':
       return issue(ctx, step, seen);
+    case 'scope':
+    case 'shield':
+      return open(ctx, step, seen);
     default:
       return runStep(ctx, step, seen);
   }
 }
 
-function issue(
-  ctx: OrchestrationContext<number>,
-  leaf: Leaf,
-  seen: unknown[],
-): DurablePromise<unknown> {
+function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknown> {
   switch (leaf.kind) {
-    case 'call':
-      return ctx.call(leaf.name, seen.length, withTimeout(leaf.timeoutMs));
+    case 'call': {
+      const { cancellation } = leaf;
+      return ctx.call(leaf.name, seen.length, { ...withTimeout(leaf.timeoutMs), cancellation });
+    }
     case 'sleep':
       return ctx.sleep(leaf.ms);
     case 'wait':
       return ctx.waitFor(leaf.event, withTimeout(leaf.timeoutMs));
     case 'child':
-      return ctx.child(leaf.name, seen.length);
+      return ctx.child(leaf.name, seen.length, { cancellation: leaf.cancellation });
   }
+}
+
+function open(ctx: Context, bracket: Bracket, seen: unknown[]): DurablePromise<unknown> {
+  const body = () => runStep(ctx, bracket.step, seen);
+  return ctx[bracket.kind](body, withTimeout(bracket.timeoutMs));
 }
 
 function withTimeout(timeoutMs: number | undefined) {
@@ -149,13 +201,13 @@ function withTimeout(timeoutMs: number | undefined) {
 }
 
 async function runCancel(
-  ctx: OrchestrationContext<number>,
-  { leaf, after }: Extract<Step, { kind: 'cancel' }>,
+  ctx: Context,
+  { target, after }: Extract<Step, { kind: 'cancel' }>,
   seen: unknown[],
 ): Promise<unknown> {
-  const operation = issue(ctx, leaf, seen);
+  const operation = start(ctx, target, seen);
   if (after !== undefined) await issue(ctx, after, seen).catch(describeError);
-  operation.cancel('random');
+  if (operation instanceof DurablePromise) operation.cancel('random');
   return operation.catch(describeError);
 }
 
@@ -171,73 +223,3 @@ function describeSettled(results: readonly PromiseSettledResult<unknown>[]): unk
     result.status === 'fulfilled' ? result.value : describeError(result.reason),
   );
 }
-
-const names = fc.constantFrom('a', 'b', 'c');
-const timeouts = fc.constantFrom(undefined, undefined, 20);
-
-const leaf: fc.Arbitrary<Leaf> = fc.oneof(
-  fc.record({ kind: fc.constant('call'), name: names, timeoutMs: timeouts }),
-  fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
-  fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
-  fc.record({ kind: fc.constant('child'), name: names }),
-);
-
-const { step } = fc.letrec<{ step: Step }>((tie) => ({
-  step: fc.oneof(
-    { maxDepth: 4, withCrossShrink: true },
-    { arbitrary: leaf, weight: 4 },
-    {
-      arbitrary: fc.record({
-        kind: fc.constantFrom('status', 'detached', 'random', 'microtasks'),
-      }),
-      weight: 1,
-    },
-    {
-      arbitrary: fc.record({
-        kind: fc.constant('cancel'),
-        leaf,
-        after: fc.option(leaf, { nil: undefined }),
-      }),
-      weight: 1,
-    },
-    {
-      arbitrary: fc.record({
-        kind: fc.constant('sequence'),
-        steps: fc.array(tie('step'), { maxLength: 4 }),
-      }),
-      weight: 3,
-    },
-    {
-      arbitrary: fc.record({
-        kind: fc.constant('attempt'),
-        step: tie('step'),
-        otherwise: tie('step'),
-      }),
-      weight: 1,
-    },
-    {
-      arbitrary: fc.record({
-        kind: fc.constant('join'),
-        by: fc.constantFrom('native', 'context'),
-        combinator: fc.constantFrom('all', 'allSettled', 'race', 'any'),
-        branches: fc.array(tie('step'), { minLength: 1, maxLength: 4 }),
-      }),
-      weight: 3,
-    },
-    {
-      arbitrary: fc.record({
-        kind: fc.constant('select'),
-        branches: fc.array(tie('step'), { minLength: 1, maxLength: 4 }),
-      }),
-      weight: 1,
-    },
-  ),
-}));
-
-/** Random programs: all operations, native and durable combinators, nested, in sequence and in parallel. */
-export const programs: fc.Arbitrary<Program> = fc.record({
-  step: fc
-    .array(step, { minLength: 1, maxLength: 3 })
-    .map((steps): Step => ({ kind: 'sequence', steps })),
-  rounds: fc.constantFrom(1, 1, 1, 2, 3),
-});

@@ -1,20 +1,32 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  isIncoming,
-  type BufferedEvent,
-  type HistoryEvent,
-  type IncomingEvent,
-} from '../../src/model/event.ts';
+import { isCommand, type HistoryEvent } from '../../src/model/event.ts';
 import { silentLogger } from '../../src/model/logger.ts';
-import type { Message } from '../../src/model/message.ts';
+import type { Message, StartMessage } from '../../src/model/message.ts';
 import type { OrchestrationDefinition } from '../../src/orchestration/orchestration.ts';
 import { createProgram } from '../../src/orchestration/program.ts';
-import { Execution } from '../../src/replay/execution.ts';
-import { programs, toOrchestration } from './random-program.ts';
-import { RandomWorld } from './random-world.ts';
+import { Execution, type TurnResult } from '../../src/replay/execution.ts';
+import { withoutStacks } from '../golden/golden-history.ts';
+import { checkHistory } from './check-history.ts';
+import { toOrchestration } from './random-program.ts';
+import { programs } from './random-steps.ts';
+import { RandomWorld, type CancelPlan } from './random-world.ts';
 
 const version = '1';
+
+/** One turn as it was: its messages, its time, and the history that it found. */
+interface TurnRecord {
+  readonly messages: readonly Message[];
+  readonly nowMs: number;
+  readonly before: number;
+}
+
+interface Run {
+  readonly definition: OrchestrationDefinition;
+  readonly executionId: number;
+  readonly history: readonly HistoryEvent[];
+  readonly turns: readonly TurnRecord[];
+}
 
 function create(definition: OrchestrationDefinition, executionId: number): Execution {
   return new Execution({
@@ -26,8 +38,7 @@ function create(definition: OrchestrationDefinition, executionId: number): Execu
 }
 
 async function replayed(
-  definition: OrchestrationDefinition,
-  executionId: number,
+  { definition, executionId }: Pick<Run, 'definition' | 'executionId'>,
   history: readonly HistoryEvent[],
 ): Promise<Execution> {
   const execution = create(definition, executionId);
@@ -35,110 +46,127 @@ async function replayed(
   return execution;
 }
 
+/** A stack tells how the engine was called. */
+function withoutAllStacks(result: TurnResult): TurnResult {
+  return { ...result, events: result.events.map(withoutStacks) };
+}
+
 /** Runs an execution twice at once, warm and replayed from scratch before every turn; both must decide the same. */
 async function runExecution(params: {
   readonly definition: OrchestrationDefinition;
   readonly executionId: number;
-  readonly seed: number;
+  readonly world: RandomWorld;
   readonly start: Message;
-}): Promise<readonly HistoryEvent[]> {
-  const { definition, executionId, seed, start } = params;
-  const world = new RandomWorld(seed, executionId);
+}): Promise<Run> {
+  const { definition, executionId, world, start } = params;
   const warm = create(definition, executionId);
   const history: HistoryEvent[] = [];
-  let messages: readonly Message[] = [start];
-  for (let turns = 0; !warm.ended; turns++) {
-    expect(turns).toBeLessThan(500);
-    const cold = await replayed(definition, executionId, history);
-    const params = { messages, nowMs: world.nowMs, version };
-    const result = await warm.turn(params);
-    expect(await cold.turn(params)).toEqual(result);
+  const turns: TurnRecord[] = [];
+  let messages: readonly Message[] = [start, ...world.firstMessages()];
+  while (!warm.ended) {
+    expect(turns.length).toBeLessThan(500);
+    const cold = await replayed(params, history);
+    const turn = { messages, nowMs: world.nowMs, version };
+    const result = await warm.turn(turn);
+    expect(withoutAllStacks(await cold.turn(turn))).toEqual(withoutAllStacks(result));
+    turns.push({ messages, nowMs: world.nowMs, before: history.length });
     history.push(...result.events);
     world.observe(result.events);
+    // Whoever has not ended waits for something.
+    if (!warm.ended) expect(world.isIdle).toBe(false);
     messages = world.nextMessages();
   }
-  return history;
+  return { definition, executionId, history, turns };
 }
 
-const toMessage = (event: IncomingEvent, executionId: number): Message => {
-  const { at: _, ...rest } = event;
-  if (rest.kind === 'eventReceived') return { ...rest, kind: 'eventRaised' };
-  return rest.kind === 'cancelRequested' ? { ...rest, kind: 'cancel' } : { ...rest, executionId };
-};
-
-const withoutCarried = (event: HistoryEvent | undefined): unknown =>
-  event?.kind === 'executionContinuedAsNew' ? { ...event, carried: undefined } : event;
-
-/** Cuts a history before an incoming event, replays what is before, and lives through the rest one by one. */
-async function continueFrom(params: {
-  readonly definition: OrchestrationDefinition;
-  readonly executionId: number;
-  readonly history: readonly HistoryEvent[];
-  readonly cut: number;
-}): Promise<void> {
-  const { definition, executionId, history, cut } = params;
-  const execution = await replayed(definition, executionId, history.slice(0, cut));
-  const continued = history.slice(0, cut);
-  for (const event of history.slice(cut)) {
-    if (!isIncoming(event)) continue;
-    const messages = [toMessage(event, executionId)];
-    const { events } = await execution.turn({ messages, nowMs: event.at, version });
+/** Replays what was there before a turn, and lives through the rest as it was. */
+async function continueFrom(run: Run, first: number): Promise<void> {
+  const { history, turns } = run;
+  const continued = history.slice(0, turns[first]?.before);
+  const execution = await replayed(run, continued);
+  for (const { messages, nowMs } of turns.slice(first)) {
+    const { events } = await execution.turn({ messages, nowMs, version });
     continued.push(...events);
   }
-  expect(continued.map(withoutCarried)).toEqual(history.map(withoutCarried));
+  expect(continued.map(withoutStacks)).toEqual(history.map(withoutStacks));
 }
 
-async function checkCuts(
-  definition: OrchestrationDefinition,
-  executionId: number,
-  history: readonly HistoryEvent[],
-): Promise<void> {
+/** Cuts a history at every event: between turns it goes on as it did, and a half-recorded reaction is found. */
+async function checkCuts(run: Run): Promise<void> {
+  const { history, turns } = run;
+  for (let index = 1; index < turns.length; index++) await continueFrom(run, index);
   for (let cut = 1; cut < history.length; cut++) {
     const next = history[cut];
-    if (next === undefined) continue;
-    if (isIncoming(next)) {
-      await continueFrom({ definition, executionId, history, cut });
-    } else {
-      // In the middle of a reaction: the code has already done more than this history records.
-      const execution = await replayed(definition, executionId, history.slice(0, cut));
-      expect(() => execution.assertReplayed()).toThrow(
-        expect.objectContaining({ code: 'NONDETERMINISM', eventId: cut + 1 }),
-      );
-    }
+    if (next === undefined || !isCommand(next)) continue;
+    const execution = await replayed(run, history.slice(0, cut));
+    expect(() => execution.assertReplayed()).toThrow(
+      expect.objectContaining({ code: 'NONDETERMINISM', eventId: cut + 1 }),
+    );
   }
+  expect((await replayed(run, history)).ended).toBe(true);
 }
+
+const plans: fc.Arbitrary<CancelPlan> = fc.record({
+  inTurn: fc.oneof(fc.constant(undefined), fc.nat(2), fc.nat(2), fc.nat(8)),
+  expiresAfter: fc.oneof(fc.constant(undefined), fc.constant(undefined), fc.nat(4)),
+});
+
+async function runProgram(
+  program: Parameters<typeof toOrchestration>[0],
+  seed: number,
+  plan: CancelPlan,
+): Promise<readonly Run[]> {
+  const definition = toOrchestration(program);
+  const runs: Run[] = [];
+  let start: StartMessage = { kind: 'start', name: 'random', version: null, payload: '1' };
+  for (let executionId = 1; executionId <= program.rounds; executionId++) {
+    const world = new RandomWorld(seed, executionId, plan);
+    const run = await runExecution({ definition, executionId, world, start });
+    runs.push(run);
+    const last = run.history.at(-1);
+    if (last?.kind !== 'executionContinuedAsNew') break;
+    const { payload, carried, cancel } = last;
+    start = {
+      kind: 'start',
+      name: 'random',
+      version: null,
+      payload,
+      ...(carried !== undefined && { carried }),
+      ...(cancel !== undefined && { cancel }),
+    };
+  }
+  return runs;
+}
+
+const numRuns = Number(process.env['PERDURE_RANDOM_RUNS'] ?? 400);
 
 describe('random programs', () => {
   it('decide the same warm, replayed cold before every turn, and cut at every event', async () => {
-    let events = 0;
+    const kinds = new Map<string, number>();
     await fc.assert(
-      fc.asyncProperty(programs, fc.nat(), async (program, seed) => {
-        const definition = toOrchestration(program);
-        let input = '1';
-        let carried: readonly BufferedEvent[] | undefined;
-        for (let executionId = 1; executionId <= program.rounds; executionId++) {
-          const start: Message = {
-            kind: 'start',
-            name: 'random',
-            version: null,
-            payload: input,
-            ...(carried !== undefined && { carried }),
-          };
-          const history = await runExecution({ definition, executionId, seed, start });
-          events += history.length;
-          await checkCuts(definition, executionId, history);
-          const last = history.at(-1);
-          expect(last?.kind).toBe(
-            executionId < program.rounds ? 'executionContinuedAsNew' : 'executionCompleted',
+      fc.asyncProperty(programs, fc.nat(), plans, async (program, seed, plan) => {
+        for (const run of await runProgram(program, seed, plan)) {
+          checkHistory(
+            run.history,
+            run.turns.flatMap(({ messages }) => messages),
           );
-          if (last?.kind !== 'executionContinuedAsNew') break;
-          input = last.payload ?? '';
-          carried = last.carried;
+          for (const { kind } of run.history) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+          await checkCuts(run);
         }
       }),
-      { numRuns: Number(process.env['PERDURE_RANDOM_RUNS'] ?? 300) },
+      { numRuns },
     );
-    // Programs that do nothing would prove nothing.
-    expect(events).toBeGreaterThan(2_000);
+    // Programs that do nothing, and worlds that never ask for anything, would prove nothing.
+    for (const kind of [
+      'cancelRequested',
+      'operationWithdrawn',
+      'activityCanceled',
+      'childCanceled',
+      'executionCanceled',
+      'executionCompleted',
+      'executionContinuedAsNew',
+    ]) {
+      expect(kinds.get(kind) ?? 0, kind).toBeGreaterThan(numRuns / 20);
+    }
   }, 120_000);
 });

@@ -2,17 +2,35 @@ import type { HistoryEvent } from '../../src/model/event.ts';
 import type { Message } from '../../src/model/message.ts';
 import { DeterministicRandom } from '../../src/replay/deterministic-random.ts';
 
+type Scheduled = Extract<
+  HistoryEvent,
+  { kind: 'activityScheduled' | 'timerCreated' | 'childScheduled' | 'eventAwaited' }
+>;
+
+/** Whether and how the world asks an instance to stop. */
+export interface CancelPlan {
+  /** The turn in which it is asked, 0 with the start; `undefined`: never. */
+  readonly inTurn: number | undefined;
+  /** How many turns later the clean-up is cut off; `undefined`: it may take as long as it likes. */
+  readonly expiresAfter: number | undefined;
+}
+
 /** Answers outstanding operations in random order and batches, and makes the mistakes that a real world makes. */
 export class RandomWorld {
   readonly #random: DeterministicRandom;
   readonly #executionId: number;
-  readonly #outstanding = new Map<number, HistoryEvent>();
+  readonly #plan: CancelPlan;
+  readonly #outstanding = new Map<number, Scheduled>();
+  /** Operations that were told to stop, with what they have to answer. */
+  readonly #stopping = new Set<number>();
   readonly #answered: Message[] = [];
+  #turn = 0;
   nowMs = 1_000;
 
-  constructor(seed: number, executionId: number) {
+  constructor(seed: number, executionId: number, plan: CancelPlan) {
     this.#random = new DeterministicRandom(`${seed}/${executionId}`);
     this.#executionId = executionId;
+    this.#plan = plan;
   }
 
   /** Takes note of what a turn recorded. */
@@ -26,13 +44,23 @@ export class RandomWorld {
           this.#outstanding.set(event.operation, event);
           break;
         case 'operationWithdrawn':
-          // Now and then the answer is already under way.
-          if (this.#random.next() < 0.8) this.#outstanding.delete(event.target);
+          this.#withdraw(event.target);
           break;
         default:
           break;
       }
     }
+  }
+
+  /** Whether there is anything left that the world could answer. */
+  get isIdle(): boolean {
+    return this.#outstanding.size === 0;
+  }
+
+  /** What comes together with the start. */
+  firstMessages(): readonly Message[] {
+    const { inTurn } = this.#plan;
+    return inTurn === 0 ? [{ kind: 'cancel', reason: 'the first', actor: 'world' }] : [];
   }
 
   /** The messages of the next turn: some answers, duplicates, stale ones and events nobody asked for. */
@@ -52,7 +80,50 @@ export class RandomWorld {
     if (this.#random.next() < 0.1) messages.unshift(this.#stale());
     if (this.#random.next() < 0.1)
       messages.unshift(this.#event(['a', 'b', 'c'][this.#pick(3)] ?? 'a'));
+    this.#addRequests(messages);
     return messages;
+  }
+
+  /** Puts the request to stop, repeats of it, and the end of the clean-up somewhere into a batch. */
+  #addRequests(messages: Message[]): void {
+    this.#turn += 1;
+    const { inTurn, expiresAfter } = this.#plan;
+    if (inTurn === undefined || this.#turn < inTurn) return;
+    if (this.#turn === inTurn) {
+      this.#insert(messages, { kind: 'cancel', reason: 'the first', actor: 'world' });
+      this.#stopSome(messages);
+    } else if (this.#random.next() < 0.2) {
+      this.#insert(messages, { kind: 'cancel', reason: `again ${this.#turn}`, actor: null });
+    }
+    if (expiresAfter !== undefined && this.#turn >= inTurn + expiresAfter) {
+      this.#insert(messages, { kind: 'cleanupExpired', reason: 'the first' });
+    }
+  }
+
+  /** A store removes what nobody has claimed yet, without a turn. */
+  #stopSome(messages: Message[]): void {
+    for (const [operation, event] of this.#outstanding) {
+      const isStopped =
+        event.kind === 'activityScheduled' &&
+        event.shielded !== true &&
+        event.cancellation !== 'abandon' &&
+        this.#random.next() < 0.3;
+      if (!isStopped) continue;
+      this.#outstanding.delete(operation);
+      this.#insert(messages, this.#canceled(operation, 'the first'));
+    }
+  }
+
+  #insert(messages: Message[], message: Message): void {
+    messages.splice(this.#pick(messages.length + 1), 0, message);
+  }
+
+  #withdraw(target: number): void {
+    const event = this.#outstanding.get(target);
+    const type = event !== undefined && 'cancellation' in event ? event.cancellation : undefined;
+    if (type === 'wait') this.#stopping.add(target);
+    // Now and then the answer is already under way; abandoned work goes on.
+    else if (type !== 'abandon' && this.#random.next() < 0.8) this.#outstanding.delete(target);
   }
 
   #answer(operation: number): Message {
@@ -60,14 +131,17 @@ export class RandomWorld {
     this.#outstanding.delete(operation);
     const executionId = this.#executionId;
     const fails = this.#random.next() < 0.25;
+    const stops = this.#stopping.has(operation) && this.#random.next() < 0.6;
     const payload = JSON.stringify(`${operation}:${this.#pick(100)}`);
     const failure = { name: 'Error', message: `failed ${operation}` };
     switch (event?.kind) {
       case 'activityScheduled':
+        if (stops) return this.#canceled(operation, 'told to');
         return fails
           ? { kind: 'activityFailed', executionId, operation, failure }
           : { kind: 'activityCompleted', executionId, operation, payload };
       case 'childScheduled':
+        if (stops) return { kind: 'childCanceled', executionId, operation, reason: 'told to' };
         return fails
           ? { kind: 'childFailed', executionId, operation, failure }
           : { kind: 'childCompleted', executionId, operation, payload };
@@ -76,6 +150,11 @@ export class RandomWorld {
       default:
         return { kind: 'timerFired', executionId, operation };
     }
+  }
+
+  #canceled(operation: number, reason: string): Message {
+    const executionId = this.#executionId;
+    return { kind: 'activityCanceled', executionId, operation, trigger: 'cancel', reason };
   }
 
   #event(name: string): Message {

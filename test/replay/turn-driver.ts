@@ -23,7 +23,6 @@ export interface DriverOptions {
   readonly incarnation?: string;
   readonly executionId?: number;
   readonly payloadLimitBytes?: number;
-  readonly maxBufferedEvents?: number;
   readonly onBroken?: () => void;
   readonly log?: Logger;
   /** Replays the whole history on fresh code after every turn. Default: yes. */

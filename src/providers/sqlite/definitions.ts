@@ -65,9 +65,8 @@ export class Definitions {
 
   get(definitionKey: number): Definition {
     if (!this.#definitions.has(definitionKey)) this.#refresh();
-    const definition = this.#definitions.get(definitionKey);
-    if (definition === undefined) throw new Error(`Definition ${definitionKey} is missing.`);
-    return definition;
+    // A row whose definition is gone was damaged: it has no name that anyone could run, and harms no other.
+    return this.#definitions.get(definitionKey) ?? missing;
   }
 
   /** The keys of all definitions of a kind, or of all versions of a name. */
@@ -114,6 +113,8 @@ export class Definitions {
     if (this.#db.inTransaction) this.#onProbation.push(row);
   }
 }
+
+const missing: Definition = { name: '(missing)', version: null };
 
 interface Row {
   readonly definitionKey: number;

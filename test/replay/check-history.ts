@@ -1,0 +1,102 @@
+import { expect } from 'vitest';
+import type { HistoryEvent } from '../../src/model/event.ts';
+import type { Message } from '../../src/model/message.ts';
+
+type Scheduled = Extract<HistoryEvent, { kind: 'activityScheduled' | 'childScheduled' }>;
+
+const isTerminal = ({ kind }: HistoryEvent) =>
+  kind.startsWith('execution') && kind !== 'executionStarted';
+
+/** What must be true of every finished history, whatever the code and the world did. */
+export function checkHistory(history: readonly HistoryEvent[], messages: readonly Message[]): void {
+  checkTerminal(history);
+  checkFailure(history);
+  checkRequests(history, messages);
+  checkWithdrawals(history);
+  checkEnd(history);
+}
+
+/** Exactly one terminal event, the last; times that never go back. */
+function checkTerminal(history: readonly HistoryEvent[]): void {
+  expect(history.filter(isTerminal)).toEqual(history.slice(-1));
+  const times = history.map(({ at }) => at);
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+}
+
+/** The programs fail only with a cancellation that nobody asked the instance for. */
+function checkFailure(history: readonly HistoryEvent[]): void {
+  const last = history.at(-1);
+  if (last?.kind === 'executionFailed') expect(last.failure.code).toBe('OPERATION_CANCELED');
+}
+
+/** R16: the first request is kept, and nothing unshielded is started after it. */
+function checkRequests(history: readonly HistoryEvent[], messages: readonly Message[]): void {
+  const requests = history.filter(({ kind }) => kind === 'cancelRequested');
+  const [started] = history;
+  const carried = started?.kind === 'executionStarted' ? started.cancel : undefined;
+  const first = carried ?? messages.find(({ kind }) => kind === 'cancel');
+  expect(requests.length).toBeLessThanOrEqual(carried === undefined ? 1 : 0);
+  for (const request of requests) expect(request).toMatchObject({ reason: reasonOf(first) });
+  const last = history.at(-1);
+  if (last?.kind === 'executionCanceled') expect(last.reason).toBe(reasonOf(first));
+  const from =
+    carried === undefined ? history.findIndex(({ kind }) => kind === 'cancelRequested') : 0;
+  if (from < 0) return;
+  const begun = history.slice(from).filter(isScheduled);
+  expect(begun.filter(({ shielded }) => shielded !== true)).toEqual([]);
+}
+
+/** R4 and R14: an operation is withdrawn at most once, answered at most once, and after both only if it is waited for. */
+function checkWithdrawals(history: readonly HistoryEvent[]): void {
+  const scheduled = new Map<number, HistoryEvent>();
+  const withdrawn = new Set<number>();
+  const answered = new Set<number>();
+  for (const event of history) {
+    if (event.kind === 'operationWithdrawn') {
+      expect(withdrawn.has(event.target) || answered.has(event.target)).toBe(false);
+      withdrawn.add(event.target);
+      const type = cancellationOf(scheduled.get(event.target));
+      expect(event.abandoned === true).toBe(type === 'abandon');
+      expect(event.childId === undefined).toBe(event.targetKind !== 'child');
+    } else if (isAnswer(event)) {
+      expect(answered.has(event.operation)).toBe(false);
+      answered.add(event.operation);
+      const type = cancellationOf(scheduled.get(event.operation));
+      expect(withdrawn.has(event.operation) && type !== 'wait').toBe(false);
+    } else if ('operation' in event) {
+      scheduled.set(event.operation, event);
+    }
+  }
+}
+
+/** R17: at the end nothing is left that had to be waited for, and nothing of a shield, unless it was cut off. */
+function checkEnd(history: readonly HistoryEvent[]): void {
+  const last = history.at(-1);
+  if (last?.kind === 'executionCanceled' && last.cleanupSkipped === true) return;
+  const answered = new Set(history.filter(isAnswer).map(({ operation }) => operation));
+  const waited = history.filter(isScheduled).filter(({ cancellation }) => cancellation === 'wait');
+  expect(waited.filter(({ operation }) => !answered.has(operation))).toEqual([]);
+  const withdrawn = new Set(
+    history.flatMap((event) => (event.kind === 'operationWithdrawn' ? [event.target] : [])),
+  );
+  const shielded = history.filter(isScheduled).filter((event) => event.shielded === true);
+  expect(
+    shielded.filter(({ operation }) => !answered.has(operation) && !withdrawn.has(operation)),
+  ).toEqual([]);
+}
+
+function isScheduled(event: HistoryEvent): event is Scheduled {
+  return event.kind === 'activityScheduled' || event.kind === 'childScheduled';
+}
+
+function isAnswer(event: HistoryEvent): event is Extract<HistoryEvent, { kind: 'timerFired' }> {
+  return /^(?:activity|child)(?:Completed|Failed|Canceled)$|^timerFired$/.test(event.kind);
+}
+
+function cancellationOf(event: HistoryEvent | undefined): string | undefined {
+  return event !== undefined && isScheduled(event) ? event.cancellation : undefined;
+}
+
+function reasonOf(request: unknown): string | undefined {
+  return (request as { reason: string } | undefined)?.reason;
+}

@@ -1,0 +1,103 @@
+import fc from 'fast-check';
+import type { Bracket, Leaf, Program, Step } from './random-program.ts';
+
+const names = fc.constantFrom('a', 'b', 'c');
+const timeouts = fc.constantFrom(undefined, undefined, 20);
+const cancellations = fc.constantFrom(undefined, undefined, 'request', 'wait', 'abandon');
+const keepLosers = fc.constantFrom(false, false, true);
+
+const leaf: fc.Arbitrary<Leaf> = fc.oneof(
+  fc.record({
+    kind: fc.constant('call'),
+    name: names,
+    timeoutMs: timeouts,
+    cancellation: cancellations,
+  }),
+  fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }),
+  fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
+  fc.record({ kind: fc.constant('child'), name: names, cancellation: cancellations }),
+);
+
+const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
+  bracket: fc.record({
+    kind: fc.constantFrom('scope', 'shield'),
+    step: tie('step'),
+    timeoutMs: timeouts,
+  }),
+  step: fc.oneof(
+    { maxDepth: 6, depthSize: 'medium', withCrossShrink: true },
+    { arbitrary: leaf, weight: 4 },
+    {
+      arbitrary: fc.record({
+        kind: fc.constantFrom('status', 'detached', 'random', 'microtasks'),
+      }),
+      weight: 1,
+    },
+    { arbitrary: tie('bracket'), weight: 3 },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('cancel'),
+        target: fc.oneof(leaf, tie('bracket')),
+        after: fc.option(leaf, { nil: undefined }),
+      }),
+      weight: 1,
+    },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('sequence'),
+        steps: fc.array(tie('step'), { maxLength: 4 }),
+      }),
+      weight: 3,
+    },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('attempt'),
+        step: tie('step'),
+        otherwise: tie('step'),
+      }),
+      weight: 1,
+    },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('finally'),
+        step: tie('step'),
+        cleanUp: fc.oneof(
+          tie('step'),
+          fc.record({ kind: fc.constant('shield'), step: tie('step'), timeoutMs: timeouts }),
+        ),
+      }),
+      weight: 2,
+    },
+    { arbitrary: fc.record({ kind: fc.constant('spawn'), step: tie('step') }), weight: 1 },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('join'),
+        by: fc.constantFrom('native', 'context'),
+        combinator: fc.constantFrom('all', 'allSettled', 'race', 'any'),
+        keepLosers,
+        branches: fc.array(tie('step'), { minLength: 1, maxLength: 4 }),
+      }),
+      weight: 3,
+    },
+    {
+      arbitrary: fc.record({
+        kind: fc.constant('select'),
+        keepLosers,
+        branches: fc.array(tie('step'), { minLength: 1, maxLength: 4 }),
+      }),
+      weight: 1,
+    },
+  ),
+}));
+
+/**
+ * Random programs: all operations, native and durable combinators, scopes and shields with and without timeouts,
+ * compensation, branches that nobody awaits; nested, in sequence and in parallel.
+ */
+export const programs: fc.Arbitrary<Program> = fc.record({
+  step: fc
+    .array(step, { minLength: 1, maxLength: 3 })
+    .map((steps): Step => ({ kind: 'sequence', steps })),
+  rounds: fc.constantFrom(1, 1, 1, 2, 3),
+  heedsCancel: fc.boolean(),
+});
