@@ -10,7 +10,7 @@ const isTerminal = ({ kind }: HistoryEvent) =>
 /** What must be true of every finished history, whatever the code and the world did. */
 export function checkHistory(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   checkTerminal(history);
-  checkFailure(history);
+  checkFailure(history, messages);
   checkRequests(history, messages);
   checkWithdrawals(history);
   checkEnd(history);
@@ -23,13 +23,20 @@ function checkTerminal(history: readonly HistoryEvent[]): void {
   expect(times).toEqual(times.toSorted((a, b) => a - b));
 }
 
-/** The programs fail only with a cancellation that nobody asked the instance for. */
-function checkFailure(history: readonly HistoryEvent[]): void {
+/** The programs fail only with a cancellation that nobody asked the instance for; what came too late is carried on. */
+function checkFailure(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   const last = history.at(-1);
-  if (last?.kind === 'executionFailed') expect(last.failure.code).toBe('OPERATION_CANCELED');
+  const request = messages.find(({ kind }) => kind === 'cancel');
+  if (last?.kind === 'executionFailed') {
+    expect(last.failure.code).toBe('OPERATION_CANCELED');
+    if (request !== undefined) expect(last.failure.message).not.toContain(reasonOf(request));
+  }
+  if (last?.kind === 'executionContinuedAsNew') {
+    expect(last.cancel?.reason).toBe(reasonOf(request));
+  }
 }
 
-/** R16: the first request is kept, and nothing unshielded is started after it. */
+/** R16 and R11: the first request is kept, reaches no shield, and nothing unshielded is started after it. */
 function checkRequests(history: readonly HistoryEvent[], messages: readonly Message[]): void {
   const requests = history.filter(({ kind }) => kind === 'cancelRequested');
   const [started] = history;
@@ -42,6 +49,15 @@ function checkRequests(history: readonly HistoryEvent[], messages: readonly Mess
   const from =
     carried === undefined ? history.findIndex(({ kind }) => kind === 'cancelRequested') : 0;
   if (from < 0) return;
+  const shielded = new Set(
+    history.flatMap((event) =>
+      isScheduled(event) && event.shielded === true ? [event.operation] : [],
+    ),
+  );
+  for (const event of history) {
+    if (event.kind !== 'operationWithdrawn' || event.reason !== reasonOf(first)) continue;
+    expect(shielded.has(event.target)).toBe(false);
+  }
   const begun = history.slice(from).filter(isScheduled);
   expect(begun.filter(({ shielded }) => shielded !== true)).toEqual([]);
 }
