@@ -14,6 +14,7 @@ const carried = [
   { name: 'go', payload: '1' },
   { name: 'go', payload: null },
 ];
+const cancel = { reason: 'r', actor: null };
 const retry = {
   maxAttempts: null,
   backoff: 'fixed',
@@ -26,7 +27,7 @@ const retry = {
 
 const events: readonly HistoryEvent[] = [
   { kind: 'executionStarted', at: 1, name: 'n', version: '1', payload: '"in"', parent, carried },
-  { kind: 'executionStarted', at: 1, name: 'n', version: '1', payload: null },
+  { kind: 'executionStarted', at: 1, name: 'n', version: '1', payload: null, cancel },
   { kind: 'activityScheduled', at: 1, operation: 1, name: 'a', payload: '{"a":1}' },
   {
     kind: 'activityScheduled',
@@ -35,6 +36,8 @@ const events: readonly HistoryEvent[] = [
     name: 'a',
     payload: null,
     options: { retry, attemptTimeoutMs: 5 },
+    cancellation: 'wait',
+    shielded: true,
   },
   { kind: 'timerCreated', at: 1, operation: 2, fireAt: 99 },
   { kind: 'eventAwaited', at: 1, operation: 3, name: 'go' },
@@ -65,15 +68,30 @@ const events: readonly HistoryEvent[] = [
     trigger: 'race_lost',
     reason: 'x',
   },
+  {
+    kind: 'operationWithdrawn',
+    at: 1,
+    target: 4,
+    targetKind: 'child',
+    trigger: 'cancel',
+    reason: 'x',
+    childId: 'i',
+    abandoned: true,
+  },
   { kind: 'activityCompleted', at: 1, operation: 1, payload: '"out"' },
   { kind: 'activityFailed', at: 1, operation: 1, failure },
   { kind: 'timerFired', at: 1, operation: 2 },
   { kind: 'eventReceived', at: 1, name: 'go', payload: null },
   { kind: 'childCompleted', at: 1, operation: 4, payload: null },
   { kind: 'childFailed', at: 1, operation: 4, failure },
+  { kind: 'activityCanceled', at: 1, operation: 1, trigger: 'timeout', reason: 'r', leaked: true },
+  { kind: 'childCanceled', at: 1, operation: 4, reason: 'r' },
+  { kind: 'cancelRequested', at: 1, reason: 'r', actor: null },
   { kind: 'executionCompleted', at: 1, payload: '5' },
   { kind: 'executionFailed', at: 1, failure },
-  { kind: 'executionContinuedAsNew', at: 1, version: '2', payload: '1', carried },
+  { kind: 'executionCanceled', at: 1, reason: 'r', cleanupSkipped: true },
+  { kind: 'executionTerminated', at: 1, reason: 'r', actor: 'jo' },
+  { kind: 'executionContinuedAsNew', at: 1, version: '2', payload: '1', carried, cancel },
 ];
 
 describe('an event', () => {
@@ -100,6 +118,7 @@ describe('an event', () => {
       'detachedStarted',
       'customStatusSet',
       'operationWithdrawn',
+      'operationWithdrawn',
     ]);
     expect(events.filter(isIncoming).map(({ kind }) => kind)).toEqual([
       'activityCompleted',
@@ -108,6 +127,9 @@ describe('an event', () => {
       'eventReceived',
       'childCompleted',
       'childFailed',
+      'activityCanceled',
+      'childCanceled',
+      'cancelRequested',
     ]);
   });
 
@@ -173,7 +195,24 @@ describe('an event cannot be decoded when', () => {
     ['its target is missing', stored('operationWithdrawn', '{"reason":"x","targetKind":"timer"}')],
     [
       'it withdraws what cannot be withdrawn',
-      stored('operationWithdrawn', '{"reason":"x","target":1,"targetKind":"child"}'),
+      stored(
+        'operationWithdrawn',
+        '{"reason":"x","trigger":"cancel","target":1,"targetKind":"scope"}',
+      ),
+    ],
+    [
+      'its trigger is unknown',
+      stored('activityCanceled', '{"operation":1,"trigger":"whim","reason":"x"}'),
+    ],
+    ['its reason is missing', stored('executionCanceled', '{}')],
+    ['nobody is named who asked, not even nobody', stored('cancelRequested', '{"reason":"x"}')],
+    [
+      'its way of being canceled is unknown',
+      stored('activityScheduled', '{"operation":1,"name":"a","cancellation":"kill"}'),
+    ],
+    [
+      'the cancel it carries has no reason',
+      stored('executionContinuedAsNew', '{"version":"1","cancel":{"actor":null}}'),
     ],
   ])('%s', (_, event) => {
     expect(() => decodeEvent(event)).toThrow(

@@ -19,6 +19,7 @@ import {
   optionsField,
   parentField,
   reasonField,
+  targetKindField,
   triggerField,
   type FieldChecks,
 } from './stored-fields.ts';
@@ -265,7 +266,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   customStatusSet: [operationField],
   operationWithdrawn: [
     ['target', isCount],
-    ['targetKind', isText],
+    targetKindField,
     triggerField,
     reasonField,
     ['childId', isTextOrAbsent],

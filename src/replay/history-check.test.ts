@@ -137,6 +137,49 @@ describe('R3: code and history must agree', () => {
       says: ['the withdrawal of operation 1', 'the withdrawal of operation 2'],
     },
     {
+      change: 'a withdrawal by another trigger',
+      before: (ctx) => {
+        const [a, b] = [ctx.call('a'), ctx.call('b')];
+        a.cancel();
+        return b;
+      },
+      after: async (ctx) => {
+        const [a, b] = [ctx.call('a'), ctx.call('b')];
+        await ctx.race([1, a]);
+        return b;
+      },
+      eventId: 4,
+      says: ['the withdrawal of operation 1 (cancel)', 'the withdrawal of operation 1 (race_lost)'],
+    },
+    {
+      change: 'a call that is canceled in another way',
+      before: (ctx) => ctx.call('a', 1, { cancellation: 'wait' }),
+      after: (ctx) => ctx.call('a', 1),
+      eventId: 2,
+      says: ["with input 1, canceled as 'wait'", "issued a call of activity 'a' with input 1."],
+    },
+    {
+      change: 'a child that is canceled in another way',
+      before: (ctx) => ctx.child('c', 1),
+      after: (ctx) => ctx.child('c', 1, { cancellation: 'abandon' }),
+      eventId: 2,
+      says: ["the start of child 'c'", "canceled as 'abandon'"],
+    },
+    {
+      change: 'a call that moved into a shield',
+      before: (ctx) => ctx.call('a'),
+      after: (ctx) => ctx.shield(() => ctx.call('a')),
+      eventId: 2,
+      says: ["a call of activity 'a' with no input", 'with no input, in a shield'],
+    },
+    {
+      change: 'a timeout that a scope did not have',
+      before: (ctx) => ctx.scope(() => ctx.call('a')),
+      after: (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 5 }),
+      eventId: 2,
+      says: ["a call of activity 'a'", 'issued a timer'],
+    },
+    {
       change: 'a return where the code waited',
       before: (ctx) => ctx.call('a'),
       after: async (ctx) => {
@@ -304,6 +347,27 @@ describe('what may change under a live instance', () => {
       change: 'the version of a child',
       before: (ctx) => ctx.child('x', 1, { version: '1' }),
       after: (ctx) => ctx.child('x', 1, { version: '2' }),
+    },
+    {
+      change: 'a scope around the code',
+      before: (ctx) => ctx.call('a'),
+      after: (ctx) => ctx.scope(() => ctx.call('a'), { name: 'new' }),
+    },
+    {
+      change: 'the timeout of a scope',
+      before: (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 5, name: 'x' }),
+      after: (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 50, name: 'y' }),
+    },
+    {
+      change: 'the reason of a withdrawal',
+      before: (ctx) => {
+        ctx.sleep(5).cancel('not needed');
+        return ctx.call('a');
+      },
+      after: (ctx) => {
+        ctx.sleep(5).cancel('superfluous');
+        return ctx.call('a');
+      },
     },
     {
       change: 'the text of a custom status',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TurnDriver } from '../../test/replay/turn-driver.ts';
+import type { HistoryEvent } from '../model/event.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { orchestration } from '../orchestration/orchestration.ts';
 import { checkReplay } from './replay-test.ts';
@@ -91,6 +92,67 @@ describe('checkReplay', () => {
     expect(await checkReplay({ definition: fixed, history: strayRun.history })).toMatchObject({
       ok: false,
       eventId: 2,
+    });
+  });
+
+  it('finds nothing to compare in an end that came from outside, but all that was before it', async () => {
+    const { history } = await record();
+    const at = 5_000;
+    const ends: readonly HistoryEvent[] = [
+      { kind: 'executionTerminated', at, reason: 'stuck', actor: null },
+      { kind: 'executionCanceled', at, reason: 'stop', cleanupSkipped: true },
+    ];
+    const changed = define(async (ctx) => {
+      await ctx.call('charge', { at: new Date().toISOString() });
+      await ctx.all([ctx.call('ship'), ctx.call('notify')]);
+    });
+    for (const end of ends) {
+      expect(await checkReplay({ definition: today, history: [...history, end] })).toEqual({
+        ok: true,
+      });
+      expect(await checkReplay({ definition: changed, history: [...history, end] })).toMatchObject({
+        ok: false,
+        eventId: 5,
+      });
+      expect(
+        await checkReplay({ definition: today, history: [...history, end, end] }),
+      ).toMatchObject({ ok: false, eventId: 6 });
+    }
+  });
+
+  it('finds nothing to compare in an instance that was stopped before it started', async () => {
+    const history: readonly HistoryEvent[] = [{ kind: 'executionCanceled', at: 1, reason: 'stop' }];
+    expect(await checkReplay({ definition: today, history })).toEqual({ ok: true });
+  });
+
+  it('checks histories of canceled instances', async () => {
+    const careful = define(async (ctx) => {
+      try {
+        await ctx.call('work');
+      } finally {
+        await ctx.shield(() => ctx.call('undo'));
+      }
+    });
+    const careless = define(async (ctx) => {
+      await ctx.call('work');
+    });
+    const run = new TurnDriver(careful);
+    await run.start();
+    await run.turn(run.cancel());
+    await run.turn(run.completed(2));
+    const { history } = run;
+    expect(await checkReplay({ definition: careful, history })).toEqual({ ok: true });
+    expect(await checkReplay({ definition: careless, history })).toMatchObject({
+      ok: false,
+      eventId: 5,
+    });
+    const swallowing = define(async (ctx) => {
+      await ctx.call('work').catch(() => undefined);
+      await ctx.shield(() => ctx.call('undo'));
+    });
+    expect(await checkReplay({ definition: swallowing, history })).toMatchObject({
+      ok: false,
+      eventId: 7,
     });
   });
 

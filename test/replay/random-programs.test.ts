@@ -157,7 +157,7 @@ describe('random programs', () => {
       { numRuns },
     );
     // Programs that do nothing, and worlds that never ask for anything, would prove nothing.
-    for (const kind of [
+    const mustOccur = [
       'cancelRequested',
       'operationWithdrawn',
       'activityCanceled',
@@ -165,8 +165,7 @@ describe('random programs', () => {
       'executionCanceled',
       'executionCompleted',
       'executionContinuedAsNew',
-    ]) {
-      expect(kinds.get(kind) ?? 0, kind).toBeGreaterThan(numRuns / 20);
-    }
+    ];
+    expect(mustOccur.filter((kind) => (kinds.get(kind) ?? 0) < numRuns / 20)).toEqual([]);
   }, 120_000);
 });
