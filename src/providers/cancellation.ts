@@ -62,7 +62,9 @@ export interface CancellationStore {
    * - remove its items that nobody holds (queued, between attempts, or of a lost worker) with an
    *   `activityCanceled` message for each, and flag the claimed ones; a first reason stays
    *   (stop/removes-unclaimed-work, stop/flags-claimed-work, stop/reaches-work-that-is-waited-for,
-   *   stop/an-item-keeps-its-own-first-reason, large/cancel-request)
+   *   stop/an-item-keeps-its-own-first-reason,
+   *   stop/a-removed-item-keeps-its-own-first-reason, stop/work-of-old-executions-ends-without-a-word,
+   *   stop/a-lost-worker-ends-a-wait, large/cancel-request)
    * - leave items that were scheduled in a shield or as `abandon`, and those past their point of no return
    *   (stop/spares-shielded-and-abandoned-work, no-return/later-requests-are-not-delivered)
    * - leave its children to its code (child-cancel/a-request-leaves-children-to-the-code)
@@ -72,7 +74,8 @@ export interface CancellationStore {
    * - enqueue the `cleanupExpired` message, visible after `cleanupMs`; from then on anyone may claim the
    *   instance, whatever they have registered and however long it is held back
    *   (cleanup/expires-at-its-moment, cleanup/needs-no-code-once-it-has-expired,
-   *   cleanup/is-for-canceling-instances-alone, cleanup/ends-a-hold-back, cleanup/ends-a-wait)
+   *   cleanup/is-for-canceling-instances-alone, cleanup/ends-a-hold-back, cleanup/ends-a-wait,
+   *   cleanup/a-delay-after-it-holds-for-everyone)
    * - then hand that message out first, unless all fit, and keep claims exclusive
    *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim,
    *   cleanup/a-turn-may-go-on-after-it)
@@ -87,7 +90,7 @@ export interface CancellationStore {
    *   (terminate/nobody-is-not-found, terminate/what-is-over-stays-as-it-is,
    *   terminate/answers-each-of-a-batch)
    * - make it `terminated`, with `executionTerminated` as the last event of its history
-   *   (terminate/ends-at-once, terminate/a-pending-instance-ends-too,
+   *   (terminate/ends-at-once, terminate/a-pending-instance-ends-too, terminate/time-does-not-go-back,
    *   terminate/a-canceling-instance-keeps-its-request)
    * - remove its messages, timers, lock and unclaimed items, and flag the claimed ones, shielded or past their
    *   point of no return or not, but not those scheduled as `abandon` (terminate/drops-messages-and-timers,
@@ -96,7 +99,7 @@ export interface CancellationStore {
    * - ask its children to stop, or terminate them with `tree`; leave those that were started as `abandon`
    *   (terminate/asks-its-children-to-stop, terminate/its-children-may-clean-up, terminate/ends-a-whole-tree)
    * - leave the end of one that has ended as canceled and waits for what still runs, and flag what is past its
-   *   point of no return (terminate/a-canceled-end-stands)
+   *   point of no return (terminate/a-canceled-end-stands, terminate/stops-what-holds-a-canceled-end)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;
 
@@ -109,7 +112,8 @@ export interface CancellationStore {
    * - keep the mark over attempts, for this item alone (no-return/may-be-marked-again,
    *   no-return/is-kept-over-attempts, no-return/belongs-to-one-item)
    * - from then on record cancel requests without delivering them
-   *   (no-return/later-requests-are-not-delivered, no-return/a-fast-turn-may-settle-it)
+   *   (no-return/later-requests-are-not-delivered, no-return/outlives-every-cancel-between-attempts,
+   *   no-return/a-fast-turn-may-settle-it)
    */
   markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn>;
 

@@ -176,7 +176,8 @@ export interface OrchestrationQueue {
    *   cancel/a-queued-completion-stays, cancel/the-first-request-is-kept, cancel/of-nothing-is-no-error,
    *   cancel/an-expired-claim-is-none, cancel/tells-its-trigger, cancel/twice-in-a-turn-is-once,
    *   cancel/is-undone-with-its-turn, cancel/reaches-shielded-work, cancel/belongs-to-its-execution,
-   *   cancel/a-settled-item-cannot-be-cancelled, large/cancels)
+   *   cancel/a-settled-item-cannot-be-cancelled,
+   *   cancel/a-removed-item-keeps-its-first-reason, cancel/by-a-turn-that-settles-others, large/cancels)
    * - leave items that were scheduled as `abandon`, and record requests past the point of no return without
    *   delivering them (cancel/spares-abandoned-work, no-return/later-requests-are-not-delivered)
    * - then do to each of `childCancels` what `requestCancel` does, if it is a child of this execution
@@ -217,7 +218,8 @@ export interface OrchestrationQueue {
    *   claimed ones (terminal/drops-waiting-messages, terminal/drops-timers, terminal/removes-unclaimed-work,
    *   terminal/flags-claimed-work)
    * - then ask the live children of the execution to stop, at every end and on continue-as-new, except those
-   *   started as `abandon` (child-cancel/by-the-end-of-the-parent, child-cancel/by-continue-as-new)
+   *   started as `abandon` (child-cancel/by-the-end-of-the-parent, child-cancel/of-the-last-turn,
+   *   child-cancel/by-continue-as-new)
    * - on a `canceled` outcome keep the instance `canceling`, without turns or messages, while an item that is not
    *   `abandon` is left; settling the last one makes it `canceled`, tells its parent, and is its end
    *   (canceled/ends-at-once-when-nothing-runs, canceled/waits-for-what-runs, canceled/the-last-one-ends-it,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
-import { activityCancel, event, startMessage, workItem } from '../sample-data.ts';
+import { activityCancel, event, newTurn, startMessage, workItem } from '../sample-data.ts';
 import {
   expectCommitted,
   expectInAnyOrder,
@@ -10,6 +10,8 @@ import {
   only,
 } from '../expectations.ts';
 import { contents, labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+
+const over = { status: 'completed', payload: null } as const;
 
 /** Lets an instance that waits take a turn that cancels operations. */
 async function cancel(
@@ -271,17 +273,61 @@ export const activityCancels: Capability = {
       id: 'cancel/belongs-to-its-execution',
       title: 'a cancel does not reach the operation of the same number in another execution',
       async run(store) {
-        const cancellation = 'abandon' as const;
-        await store.begin('a', { workItems: [workItem(1, { cancellation })] });
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
         await store.raise('a', 'x');
         const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
         await store.commit(await store.claimOne(), { outcome });
         await store.commit(await store.claimOne(), { workItems: [workItem(1)] });
+        await store.clock.advance(lockMs);
         await cancel(store, 'a', 1);
         const { executionId, cancel: request } = await store.claimWorkOne();
-        assert.deepEqual({ executionId, request }, { executionId: 1, request: null });
-        const [told] = contents(await store.claimOne());
-        assert.deepEqual([told?.['kind'], told?.['executionId']], ['activityCanceled', 2]);
+        assert.equal(executionId, 1);
+        assert.ok(request, 'the old item was asked to stop by the end of its execution');
+        const told = contents(await store.claimOne());
+        assert.deepEqual(
+          told.map(({ kind, executionId }) => [kind, executionId]),
+          [['activityCanceled', 2]],
+        );
+      },
+    },
+    {
+      id: 'cancel/a-removed-item-keeps-its-first-reason',
+      title: 'an item that was flagged, and whose worker is lost, ends for its first reason',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
+        for (const one of [
+          { operation: 1, trigger: 'race_lost', reason: 'first' },
+          { operation: 1, trigger: 'timeout', reason: 'second' },
+        ] as const) {
+          await store.raise('a', 'x');
+          await store.commit(await store.claimOne(), { activityCancels: [one] });
+          await store.clock.advance(lockMs);
+        }
+        const told = contents(await store.claimOne()).map(({ trigger, reason }) => [
+          trigger,
+          reason,
+        ]);
+        assert.deepEqual(told, [['race_lost', 'first']]);
+      },
+    },
+    {
+      id: 'cancel/by-a-turn-that-settles-others',
+      title: 'a first turn, and one that settles items, cancel others and learn of it in the next',
+      async run(store) {
+        const workItems = [workItem(1, { claimMs: lockMs }), workItem(2), workItem(3)];
+        const firstTurn = newTurn({ events: [event('begun')], workItems });
+        const activityCancels = [activityCancel(3)];
+        await store.create('born', { firstTurn: { ...firstTurn, activityCancels } });
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 3']);
+        await store.clock.advance(lockMs);
+        for (const item of await store.claim()) await store.commit(item, { outcome: over });
+        const begun = await store.begin('fast', { workItems });
+        const { lockToken } = only(begun.claimed, 'claimed item');
+        expectCommitted(await store.ackTurn(begun, [lockToken], { activityCancels }));
+        assert.deepEqual(labels(await store.claimOne()), ['activityCanceled 3']);
+        assert.equal((await store.claimWorkOne()).operation, 2);
       },
     },
     {

@@ -5,6 +5,7 @@ import type { Capability } from '../conformance-case.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
 import { activityCancel, child, cleanupMs, startMessage, workItem } from '../sample-data.ts';
 import { contents, labels, lockMs } from '../store-under-test.ts';
+import { answered, expectPending } from '../time-limit.ts';
 import type { TurnOutcome } from '../../../providers/turn.ts';
 
 const request = { reason: 'out of stock', actor: 'ada' };
@@ -204,6 +205,52 @@ export const cancelRequests: Capability = {
         await store.cancel('a', request);
         const cancel = { reason: 'lost', trigger: 'race_lost', requestedAt };
         assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel });
+      },
+    },
+    {
+      id: 'stop/a-removed-item-keeps-its-own-first-reason',
+      title: 'also when its worker is lost meanwhile, and it is removed',
+      async run(store) {
+        const lost = { ...activityCancel(1, 'lost'), trigger: 'race_lost' } as const;
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
+        await store.raise('a', 'x');
+        await store.commit(await store.claimOne(), { activityCancels: [lost] });
+        await store.clock.advance(lockMs);
+        await store.cancel('a', request);
+        const [, told] = contents(await store.claimOne());
+        assert.deepEqual(told, { kind: 'activityCanceled', executionId: 1, ...lost });
+      },
+    },
+    {
+      id: 'stop/work-of-old-executions-ends-without-a-word',
+      title: 'an item that an old execution has left is removed, and the next is told nothing',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne();
+        await store.raise('a', 'x');
+        const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
+        await store.commit(await store.claimOne(), { outcome });
+        await store.commit(await store.claimOne());
+        await store.clock.advance(lockMs);
+        await store.cancel('a');
+        assert.deepEqual(await store.claimWork(), []);
+        assert.deepEqual(labels(await store.claimOne()), ['cancel']);
+      },
+    },
+    {
+      id: 'stop/a-lost-worker-ends-a-wait',
+      title: 'a fetch that waits meanwhile is given what was stopped when its worker is lost',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
+        const waiting = store.claimWork({ names: [], waitMs: 10 * lockMs });
+        await expectPending(waiting, 'the fetch');
+        await store.cancel('a');
+        await store.clock.advance(lockMs - 1);
+        await expectPending(waiting, 'the fetch');
+        await store.clock.advance(1);
+        const item = only(await answered(waiting, 'after the lease'), 'work item');
+        assert.equal(item.cancel?.trigger, 'cancel');
       },
     },
     {

@@ -151,14 +151,30 @@ export const cleanupLimits: Capability = {
       async run(store) {
         await beginCleaningUp(store);
         await store.clock.advance(cleanupMs);
-        await store.commit(await store.claimOne());
+        const last = await store.claimOne();
         await store.raise('a', 'x');
+        await store.commit(last);
         assert.deepEqual(await store.claim({ runnable: [] }), []);
         const item = await store.claimOne();
         assert.deepEqual(labels(item), ['x']);
         expectCommitted(await store.ack(item, { outcome: canceled }));
         const late = [{ instanceId: 'a', message: raised('late') }];
         assert.deepEqual(await store.provider.enqueueMessages(late), ['over']);
+      },
+    },
+    {
+      id: 'cleanup/a-delay-after-it-holds-for-everyone',
+      title: 'whoever hands it back with a delay after its clean-up has expired is listened to',
+      async run(store) {
+        await beginCleaningUp(store);
+        await store.clock.advance(cleanupMs);
+        const { lockToken } = await store.claimOne({ runnable: [] });
+        const abandon = { lockToken, delayMs: 500, giveBackClaim: true };
+        await store.provider.abandonOrchestrationItems([abandon]);
+        await store.clock.advance(499);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        assert.deepEqual(labels(await store.claimOne({ runnable: [] })), ['cleanupExpired']);
       },
     },
   ],

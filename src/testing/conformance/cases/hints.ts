@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Hint } from '../../../providers/provider.ts';
 import type { Capability } from '../conformance-case.ts';
 import { activityCancel, child, event, newTurn, startMessage, workItem } from '../sample-data.ts';
-import { expectCommitted, expectRefused, only } from '../expectations.ts';
+import { expectCommitted, expectInAnyOrder, expectRefused, only } from '../expectations.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 import { answered } from '../time-limit.ts';
 
@@ -109,23 +109,28 @@ export const hints: Capability = {
       id: 'hint/tells-of-cancel-requests',
       title: 'a request, and a termination, are told to whoever runs what they stop, and no others',
       async run(store) {
-        const stops = {
-          canceled: (id: string) => store.cancel(id),
-          terminated: (id: string) => store.terminate(id),
-        };
-        for (const [instanceId, stop] of Object.entries(stops)) {
+        const stops = [
+          { instanceId: 'canceled', stop: () => store.cancel('canceled'), told: [1] },
+          { instanceId: 'terminated', stop: () => store.terminate('terminated'), told: [1, 4] },
+        ];
+        for (const { instanceId, stop, told } of stops) {
           const cancellation = 'abandon' as const;
           const claimMs = lockMs;
           const workItems = [
             workItem(1, { claimMs }),
             workItem(2),
             workItem(3, { claimMs, cancellation }),
+            workItem(4, { claimMs }),
           ];
           const { claimed } = await store.begin(instanceId, { workItems });
+          const tokens = new Map(claimed.map(({ operation, lockToken }) => [operation, lockToken]));
+          await store.provider.markPointOfNoReturn(tokens.get(4) ?? '');
           const { next, stop: stopListening } = collect(store);
-          await stop(instanceId);
-          const { lockToken } = claimed.find(({ operation }) => operation === 1) ?? assert.fail();
-          assert.deepEqual((await next('cancelRequested')).lockTokens, [lockToken]);
+          await stop();
+          expectInAnyOrder(
+            (await next('cancelRequested')).lockTokens,
+            told.map((operation) => tokens.get(operation)),
+          );
           stopListening();
           for (const left of await store.claim()) await store.commit(left);
         }

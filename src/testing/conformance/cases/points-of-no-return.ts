@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
 import { expectCommitted } from '../expectations.ts';
-import { activityCancel, workItem } from '../sample-data.ts';
+import { activityCancel, startMessage, workItem } from '../sample-data.ts';
 import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import type { Turn } from '../../../providers/turn.ts';
 
 /** An item that is held and past its point of no return. */
 async function beginPast(store: StoreUnderTest): Promise<string> {
@@ -127,6 +128,36 @@ export const pointsOfNoReturn: Capability = {
         await store.commit(await store.claimOne(), { turnId: begun.turnId, activityCancels });
         expectCommitted(await store.ackTurn(begun, [token]));
         await store.expectIdle();
+      },
+    },
+    {
+      id: 'no-return/outlives-every-cancel-between-attempts',
+      title: 'an item that waits for its next attempt is not removed, whoever gives it up',
+      async run(store) {
+        const activityCancels = [activityCancel(1)];
+        const completed = { status: 'completed', payload: null } as const;
+        const canceled = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
+        const start = startMessage();
+        const continued = { status: 'continuedAsNew', version: '1', start } as const;
+        const turns: readonly Partial<Turn>[] = [
+          { activityCancels },
+          { outcome: completed },
+          { outcome: canceled },
+          { outcome: continued },
+        ];
+        for (const [index, parts] of turns.entries()) {
+          await store.begin(`a${index}`, { workItems: [workItem(1)] });
+          const { lockToken } = await store.claimWorkOne();
+          await store.provider.markPointOfNoReturn(lockToken);
+          await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
+          await store.raise(`a${index}`, 'x');
+          await store.commit(await store.claimOne(), parts);
+          await store.clock.advance(500);
+          const next = await store.claimWorkOne();
+          assert.deepEqual([next.instanceId, next.cancel], [`a${index}`, null]);
+          expectCommitted(await store.ackWork(next.lockToken));
+          for (const item of await store.claim()) await store.commit(item, { outcome: completed });
+        }
       },
     },
   ],

@@ -276,6 +276,37 @@ export const terminations: Capability = {
       },
     },
     {
+      id: 'terminate/stops-what-holds-a-canceled-end',
+      title: 'one that only waits for an attempt past its point of no return is canceled at once',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        await store.provider.markPointOfNoReturn(lockToken);
+        await store.provider.retryWorkItems([{ lockToken, delayMs: 500, failure: '{}' }]);
+        const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: true } as const;
+        await store.cancel('a');
+        await store.commit(await store.claimOne(), { outcome });
+        assert.equal((await store.record('a')).status, 'canceling');
+        const result = await store.terminate('a');
+        assert.deepEqual(result, { found: true, changed: true, status: 'canceled' });
+        await store.clock.advance(500);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'terminate/time-does-not-go-back',
+      title: 'the end of a history is not earlier than its last event, whatever the clock says',
+      async run(store) {
+        const at = store.clock.now() + 1_000;
+        await store.begin('a', { events: [{ ...event('begun'), at }] });
+        await store.terminate('a');
+        assert.deepEqual(
+          (await store.history('a')).map((one) => one.at),
+          [at, at],
+        );
+      },
+    },
+    {
       id: 'terminate/answers-each-of-a-batch',
       title: 'a batch answers for each, also when one of them ends another of them',
       async run(store) {

@@ -90,7 +90,7 @@ export const turnsUnderWay: Capability = {
           children: [
             child('shielded', 1, { shielded: true }),
             child('abandoned', 2, { cancellation: 'abandon' }),
-            detached('free'),
+            detached('free', { cancellation: 'request' }),
           ],
         });
         const claimed = (await store.claim()).map((one) => [one.instanceId, ...labels(one)]);
@@ -108,6 +108,7 @@ export const turnsUnderWay: Capability = {
       async run(store) {
         const item = await cancelDuringTurn(store);
         const timers = [{ operation: 1, fireAt: store.clock.now() }];
+        assert.deepEqual(await store.claim(), [], 'the request must not break the claim');
         await store.commit(item, { events: [event('done')], timers, customStatus: '"half"' });
         const { status, customStatus } = await store.record('a');
         assert.deepEqual({ status, customStatus }, { status: 'canceling', customStatus: '"half"' });
