@@ -25,14 +25,14 @@ const trip = orchestration('trip', async (ctx, wishes: readonly string[]) => {
     const { euros } = await ctx.waitFor(payment, { timeout: '1h' });
     return `${booked.join(' and ')} for ${euros} €`;
   } catch (error) {
-    // A cancel does not enter a shield; its own timeout bounds it.
+    // A cancel does not enter a shield. Its timeout bounds it, and so does the clean-up limit of the cancel.
     await ctx.shield(
       async () => {
         for (const what of booked.toReversed()) {
           await ctx.call(giveBack, what, { retry: { maxAttempts: 100 } });
         }
       },
-      { timeout: '1h' },
+      { timeout: '4m' },
     );
     throw error;
   }
