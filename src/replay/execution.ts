@@ -174,7 +174,7 @@ export class Execution implements Recorder {
   }
 
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined {
-    if (this.#recording === undefined) return this.#check.meet(operation);
+    if (this.#recording === undefined) return this.#check.meet(operation, at);
     const event = this.#batch?.answerTo(operation, at);
     if (event !== undefined) this.#append(event);
     return event;

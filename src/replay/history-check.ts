@@ -43,10 +43,10 @@ export class HistoryCheck {
     this.#issued.push(command);
   }
 
-  /** The answer to an operation, if history records it where the code would now withdraw the operation. */
-  meet(operation: Operation): AnswerEvent | undefined {
+  /** The answer to an operation, if history records it, in the same turn, where the code would now withdraw the operation. */
+  meet(operation: Operation, at: number): AnswerEvent | undefined {
     const next = this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
-    if (next === undefined || !isFinished(operation, next)) return undefined;
+    if (next?.at !== at || !isFinished(operation, next)) return undefined;
     this.#issued.push(next as AnswerEvent);
     return next as AnswerEvent;
   }
