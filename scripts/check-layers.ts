@@ -5,7 +5,7 @@
  */
 import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { layerOf, mayImport, mayImportPackage } from './layer-rules.ts';
+import { layerOf, mayImport, mayImportComputed, mayImportPackage } from './layer-rules.ts';
 import { moduleImports, type ModuleImport } from './module-imports.ts';
 
 const REPOSITORY = join(import.meta.dirname, '..');
@@ -37,7 +37,9 @@ function isTest(path: string): boolean {
 function breach(from: string, specifier: string | undefined, modules: Modules): string | undefined {
   const layer = layerOf(from);
   if (layer === undefined) return undefined; // Reported once, by folderBreaches.
-  if (specifier === undefined) return 'imports a computed name, which no rule can check';
+  if (specifier === undefined) {
+    return mayImportComputed(from) ? undefined : 'imports a computed name, which no rule can check';
+  }
   if (!specifier.startsWith('.')) {
     return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
   }

@@ -31,6 +31,14 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   vitest: ['testing'],
 };
 
+/** Modules whose business it is to load code that is named only at run time: users' handlers. */
+const LOADS_USER_CODE: readonly string[] = ['runtime/activity-thread.ts'];
+
+/** Whether a module may import a computed name. */
+export function mayImportComputed(path: string): boolean {
+  return LOADS_USER_CODE.includes(path);
+}
+
 /** The layer of a path below src/, or undefined when no rule names its folder. */
 export function layerOf(path: string): string | undefined {
   if (path === 'index.ts') return 'public';

@@ -6,7 +6,7 @@ describe('opening a store', () => {
   it.each([undefined, null, 5, {}, []])(
     'refuses %j, which is neither a path nor a provider',
     async (store) => {
-      await expect(Perdure.open(store as unknown as string)).rejects.toMatchObject({
+      await expect(Perdure.open(store as string)).rejects.toMatchObject({
         code: 'INVALID_OPTION',
       });
     },

@@ -41,6 +41,8 @@ export class ActivityRun {
   #cancelTimeout: (() => void) | undefined;
   #cancelGrace: (() => void) | undefined;
   #stopping: CanceledError | undefined;
+  /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
+  #attemptTimeout: CanceledError | undefined;
   #unstoppable = false;
   #thread: IsolatedHandler | undefined;
 
@@ -171,7 +173,7 @@ export class ActivityRun {
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping === undefined) return this.#failed(toFailure(error));
-    if (stopping.trigger === 'timeout') return this.#failed(this.#timeoutFailure());
+    if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure());
     if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
     if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
     // A handler that was told to stop and fails with something of its own is heard, but not tried again.
@@ -194,9 +196,9 @@ export class ActivityRun {
     if (attemptTimeoutMs === undefined) return;
     const { clock } = this.#params;
     this.#cancelTimeout = clock.setAlarm(clock.now() + attemptTimeoutMs, () => {
-      this.abort(
-        new CanceledError(`the attempt took longer than ${attemptTimeoutMs} ms`, 'timeout'),
-      );
+      const reason = `the attempt took longer than ${attemptTimeoutMs} ms`;
+      this.#attemptTimeout = new CanceledError(reason, 'timeout');
+      this.abort(this.#attemptTimeout);
     });
   }
 

@@ -12,7 +12,7 @@ const controller = new AbortController();
 const waitingForReturn: { resolve: () => void; reject: (reason: unknown) => void }[] = [];
 
 function send(message: FromThread): void {
-  parentPort?.postMessage(message);
+  parentPort?.postMessage(message, []);
 }
 
 const log: Logger = {

@@ -40,7 +40,7 @@ export function startIsolated(params: {
     idempotencyKey: context.idempotencyKey,
   };
   const thread = new Thread(threadUrl, { workerData: task });
-  const send = (message: FromHost): void => thread.postMessage(message);
+  const send = (message: FromHost): void => thread.postMessage(message, []);
   const { signal } = context;
   const onAbort = (): void => {
     const { reason, trigger } = signal.reason as CanceledError;
@@ -91,8 +91,8 @@ async function answerPointOfNoReturn(
 function toThrown(
   { failure, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
   signal: AbortSignal,
-): unknown {
-  if (stopped && signal.aborted) return signal.reason;
+): Error {
+  if (stopped && signal.aborted) return signal.reason as CanceledError;
   if (!refused) return toError(failure);
   return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
 }

@@ -200,7 +200,7 @@ describeEngine('stopping work', (open) => {
     const wrong = activity('wrong', async (ctx) => ctx.pointOfNoReturn());
     const run = orchestration('run', async (ctx) => {
       await ctx.call(wrong).catch((error: Error) => {
-        ctx.setCustomStatus((error.cause as unknown as { code: string }).code);
+        ctx.setCustomStatus((error.cause as Error & { code: string }).code);
       });
       await ctx.call(pay, undefined, { cancellation: 'wait' });
     });

@@ -7,7 +7,7 @@ import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 
 /** An open engine of one test; everything is closed and removed after it. */
-export interface Engine {
+interface Engine {
   readonly perdure: Perdure;
   readonly client: Perdure['client'];
   readonly path: string;

@@ -7,7 +7,7 @@ import {
 } from '../../src/orchestration/orchestration.ts';
 import { DurablePromise } from '../../src/replay/durable-promise.ts';
 
-export type Combinator = 'all' | 'allSettled' | 'race' | 'any';
+type Combinator = 'all' | 'allSettled' | 'race' | 'any';
 
 /** One durable operation. */
 export type Leaf =
