@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
 import { temporaryStore } from './temporary-store.ts';
@@ -129,5 +129,31 @@ describe('a store on a file', () => {
     await clock.advance(2_000);
     const claims = (await Promise.all(waits)).map(([item]) => item?.claims);
     expect(new Set(claims)).toEqual(new Set([1, 2]));
+  });
+
+  it('announces a cancel of another connection once, however much that changes later', async () => {
+    const { open } = temporaryStore();
+    const clock = new FakeClock();
+    const provider = await open({ clock, pollMs: 1 });
+    const other = await open({ clock });
+    const workItems = [workItem(1, { claimMs: 60_000 })];
+    const [created] = await provider.createInstances([
+      newInstance('a', { firstTurn: newTurn({ workItems }) }),
+    ]);
+    const tokens: string[] = [];
+    let changes = 0;
+    provider.hints((hint) => {
+      if (hint.kind === 'changed') changes += 1;
+      if (hint.kind === 'cancelRequested') tokens.push(...hint.lockTokens);
+    });
+    await other.requestCancel([{ instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 }]);
+    for (let i = 0; i < 5; i++) {
+      const seen = changes;
+      await other.createInstances([newInstance(`i${i}`)]);
+      await vi.waitUntil(() => changes > seen, { interval: 1 });
+      await clock.advance(400);
+    }
+    const claimed = created?.kind === 'created' ? created.claimed : [];
+    expect(tokens).toEqual(claimed.map(({ lockToken }) => lockToken));
   });
 });

@@ -1,0 +1,67 @@
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { newInstance, newTurn, workItem } from '../../src/testing/conformance/sample-data.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const fetch = { max: 10, lockMs: 10_000, waitMs: 0 };
+const stop = { instanceId: 'a', reason: 'x', actor: null };
+
+/** A store with an instance that has a running and a queued item, and a connection below it. */
+async function openWithWork() {
+  const { open, path } = temporaryStore();
+  const clock = new FakeClock();
+  const provider = await open({ clock });
+  const workItems = [workItem(1, { claimMs: 10_000 }), workItem(2)];
+  const instance = newInstance('a', { firstTurn: newTurn({ workItems }) });
+  const [created] = await provider.createInstances([instance]);
+  if (created?.kind !== 'created') throw new Error('Not created.');
+  const below = (sql: string): void => {
+    const db = new Database(path);
+    db.exec(sql);
+    db.close();
+  };
+  return { provider, clock, below, lockToken: created.claimed[0]?.lockToken ?? '' };
+}
+
+it('the work of an instance that is gone is dropped when it is fetched', async () => {
+  const { provider, clock, below } = await openWithWork();
+  below('DELETE FROM instances');
+  expect(await provider.fetchWorkItems(fetch)).toEqual([]);
+  await clock.advance(10_000);
+  expect(await provider.fetchWorkItems(fetch)).toEqual([]);
+});
+
+it('running work of an instance that is gone can be settled, and tells nobody', async () => {
+  const { provider, below, lockToken } = await openWithWork();
+  below('DELETE FROM instances');
+  const outcome = { kind: 'canceled', leaked: true } as const;
+  expect(await provider.ackWorkItems([{ lockToken, outcome }])).toMatchObject([{ ok: true }]);
+  expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
+});
+
+it('the worker of an item that is gone learns that its lease is lost', async () => {
+  const { provider, below, lockToken } = await openWithWork();
+  below('DELETE FROM instances; DELETE FROM worker_queue');
+  expect(await provider.renewWorkItemLocks([{ lockToken }], 10_000)).toEqual([{ held: false }]);
+  expect(await provider.markPointOfNoReturn(lockToken)).toEqual({ kind: 'lost' });
+});
+
+it('an instance that is gone cannot be stopped, and its children have nobody to tell', async () => {
+  const { provider, below } = await openWithWork();
+  below(`DELETE FROM instances`);
+  const nobody = { found: false, changed: false, status: null };
+  expect(await provider.requestCancel([{ ...stop, cleanupMs: 1 }])).toEqual([nobody]);
+  expect(await provider.terminate([{ ...stop, tree: true }])).toEqual([nobody]);
+});
+
+it('a canceling instance whose last message is gone does not keep a waiting fetch busy', async () => {
+  const { provider, clock, below } = await openWithWork();
+  await provider.requestCancel([{ ...stop, cleanupMs: 1_000 }]);
+  below('DELETE FROM orchestrator_queue');
+  const waiting = provider.fetchOrchestrationItems({ ...fetch, runnable: [], waitMs: 5_000 });
+  await clock.advance(1_000);
+  expect(clock.alarmCount).toBe(1);
+  await clock.advance(4_000);
+  expect(await waiting).toEqual([]);
+});

@@ -1,0 +1,128 @@
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { createCancellationStore } from '../../src/providers/sqlite/cancellation.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
+import { migrate } from '../../src/providers/sqlite/migrate.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
+import { Store } from '../../src/providers/sqlite/store.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
+import type { Turn } from '../../src/providers/turn.ts';
+import {
+  activityCancel,
+  event,
+  newInstance,
+  newTurn,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+
+const few = 40;
+const many = 2_000;
+
+/** A store in memory that counts the statements which reach the driver. */
+function openCounted() {
+  let statements = 0;
+  const db = new Database(':memory:', { verbose: () => void (statements += 1) });
+  migrate(db, 0);
+  const store = new Store({ db, clock: new FakeClock(), pollMs: 5, busyTimeoutMs: 100 });
+  onTestFinished(() => store.close());
+  const provider = {
+    ...createOrchestrationQueue(store),
+    ...createWorkQueue(store),
+    ...createInstanceStore(store),
+    ...createCancellationStore(store),
+  };
+  const count = async (action: () => Promise<unknown>): Promise<number> => {
+    const before = statements;
+    await action();
+    return statements - before;
+  };
+  return { provider, count };
+}
+
+/** An instance with activities, of which some run, that has something to read. */
+async function beginWide(size: number) {
+  const { provider, count } = openCounted();
+  const operations = Array.from({ length: size }, (_, index) => index + 1);
+  const workItems = operations.map((operation) => workItem(operation));
+  await provider.createInstances([newInstance('a', { firstTurn: newTurn({ workItems }) })]);
+  const lockMs = 60_000;
+  const running = await provider.fetchWorkItems({ max: size / 2, lockMs, waitMs: 0 });
+  const claim = async () => {
+    const [item] = await provider.fetchOrchestrationItems({
+      max: 1,
+      lockMs,
+      waitMs: 0,
+      maxMessages: 10_000,
+    });
+    if (item === undefined) throw new Error('Nothing to claim.');
+    return item;
+  };
+  const ack = async (parts: Partial<Turn>) => {
+    const { lockToken, messages } = await claim();
+    const messageKeys = messages.map(({ messageKey }) => messageKey);
+    const turn = newTurn(parts);
+    return count(async () => {
+      const [result] = await provider.ackOrchestrationItems([{ lockToken, messageKeys, turn }]);
+      expect(result).toMatchObject({ ok: true });
+    });
+  };
+  const wake = () => {
+    const message = { kind: 'wake', executionId: null, operation: null, data: '{}', payload: null };
+    return provider.enqueueMessages([{ instanceId: 'a', message }]);
+  };
+  return { provider, count, operations, running, ack, wake };
+}
+
+it('a turn cancels 2,000 activities, half of them running, with the statements of cancelling 40', async () => {
+  const counts: number[] = [];
+  for (const size of [few, many]) {
+    const { ack, wake, operations, running, provider } = await beginWide(size);
+    await wake();
+    const activityCancels = operations.map((operation) => activityCancel(operation));
+    counts.push(await ack({ activityCancels }));
+    const renewed = await provider.renewWorkItemLocks(running, 60_000);
+    expect(renewed.every((one) => one.held && one.cancel !== null)).toBe(true);
+    expect(await provider.fetchWorkItems({ max: size, lockMs: 1, waitMs: 0 })).toEqual([]);
+  }
+  expect(counts[1]).toBe(counts[0]);
+  expect(counts[1]).toBeLessThan(20);
+});
+
+it('a cancel request stops 2,000 activities with the statements of stopping 40', async () => {
+  const counts: number[] = [];
+  for (const size of [few, many]) {
+    const { provider, count } = await beginWide(size);
+    const request = { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 1_000 };
+    counts.push(await count(() => provider.requestCancel([request])));
+    expect(await provider.listRunningItems('a')).toHaveLength(size / 2);
+  }
+  expect(counts[1]).toBe(counts[0]);
+  expect(counts[1]).toBeLessThan(20);
+});
+
+it('the end of an instance, and its termination, stop 2,000 activities in the same few statements', async () => {
+  const ended: number[] = [];
+  const terminated: number[] = [];
+  for (const size of [few, many]) {
+    const one = await beginWide(size);
+    await one.wake();
+    ended.push(await one.ack({ outcome: { status: 'completed', payload: null } }));
+    const other = await beginWide(size);
+    const request = { instanceId: 'a', reason: 'x', actor: null, tree: true };
+    terminated.push(await other.count(() => other.provider.terminate([request])));
+  }
+  expect(ended[1]).toBe(ended[0]);
+  expect(terminated[1]).toBe(terminated[0]);
+});
+
+it('the turns that decide on 2,000 cancels and read of them need no statement for each', async () => {
+  const { ack, wake, operations } = await beginWide(many);
+  await wake();
+  const events = operations.map((operation) => event(`withdrawn ${operation}`));
+  const activityCancels = operations.map((operation) => activityCancel(operation));
+  const decided = await ack({ events, activityCancels });
+  const read = await ack({ firstEventId: many + 1, events: events.slice(0, many / 2) });
+  expect(decided).toBeLessThan(40);
+  expect(read).toBeLessThan(40);
+});
