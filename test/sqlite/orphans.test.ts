@@ -21,15 +21,23 @@ async function openWithWork() {
     db.exec(sql);
     db.close();
   };
-  return { provider, clock, below, lockToken: created.claimed[0]?.lockToken ?? '' };
+  const countItems = (): unknown => {
+    const db = new Database(path);
+    const count = db.prepare('SELECT count(*) FROM worker_queue').pluck().get();
+    db.close();
+    return count;
+  };
+  return { provider, clock, below, countItems, lockToken: created.claimed[0]?.lockToken ?? '' };
 }
 
 it('the work of an instance that is gone is dropped when it is fetched', async () => {
-  const { provider, clock, below } = await openWithWork();
+  const { provider, clock, below, countItems } = await openWithWork();
   below('DELETE FROM instances');
   expect(await provider.fetchWorkItems(fetch)).toEqual([]);
+  expect(countItems()).toBe(1);
   await clock.advance(10_000);
   expect(await provider.fetchWorkItems(fetch)).toEqual([]);
+  expect(countItems()).toBe(0);
 });
 
 it('running work of an instance that is gone can be settled, and tells nobody', async () => {
