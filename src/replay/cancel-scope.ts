@@ -12,6 +12,8 @@ export interface ScopeOwner extends ScopedExecution {
 
 const notNeeded: Withdrawal = { trigger: 'race_lost', reason: 'race_lost' };
 
+const none: readonly CancelScope[] = [];
+
 /** How far a cancel goes: `shields` is for deadlines of shields, which hold for the shields inside as well. */
 export type Reach = 'scopes' | 'shields';
 
@@ -27,7 +29,7 @@ export class CancelScope implements Scope {
   #canceled: Withdrawal | undefined;
   #deadline: Operation | undefined;
   readonly #operations = new Set<Operation>();
-  readonly #inner = new Set<CancelScope>();
+  #inner: Set<CancelScope> | undefined;
   #onSettled: (() => void) | undefined;
   #isSettled = false;
 
@@ -38,7 +40,7 @@ export class CancelScope implements Scope {
     let open = outer;
     while (open?.isSettled === true) open = open.outer;
     this.#outer = open;
-    if (open !== undefined) open.#inner.add(this);
+    if (open !== undefined) (open.#inner ??= new Set()).add(this);
   }
 
   get outer(): CancelScope | undefined {
@@ -92,7 +94,7 @@ export class CancelScope implements Scope {
     }
     // The deadline of a shield holds for the shields inside, which go on.
     if (!this.#isShield || reach === 'shields') this.#withdrawDeadline(withdrawal);
-    for (const inner of this.#inner) {
+    for (const inner of this.#inner ?? none) {
       if (!inner.#isShield || reach === 'shields') inner.cancel(withdrawal, reach);
     }
   }
@@ -107,14 +109,14 @@ export class CancelScope implements Scope {
 
   /** Whether nothing in it is outstanding. */
   get isQuiet(): boolean {
-    return this.#operations.size === 0 && this.#inner.size === 0;
+    return this.#operations.size === 0 && (this.#inner?.size ?? 0) === 0;
   }
 
   settle(): void {
     this.#isSettled = true;
     this.#isShield = false;
     this.#withdrawDeadline(notNeeded);
-    if (this.#outer !== undefined) this.#outer.#inner.delete(this);
+    if (this.#outer !== undefined) this.#outer.#inner?.delete(this);
     this.#onSettled?.();
   }
 
@@ -127,7 +129,7 @@ export class CancelScope implements Scope {
   /** Whether shields are open in it: code that an end of the execution would cut off. */
   get holdsShield(): boolean {
     if (this.#isShield) return true;
-    for (const inner of this.#inner) if (inner.holdsShield) return true;
+    for (const inner of this.#inner ?? none) if (inner.holdsShield) return true;
     return false;
   }
 

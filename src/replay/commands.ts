@@ -72,15 +72,16 @@ export class Commands implements OperationOwner {
     const refusal = this.#refuse(scope);
     if (refusal !== undefined) return refusal;
     const operation = this.#open({ kind: 'activity', name, scope, cancellation });
-    this.#host.record({
-      kind: 'activityScheduled',
-      at: this.#host.nowMs,
-      operation: operation.id,
-      name,
-      payload,
-      ...(options !== undefined && { options }),
-      ...toCancelFields(operation),
-    });
+    this.#host.record(
+      withCancelFields(operation, {
+        kind: 'activityScheduled',
+        at: this.#host.nowMs,
+        operation: operation.id,
+        name,
+        payload,
+        ...(options !== undefined && { options }),
+      }),
+    );
     this.#table.add(operation);
     return operation.promise;
   }
@@ -131,16 +132,17 @@ export class Commands implements OperationOwner {
     const next = this.#operations + 1;
     const childId = start.id ?? defaultChildId({ instanceId, executionId, operation: next });
     const operation = this.#open({ kind: 'child', name, scope, cancellation, childId });
-    this.#host.record({
-      kind: 'childScheduled',
-      at: nowMs,
-      operation: operation.id,
-      name,
-      version,
-      childId,
-      payload,
-      ...toCancelFields(operation),
-    });
+    this.#host.record(
+      withCancelFields(operation, {
+        kind: 'childScheduled',
+        at: nowMs,
+        operation: operation.id,
+        name,
+        version,
+        childId,
+        payload,
+      }),
+    );
     this.#table.add(operation);
     return operation.promise;
   }
@@ -247,13 +249,15 @@ export function describe(what: string, name: string): string {
   return name === '' ? what : `${what} '${name}'`;
 }
 
-function toCancelFields({ cancellation, scope }: Operation): {
-  cancellation?: 'wait' | 'abandon';
-  shielded?: true;
-} {
+/** Adds how an operation is canceled, if that is not as usual. */
+function withCancelFields<T extends CommandEvent>(operation: Operation, event: T): T {
+  const { cancellation, scope } = operation;
+  const { isShielded } = scope;
+  if (cancellation === 'request' && !isShielded) return event;
   return {
+    ...event,
     ...(cancellation !== 'request' && { cancellation }),
-    ...(scope.isShielded && { shielded: true }),
+    ...(isShielded && { shielded: true }),
   };
 }
 

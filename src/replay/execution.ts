@@ -37,7 +37,14 @@
  *      stops the work and the children of an execution that is over, except those of type `abandon`.
  * R18. When the time for the clean-up is over, a canceling execution ends canceled, whatever its code does.
  */
-import type { AnswerEvent, CommandEvent, HistoryEvent, TerminalEvent } from '../model/event.ts';
+import type {
+  AnswerEvent,
+  CommandEvent,
+  ExecutionStarted,
+  HistoryEvent,
+  IncomingEvent,
+  TerminalEvent,
+} from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
 import type { Message } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
@@ -123,7 +130,8 @@ export class Execution implements Recorder {
         this.#check.follow(events, index);
         this.#check.confirmNotEnded(event, this.#standing(), this.ended);
         if (isCommand(event)) this.#check.confirmCommand(event, this.#standing());
-        else await this.#replay(event);
+        else if (!isIncoming(event)) await this.#replayBoundary(event);
+        else if (!this.#check.confirmMet(event)) await this.#replayIncoming(event);
         this.#length += 1;
         if (index % eventsBetweenYields === eventsBetweenYields - 1) await yieldToEventLoop();
       }
@@ -180,18 +188,16 @@ export class Execution implements Recorder {
     return event;
   }
 
-  async #replay(event: Exclude<HistoryEvent, CommandEvent>): Promise<void> {
-    if (isIncoming(event)) {
-      if (this.#check.confirmMet(event)) return;
-      const isExpected = this.#length > 0 && this.#code.canTake(event);
-      this.#check.confirmIncoming(event, this.#standing(), isExpected);
-      await this.#code.give(event);
-    } else if (event.kind === 'executionStarted') {
-      this.#check.confirmStart(event, this.#standing());
-      await this.#code.start(event);
-    } else {
-      await this.#confirmOutcome(event);
-    }
+  #replayIncoming(event: IncomingEvent): Promise<void> {
+    const isExpected = this.#length > 0 && this.#code.canTake(event);
+    this.#check.confirmIncoming(event, this.#standing(), isExpected);
+    return this.#code.give(event);
+  }
+
+  #replayBoundary(event: ExecutionStarted | TerminalEvent): Promise<void> {
+    if (event.kind !== 'executionStarted') return this.#confirmOutcome(event);
+    this.#check.confirmStart(event, this.#standing());
+    return this.#code.start(event);
   }
 
   async #runTurn({ messages, nowMs, version }: TurnParams): Promise<void> {

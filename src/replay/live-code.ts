@@ -22,7 +22,7 @@ import { toThrown } from './outcome.ts';
 import { currentScope, runInScope } from './scope.ts';
 import { Scopes, type ScopeHost } from './scopes.ts';
 import { strayCall, strayWait } from './stray-await.ts';
-import { TurnWindow } from './turn-window.ts';
+import { TurnWindow, type AtRest } from './turn-window.ts';
 import { isCancellation, isWithdrawal, toCanceledError, type Withdrawal } from './withdrawal.ts';
 
 export interface LiveCodeOptions {
@@ -52,7 +52,7 @@ export interface Recorder {
 const baseSizeBytes = 2_400;
 
 /** The function of one execution while it runs: what it waits for, its scopes, its time and its end. */
-export class LiveCode implements ScopeHost, ScopeOwner {
+export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
@@ -66,10 +66,10 @@ export class LiveCode implements ScopeHost, ScopeOwner {
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;
   readonly #table = new OperationTable();
-  readonly #window = new TurnWindow();
+  readonly #window = new TurnWindow(this);
   readonly #root = new CancelScope(this);
   /** Scopes whose code has ended and that have not settled. */
-  readonly #closed = new Set<CancelScope>();
+  #closed: CancelScope[] = [];
   #random: DeterministicRandom | undefined;
   #steps = 0;
   #inputBytes = 0;
@@ -127,7 +127,7 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     this.#window.open();
     if (started.cancel !== undefined) this.ending.requestCancel(started.cancel);
     void runInScope(this.#root, () => this.#run(started));
-    return this.#comeToRest();
+    return this.#window.drain();
   }
 
   /** Gives the function an event and lets it run until it waits. */
@@ -138,7 +138,7 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     if (event.kind === 'eventReceived') this.#table.receive(event.name, event.payload);
     else if (event.kind === 'cancelRequested') this.ending.requestCancel(event);
     else this.#table.apply(event);
-    return this.#comeToRest();
+    return this.#window.drain();
   }
 
   /** Says whether an event means something to the function as it stands. */
@@ -224,7 +224,16 @@ export class LiveCode implements ScopeHost, ScopeOwner {
   }
 
   settleAtRest(scope: CancelScope): void {
-    this.#closed.add(scope);
+    this.#closed.push(scope);
+  }
+
+  hasWaiting(): boolean {
+    return this.#closed.length > 0 || this.ending.isDecided;
+  }
+
+  /** Scopes settle that have nothing outstanding any more; an end that has to wait cancels all that it need not wait for. */
+  wake(): boolean {
+    return this.#settleScopes() || this.ending.close();
   }
 
   shieldExpired(): void {
@@ -262,27 +271,13 @@ export class LiveCode implements ScopeHost, ScopeOwner {
     if (this.isInTurn('the orchestration ended')) this.ending.decide(outcome);
   }
 
-  /**
-   * Lets the code run until it waits; then scopes settle that have nothing outstanding any more, and it runs on. If
-   * it has ended, and the end has to wait, all that need not is canceled.
-   */
-  async #comeToRest(): Promise<void> {
-    await this.#window.drain();
-    while (this.#closed.size > 0 || this.ending.isDecided) {
-      this.#window.open();
-      if (this.#settleScopes() || this.ending.close()) await this.#window.drain();
-      else return this.#window.close();
-    }
-  }
-
   // Only those that are quiet now: the code that they wake comes to rest before the scopes around them may settle.
   #settleScopes(): boolean {
-    const quiet = [...this.#closed].filter(({ isQuiet }) => isQuiet);
-    for (const scope of quiet) {
-      this.#closed.delete(scope);
-      scope.settle();
-    }
-    return quiet.length > 0;
+    const quiet = this.#closed.filter(({ isQuiet }) => isQuiet);
+    if (quiet.length === 0) return false;
+    this.#closed = this.#closed.filter(({ isQuiet }) => !isQuiet);
+    for (const scope of quiet) scope.settle();
+    return true;
   }
 
   #addStray(what: string): PerdureError {
