@@ -123,6 +123,33 @@ export const inside = orchestration('inside', async (ctx, input: { depth: number
   if (first.key === 'total') exactly<number>()(first.value);
   else exactly<string>()(first.value);
 
+  exactly<number | string>()(
+    await ctx.any([ctx.call(charge, { sku: 'a' }), ctx.call(ping)], { keepLosers: true }),
+  );
+  void ctx.select([ctx.call(ping)], { keepLosers: true });
+  // @ts-expect-error an option is misspelt
+  void ctx.race([ctx.call(ping)], { keepLoosers: true });
+
+  exactly<DurablePromise<number>>()(ctx.scope(() => 5));
+  exactly<DurablePromise<string>>()(ctx.scope(() => ctx.call(ping), { timeout: '1m', name: 'x' }));
+  exactly<DurablePromise<[number, string]>>()(
+    ctx.shield(() => ctx.all([ctx.call(charge, { sku: 'a' }), ctx.call(ping)]), { timeout: 5 }),
+  );
+  ctx.scope(async () => ctx.call(ping)).cancel('why');
+  // @ts-expect-error a scope runs a function
+  void ctx.scope(ctx.call(ping));
+  // @ts-expect-error a shield has no name
+  void ctx.shield(() => 1, { name: 'x' });
+  // @ts-expect-error a reason is text
+  ctx.call(ping).cancel(5);
+
+  void ctx.call(ping, undefined, { cancellation: 'wait' });
+  void ctx.child(checkout, ['a'], { cancellation: 'abandon' });
+  // @ts-expect-error there is no such way to be canceled
+  void ctx.call(ping, undefined, { cancellation: 'kill' });
+  // @ts-expect-error a detached instance is not canceled with this one
+  void ctx.startDetached(checkout, ['a'], { id: 'd', cancellation: 'wait' });
+
   if (input.depth < 3) await ctx.continueAsNew({ depth: input.depth + 1 });
   // @ts-expect-error the next input has the type of this one
   await ctx.continueAsNew({ deep: 1 });
