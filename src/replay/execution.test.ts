@@ -216,6 +216,17 @@ describe('a live execution', () => {
     expect(run.execution.sizeBytes).toBeGreaterThan(before + 9_000);
   });
 
+  it('grows in size with its open scopes, and shrinks when they have settled', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.all(Array.from({ length: 10 }, () => ctx.scope(() => ctx.waitFor('e'))));
+      await ctx.sleep(1);
+    });
+    await run.start();
+    const before = run.execution.sizeBytes;
+    await run.turn(...Array.from({ length: 10 }, () => run.raised('e')));
+    expect(run.execution.sizeBytes).toBeLessThan(before - 10_000);
+  });
+
   it('runs no turn once it is disposed of', async () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();

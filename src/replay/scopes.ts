@@ -25,10 +25,16 @@ const ended: Withdrawal = { trigger: 'cancel', reason: 'its scope has ended' };
 export class Scopes {
   readonly #host: ScopeHost;
   readonly #commands: Commands;
+  #openCount = 0;
 
   constructor(host: ScopeHost, commands: Commands) {
     this.#host = host;
     this.#commands = commands;
+  }
+
+  /** How many scopes and shields have not settled. */
+  get openCount(): number {
+    return this.#openCount;
   }
 
   /** Runs a part of the code in a scope or shield of its own. It settles once nothing of it is outstanding. */
@@ -41,12 +47,16 @@ export class Scopes {
     }
     const scope = new CancelScope(outer.execution, outer, kind);
     const run = new ScopeRun<T>(this.#host, scope, kind);
+    this.#openCount += 1;
     this.#limit(run, options);
     // Async, so that what the body throws synchronously is a rejection, too.
     const result = runInInnerScope(scope, async () => body());
+    const onSettled = (): void => {
+      this.#openCount -= 1;
+    };
     result.then(
-      (value) => run.succeed(value),
-      (error: unknown) => run.fail(error),
+      (value) => run.succeed(value, onSettled),
+      (error: unknown) => run.fail(error, onSettled),
     );
     return run.promise;
   }
@@ -93,8 +103,7 @@ class ScopeRun<T> implements DurableSource {
   /** The code wants to give it up. A race that was lost does not end a shield: it may have been lost by a cancel. */
   withdraw(withdrawal: Withdrawal): void {
     if (this.#hasSettled || (this.#isShield && withdrawal.trigger === 'race_lost')) return;
-    this.#host.enter('cancel');
-    this.cancel(withdrawal, 'scopes');
+    if (!this.#host.isOver(this.#host.enter('cancel'))) this.cancel(withdrawal, 'scopes');
   }
 
   cancel(withdrawal: Withdrawal, reach: Reach): void {
@@ -102,25 +111,26 @@ class ScopeRun<T> implements DurableSource {
     this.scope.cancel(withdrawal, reach);
   }
 
-  succeed(value: T): void {
+  succeed(value: T, onSettled: () => void): void {
     const canceled = this.#canceled;
-    this.#end(() => {
+    this.#end(onSettled, () => {
       if (canceled === undefined) this.#deferred.resolve(value);
       else this.#deferred.reject(toCanceledError(canceled));
     });
   }
 
   /** An error of its own stands, also when the scope was canceled: a clean-up that failed must not go unseen. */
-  fail(error: unknown): void {
+  fail(error: unknown, onSettled: () => void): void {
     const canceled = this.#canceled;
     const isOwn = canceled === undefined || !isCancellation(error);
-    this.#end(() => this.#deferred.reject(isOwn ? error : toCanceledError(canceled)));
+    this.#end(onSettled, () => this.#deferred.reject(isOwn ? error : toCanceledError(canceled)));
   }
 
-  #end(settle: () => void): void {
+  #end(onSettled: () => void, settle: () => void): void {
     if (!this.#host.isInTurn('a scope ended')) return;
     this.scope.close(ended, () => {
       this.#hasSettled = true;
+      onSettled();
       settle();
     });
   }
