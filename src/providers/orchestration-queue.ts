@@ -171,12 +171,11 @@ export interface OrchestrationQueue {
    * - then apply `activityCancels`, of this execution alone: remove the unclaimed with an `activityCanceled` message
    *   for each, flag the claimed, shielded or not, and touch no outcome that is queued; the first reason stays,
    *   and the number of round trips does not grow with the list (cancel/unclaimed-work-is-removed,
-   *   cancel/claimed-work-is-flagged,
-   *   cancel/scheduled-in-the-same-turn-never-starts, cancel/between-attempts-is-removed,
-   *   cancel/a-queued-completion-stays, cancel/the-first-request-is-kept, cancel/of-nothing-is-no-error,
-   *   cancel/an-expired-claim-is-none, cancel/tells-its-trigger, cancel/twice-in-a-turn-is-once,
-   *   cancel/is-undone-with-its-turn, cancel/reaches-shielded-work, cancel/belongs-to-its-execution,
-   *   cancel/a-settled-item-cannot-be-cancelled,
+   *   cancel/claimed-work-is-flagged, cancel/scheduled-in-the-same-turn-never-starts,
+   *   cancel/between-attempts-is-removed, cancel/a-queued-completion-stays, cancel/the-first-request-is-kept,
+   *   cancel/of-nothing-is-no-error, cancel/an-expired-claim-is-none, cancel/tells-its-trigger,
+   *   cancel/twice-in-a-turn-is-once, cancel/is-undone-with-its-turn, cancel/reaches-shielded-work,
+   *   cancel/belongs-to-its-execution, cancel/a-settled-item-cannot-be-cancelled,
    *   cancel/a-removed-item-keeps-its-first-reason, cancel/by-a-turn-that-settles-others, large/cancels)
    * - leave items that were scheduled as `abandon`, and record requests past the point of no return without
    *   delivering them (cancel/spares-abandoned-work, no-return/later-requests-are-not-delivered)
