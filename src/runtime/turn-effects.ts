@@ -182,6 +182,7 @@ function toChild(
     start: encodeMessage({ kind: 'start', name, version, payload, ...(waits && { parent }) }),
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
+    shielded: event.kind === 'childScheduled' && event.shielded === true,
     ifTaken: waits
       ? encodeMessage({
           kind: 'childFailed',

@@ -79,6 +79,26 @@ describeEngine('cancelling and terminating trees', (open) => {
     },
   );
 
+  it('a child that the clean-up starts in a shield runs to its end', async () => {
+    const undo = orchestration('undo', async (ctx) => {
+      await ctx.sleep(5);
+      return 'undone';
+    });
+    const root = orchestration('root', async (ctx) => {
+      try {
+        await ctx.waitFor('never');
+      } finally {
+        ctx.setCustomStatus(await ctx.shield(() => ctx.child(undo)));
+      }
+    });
+    const { client } = await open({ orchestrations: [root, undo] });
+    const handle = await client.start(root, undefined);
+    await expect.poll(async () => (await handle.status()).status).toBe('running');
+    await handle.cancel();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+    expect(await handle.status()).toMatchObject({ customStatus: 'undone' });
+  });
+
   it('terminate runs no code, stops the work, and asks the children to stop', async () => {
     const seen: string[] = [];
     const started = Promise.withResolvers<void>();
