@@ -25,10 +25,11 @@ export function describeMachine(): Readonly<Record<string, string>> {
 
 export const method = `Each figure comes from a fresh process on a fresh file (WAL, synchronous=FULL), after a first run of the same
 work that warms up the compiler. Cases run in rounds, one after the other; shown is the median of the rounds, and
-for ratios the median of the rounds' ratios. Every result is checked. The client and the worker share a process. The
-raw baseline is hand-written SQL with the same pragmas, one transaction per state change.`;
+for ratios the median of the rounds' ratios. Every result is checked. The client and the worker share a process,
+but for cancels across processes. The raw baseline is hand-written SQL with the same pragmas, one transaction per state
+change.`;
 
-export const notMeasured = `Not measured: several processes on one file, large payloads, handlers that use the processor, a machine that
+export const notMeasured = `Not measured: more than two processes on one file, large payloads, handlers that use the processor, a machine that
 loses power, other file systems and disks.`;
 
 /** The figures of every case, median over the rounds. */
