@@ -42,8 +42,9 @@ export class ActivityDispatcher {
     params.slots.onFree(() => this.#slotFreed?.());
   }
 
+  /** Begins to fetch; also with no activity registered, because anyone may end one that was asked to stop. */
   start(): void {
-    if (this.#params.registry.activityNames().length > 0) this.#loop = this.#fetchUntilStopped();
+    this.#loop = this.#fetchUntilStopped();
   }
 
   /** Starts items that an ack claimed for this process; their slots are taken already. */

@@ -43,7 +43,6 @@ export class ActivityRun {
   #stopping: CanceledError | undefined;
   /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
   #attemptTimeout: CanceledError | undefined;
-  #unstoppable = false;
   #thread: IsolatedHandler | undefined;
 
   constructor(params: ActivityRunParams) {
@@ -81,17 +80,17 @@ export class ActivityRun {
     this.abort(new CanceledError(cancel.reason, cancel.trigger));
   }
 
-  /** From here on nothing but a lost lease stops the handler; throws if it should already have stopped. */
+  /**
+   * From here on the store delivers nothing but a terminate, and the attempt has no timeout of its own any more;
+   * throws if the handler should already have stopped.
+   */
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
     if (this.#activityOptions.cancellation !== 'wait') throw noPointOfNoReturn(this.item.name);
     const answer = await this.#params.markPointOfNoReturn(this.lockToken);
     if (answer.kind === 'canceled') this.onCancel(answer.cancel);
     if (answer.kind === 'lost') this.onLost();
-    if (answer.kind === 'passed' && this.#stopping === undefined) {
-      this.#cancelTimeout?.();
-      this.#unstoppable = true;
-    }
+    if (answer.kind === 'passed') this.#cancelTimeout?.();
     this.#context.throwIfCanceled();
   }
 
@@ -104,8 +103,6 @@ export class ActivityRun {
   /** Tells the handler to stop, and gives it the grace period to do so. */
   abort(reason: CanceledError): void {
     if (this.#stopping !== undefined || this.#finish === undefined) return;
-    if (this.#unstoppable && (reason.trigger === 'cancel' || reason.trigger === 'race_lost'))
-      return;
     this.#stopping = reason;
     this.#cancelTimeout?.();
     const { clock, options } = this.#params;

@@ -65,6 +65,8 @@ parentPort?.on('message', (message: FromHost) => {
   else {
     const waiting = waitingForReturn.shift();
     if (message.kind === 'passed') waiting?.resolve();
+    else if (message.kind === 'invalid')
+      waiting?.reject(new PerdureError('INVALID_INPUT', message.message));
     else waiting?.reject(new CanceledError(message.reason, message.trigger));
   }
 });

@@ -82,9 +82,11 @@ async function answerPointOfNoReturn(
     await context.pointOfNoReturn();
     send({ kind: 'passed' });
   } catch (error) {
-    const known = error instanceof CanceledError;
-    const reason = known ? error.reason : String(error instanceof Error ? error.message : error);
-    send({ kind: 'refused', reason, trigger: known ? error.trigger : 'cancel' });
+    if (error instanceof CanceledError) {
+      send({ kind: 'refused', reason: error.reason, trigger: error.trigger });
+    } else {
+      send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
+    }
   }
 }
 

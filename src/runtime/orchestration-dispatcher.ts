@@ -51,8 +51,9 @@ export class OrchestrationDispatcher {
     this.#params = params;
   }
 
+  /** Begins to fetch; also with nothing registered, because anyone may end an instance whose clean-up has expired. */
   start(): void {
-    if (this.#params.registry.runnable().length > 0) this.#loop = this.#fetchUntilStopped();
+    this.#loop = this.#fetchUntilStopped();
   }
 
   /** Stops fetching and finishes the turns that were begun. */

@@ -22,7 +22,9 @@ export interface ThreadTask {
 export type FromHost =
   | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'passed' }
-  | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger };
+  | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger }
+  /** The point of no return is not for this call. */
+  | { readonly kind: 'invalid'; readonly message: string };
 
 /** What the thread tells the worker. */
 export type FromThread =

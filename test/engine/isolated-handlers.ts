@@ -22,3 +22,8 @@ export async function fail(): Promise<never> {
 export function exit(): never {
   process.exit(3);
 }
+
+export async function pays(ctx: ActivityContext): Promise<string> {
+  await ctx.pointOfNoReturn();
+  return 'paid';
+}
