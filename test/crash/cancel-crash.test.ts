@@ -1,0 +1,104 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Perdure } from '../../src/index.ts';
+import { temporaryStore } from '../sqlite/temporary-store.ts';
+import type { StubbornOptions, StubbornReport } from './stubborn-program.ts';
+
+const leaseMs = 1_000;
+
+/** A real worker process, and what it has told so far. */
+class StubbornWorker {
+  readonly reports: StubbornReport[] = [];
+  readonly #process;
+
+  constructor(options: Omit<StubbornOptions, 'leaseMs'>) {
+    const program = join(import.meta.dirname, 'stubborn-program.ts');
+    this.#process = fork(program, [JSON.stringify({ ...options, leaseMs })], {
+      execArgv: [],
+      env: { ...process.env, NODE_NO_WARNINGS: '1' },
+    });
+    this.#process.on('message', (report: StubbornReport) => this.reports.push(report));
+    onTestFinished(() => this.kill());
+  }
+
+  async hear(kind: StubbornReport['kind']): Promise<void> {
+    const heard = (): boolean => this.reports.some((report) => report.kind === kind);
+    while (!heard()) {
+      const [exit] = await Promise.race([
+        once(this.#process, 'message').then(() => []),
+        once(this.#process, 'exit').then(() => [true]),
+      ]);
+      if (exit === true && !heard()) throw new Error(`A worker exited before it was ${kind}.`);
+    }
+  }
+
+  async kill(): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    const exited = once(this.#process, 'exit');
+    this.#process.kill('SIGKILL');
+    await exited;
+  }
+}
+
+async function open() {
+  const { path } = temporaryStore();
+  const perdure = await Perdure.open(path);
+  onTestFinished(() => perdure.close());
+  return { path, client: perdure.client };
+}
+
+test('an instance whose worker is killed while it is canceling is canceled within a lease and 2 s, by another worker', async () => {
+  const { path, client } = await open();
+  const victim = new StubbornWorker({ store: path, name: 'victim', how: 'ignore' });
+  await victim.hear('ready');
+  const handle = await client.start('run');
+  await victim.hear('running');
+  // It cannot run the activity: it is there to end it.
+  const other = new StubbornWorker({
+    store: path,
+    name: 'other',
+    how: 'answer',
+    withoutActivity: true,
+  });
+  await other.hear('ready');
+  expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
+  await expect
+    .poll(async () => (await client.history(handle.id)).items.at(-1)?.event.kind)
+    .toBe('executionCanceled');
+  await victim.kill();
+  const killedAt = Date.now();
+  const [held] = (await client.get(handle.id))?.running ?? [];
+  expect(held).toMatchObject({ name: 'stubborn', cancel: { reason: 'enough' } });
+  const { status, endedAt = 0, leaked } = await client.wait(handle.id, { timeout: '20s' });
+  expect(status).toBe('canceled');
+  expect(leaked).toBeUndefined();
+  expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
+  // Not shown as canceled while the lease of the dead worker held.
+  expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
+  expect(other.reports).toContainEqual({ kind: 'acked', accepted: true });
+}, 60_000);
+
+test('an activity that blocks its event loop for longer than its lease has one accepted completion', async () => {
+  const { path, client } = await open();
+  const blocked = new StubbornWorker({
+    store: path,
+    name: 'blocked',
+    how: 'block',
+    blockMs: 3 * leaseMs,
+  });
+  await blocked.hear('ready');
+  const handle = await client.start('run');
+  await blocked.hear('running');
+  const second = new StubbornWorker({ store: path, name: 'second', how: 'answer' });
+  await second.hear('ready');
+  expect(await handle.result({ timeout: '20s' })).toBe('second');
+  // The first one wakes up with a result of its own, and nobody takes it.
+  await blocked.hear('acked');
+  const acks = [...blocked.reports, ...second.reports].filter(({ kind }) => kind === 'acked');
+  expect(acks.filter((ack) => 'accepted' in ack && ack.accepted)).toHaveLength(1);
+  expect(blocked.reports).not.toContainEqual({ kind: 'acked', accepted: true });
+  const { items } = await client.history(handle.id);
+  expect(items.filter(({ event }) => event.kind === 'activityCompleted')).toHaveLength(1);
+}, 60_000);
