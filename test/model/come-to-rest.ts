@@ -1,0 +1,22 @@
+import type { StoreBoundary } from './store-boundary.ts';
+
+// Between two calls to the store a worker takes at most two turns of the event loop.
+const quietRounds = 4;
+
+/** Resolves when nothing moves any more unless time passes or somebody does something. */
+export async function comeToRest(
+  boundary: StoreBoundary,
+  otherMoves: () => number = () => 0,
+): Promise<void> {
+  for (let quiet = 0, seen = -1; quiet < quietRounds; quiet++) {
+    await nextTurn();
+    const moves = boundary.moves + otherMoves();
+    if (moves !== seen || boundary.isBusy) quiet = 0;
+    seen = moves;
+  }
+}
+
+/** One turn of the event loop. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}

@@ -1,0 +1,220 @@
+import { decodeEvent } from '../../src/model/event.ts';
+import { isTerminal } from '../../src/model/status.ts';
+import type { TurnAck } from '../../src/providers/work-queue.ts';
+import type { ModelItem, ReferenceModel } from './reference-model.ts';
+import { pairs, type StoreCall } from './store-call.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+/** Tells the model what has committed, and says where the store should have answered otherwise. */
+export function observeCall(model: ReferenceModel, call: StoreCall, now: number): void {
+  switch (call.method) {
+    case 'createInstances':
+      for (const [instance, result] of pairs(call.args[0], call.result)) {
+        if (result.kind === 'created') model.create(instance, result.claimed);
+        else
+          model.expect(result.kind === 'exists', `creating ${instance.instanceId}: ${result.kind}`);
+      }
+      return;
+
+    case 'enqueueMessages':
+      for (const [{ instanceId, message }, result] of pairs(call.args[0], call.result)) {
+        const instance = model.instances.get(instanceId);
+        const expected =
+          instance === undefined
+            ? 'missing'
+            : isTerminal(instance.status) || instance.closing
+              ? 'over'
+              : 'enqueued';
+        model.expect(
+          result === expected,
+          `a message to ${instanceId} is ${result}, not ${expected}`,
+        );
+        if (result !== 'enqueued' || instance === undefined) continue;
+        if (message.kind === 'eventRaised') {
+          model.deliver(instance, { kind: 'event', execution: null, operation: null });
+        }
+      }
+      return;
+
+    case 'requestCancel':
+      for (const [request, result] of pairs(call.args[0], call.result)) {
+        const expected = model.cancel(request);
+        const what = `cancel of ${request.instanceId} answered ${JSON.stringify(result)}`;
+        model.expect(isDeepStrictEqual(result, expected), what);
+      }
+      return;
+
+    case 'terminate':
+      for (const [{ instanceId, reason, tree }, result] of pairs(call.args[0], call.result)) {
+        const expected = model.terminate(instanceId, reason, tree);
+        const what = `terminate of ${instanceId} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        model.expect(isDeepStrictEqual(result, expected), what);
+      }
+      return;
+
+    case 'fetchOrchestrationItems':
+    case 'ackOrchestrationItems':
+    case 'abandonOrchestrationItems':
+    case 'renewOrchestrationLocks':
+      return observeInstanceCall(model, call, now);
+
+    default:
+      return observeItemCall(model, call, now);
+  }
+}
+
+function observeInstanceCall(
+  model: ReferenceModel,
+  call: Extract<StoreCall, { method: `${string}Orchestration${string}` }>,
+  now: number,
+): void {
+  const holderOf = (token: string, what: string) => {
+    const instance = [...model.instances.values()].find(({ lock }) => lock?.token === token);
+    const isHeld = instance?.lock != null && instance.lock.until > now;
+    model.expect(isHeld, `${what} with a token that holds nothing`);
+    return isHeld ? instance : undefined;
+  };
+  switch (call.method) {
+    case 'fetchOrchestrationItems':
+      for (const { instanceId, lockToken, messages } of call.result) {
+        const instance = model.instances.get(instanceId);
+        const isFree = instance?.lock == null || instance.lock.until <= now;
+        const goesOn = instance !== undefined && !isTerminal(instance.status) && !instance.closing;
+        model.expect(isFree, `${instanceId} was claimed while somebody held it`);
+        model.expect(goesOn && messages.length > 0, `${instanceId} was claimed without a reason`);
+        if (instance === undefined) continue;
+        instance.lock = { token: lockToken, until: now + call.args[0].lockMs };
+        instance.claimed = instance.delivered.length;
+        model.claims.set(lockToken, instanceId);
+      }
+      return;
+    case 'ackOrchestrationItems':
+      for (const [{ lockToken, turn }, result] of pairs(call.args[0], call.result)) {
+        if (!result.ok) continue;
+        const instance = holderOf(lockToken, 'a turn was acked');
+        if (instance) model.commitTurn(instance, turn, result.claimed);
+      }
+      return;
+    case 'abandonOrchestrationItems':
+      for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
+        const instance = result ? holderOf(lockToken, 'an instance was handed back') : undefined;
+        if (instance) instance.lock = null;
+      }
+      return;
+    case 'renewOrchestrationLocks':
+      for (const [lockToken, result] of pairs(call.args[0], call.result)) {
+        const instance = result ? holderOf(lockToken, 'an instance was renewed') : undefined;
+        if (instance?.lock) instance.lock.until = now + call.args[1];
+      }
+  }
+}
+
+function observeItemCall(
+  model: ReferenceModel,
+  call: Exclude<
+    StoreCall,
+    {
+      method:
+        | 'createInstances'
+        | 'enqueueMessages'
+        | 'requestCancel'
+        | 'terminate'
+        | `${string}Orchestration${string}`;
+    }
+  >,
+  now: number,
+): void {
+  switch (call.method) {
+    case 'fetchWorkItems':
+      for (const { instanceId, executionId, operation, lockToken, cancel } of call.result) {
+        const key = `${executionId}.${operation}`;
+        const what = `${key} of ${instanceId} was claimed`;
+        const item = model.instances.get(instanceId)?.items.get(key);
+        if (item === undefined) {
+          model.expect(false, `${what}, though it should be gone`);
+          continue;
+        }
+        model.expect(!model.isHeld(item), `${what} while somebody held it`);
+        const how = item.flagged ? 'as if nobody had asked it to stop' : 'as canceled';
+        model.expect((cancel !== null) === item.flagged, `${what} ${how}`);
+        item.token = lockToken;
+        item.leaseUntil = now + call.args[0].lockMs;
+        model.tokens.set(lockToken, item);
+      }
+      return;
+    case 'ackWorkItems':
+      for (const [{ lockToken, outcome }, result] of pairs(call.args[0], call.result)) {
+        const item = result.ok ? model.heldBy(lockToken, 'an item was acked') : undefined;
+        if (item === undefined) continue;
+        if (outcome.kind === 'canceled' && outcome.leaked) item.instance.leaked += 1;
+        model.settle(item, outcome.kind);
+      }
+      return;
+    case 'ackTurns':
+      for (const [ack, result] of pairs(call.args[0], call.result)) {
+        if (result.ok) observeTurnAck(model, ack, result.claimed, now);
+      }
+      return;
+    case 'renewWorkItemLocks':
+      for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
+        const item = result.held ? model.heldBy(lockToken, 'an item was renewed') : undefined;
+        if (item === undefined || !result.held) continue;
+        item.leaseUntil = now + call.args[1];
+        const what = `${item.operation} of ${item.instance.id} is renewed`;
+        const how = item.flagged ? 'as if nobody had asked it to stop' : 'as canceled';
+        model.expect((result.cancel !== null) === item.flagged, `${what} ${how}`);
+      }
+      return;
+    case 'abandonWorkItems':
+    case 'retryWorkItems':
+      for (const [{ lockToken }, result] of pairs<{ lockToken: string }, boolean>(
+        call.args[0],
+        call.result,
+      )) {
+        const item = result ? model.heldBy(lockToken, 'an item was handed back') : undefined;
+        if (item?.flagged === true) model.settle(item, 'canceled');
+        else if (item) {
+          item.token = null;
+          item.failedBefore ||= call.method === 'retryWorkItems';
+        }
+      }
+      return;
+    case 'markPointOfNoReturn': {
+      const [token] = call.args;
+      const item = model.tokens.get(token);
+      const isHeld = item?.token === token && model.isHeld(item);
+      const expected = !isHeld ? 'lost' : item.flagged ? 'canceled' : 'passed';
+      model.expect(
+        call.result.kind === expected,
+        `a point of no return is ${call.result.kind}, not ${expected}`,
+      );
+      if (item && call.result.kind === 'passed') item.passed = true;
+    }
+  }
+}
+
+function observeTurnAck(
+  model: ReferenceModel,
+  { executionId, lockTokens, turn }: TurnAck,
+  claimed: Parameters<ReferenceModel['commitTurn']>[2],
+  now: number,
+): void {
+  const items = lockTokens.map((token) => model.heldBy(token, 'a turn in memory was acked'));
+  const held = items.filter((item): item is ModelItem => item !== undefined);
+  const instance = held[0]?.instance;
+  if (instance === undefined) return;
+  const { id, status, execution, lock } = instance;
+  model.expect(status === 'running', `a turn in memory of ${id} was acked while it was ${status}`);
+  model.expect(execution === executionId, `a turn in memory of ${id} is of another execution`);
+  model.expect(lock === null || lock.until <= now, `a turn in memory of ${id} passed a claim`);
+  const failed = new Set<number>();
+  for (const event of turn.events.map(decodeEvent)) {
+    if (event.kind === 'activityFailed') failed.add(event.operation);
+  }
+  for (const item of held) {
+    model.expect(!item.flagged, `a turn in memory of ${id} acked an item that should stop`);
+    model.settle(item, failed.has(item.operation) ? 'failed' : 'completed');
+  }
+  instance.claimed = instance.delivered.length;
+  model.commitTurn(instance, turn, claimed);
+}

@@ -1,0 +1,96 @@
+/**
+ * The race list: cancel × complete × fail × retry × terminate × continue-as-new. Each pair meets at the store in both
+ * orders, one commit right after the other, before anybody has heard of either.
+ */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { RaceRing, type Act, type RaceEnd } from './race-ring.ts';
+
+type Expected = Partial<RaceEnd>;
+
+const over = { executions: 1, terminalEvents: 1, attempts: { first: 1, second: 1 } } as const;
+const completed = (output: string) =>
+  ({ ...over, status: 'completed', output, ends: ['executionCompleted'] }) as const;
+const failed = { ...over, status: 'failed', ends: ['executionFailed'] } as const;
+const canceled = {
+  ...over,
+  status: 'canceled',
+  isAsked: true,
+  ends: ['executionCanceled'],
+} as const;
+const terminated = { ...over, status: 'terminated', ends: ['executionTerminated'] } as const;
+const inNext = (end: Expected, last: string) =>
+  ({ ...end, executions: 2, terminalEvents: 2, ends: ['executionContinuedAsNew', last] }) as const;
+const next = { ...inNext(completed('next'), 'executionCompleted'), isAsked: false };
+const asked = { isAsked: true };
+const unasked = { isAsked: false };
+
+const races: readonly (readonly [first: Act, second: Act, expected: Expected])[] = [
+  // The completion and the request reach the code together: work that ran to its end counts.
+  ['cancel', 'complete', { ...completed('first'), ...asked }],
+  ['complete', 'cancel', { ...completed('first'), ...asked }],
+  ['cancel', 'fail', { ...failed, ...asked }],
+  ['fail', 'cancel', { ...failed, ...asked }],
+  ['cancel', 'retry', canceled],
+  ['retry', 'cancel', canceled],
+  ['cancel', 'terminate', { ...terminated, ...asked }],
+  ['terminate', 'cancel', { ...terminated, ...unasked }],
+  ['cancel', 'continue as new', inNext(canceled, 'executionCanceled')],
+  ['continue as new', 'cancel', inNext(canceled, 'executionCanceled')],
+  ['complete', 'fail', { ...completed('first'), ...unasked }],
+  ['fail', 'complete', { ...failed, ...unasked }],
+  ['complete', 'retry', completed('first')],
+  ['retry', 'complete', completed('first')],
+  // The completion was only on its way to the code when the instance ended.
+  ['complete', 'terminate', terminated],
+  ['terminate', 'complete', terminated],
+  ['complete', 'continue as new', next],
+  ['continue as new', 'complete', next],
+  ['fail', 'retry', failed],
+  ['retry', 'fail', failed],
+  ['fail', 'terminate', terminated],
+  ['terminate', 'fail', terminated],
+  ['fail', 'continue as new', next],
+  ['continue as new', 'fail', next],
+  ['retry', 'terminate', terminated],
+  ['terminate', 'retry', terminated],
+  ['retry', 'continue as new', next],
+  ['continue as new', 'retry', next],
+  ['terminate', 'continue as new', terminated],
+  ['continue as new', 'terminate', inNext(terminated, 'executionTerminated')],
+];
+
+async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceEnd> {
+  const ring = await RaceRing.open(fastPaths);
+  onTestFinished(() => ring.close());
+  await ring.meet(first, second);
+  return ring.finish();
+}
+
+describe('race list: two commits, one right after the other', () => {
+  it.each(races)('%s, then %s', async (first, second, expected) => {
+    expect(await race(first, second, false)).toMatchObject(expected);
+  });
+
+  it('has every pair in both orders', () => {
+    const acts = new Set(races.map(([first]) => first));
+    expect(new Set(races.map(([first, second]) => `${first}/${second}`)).size).toBe(
+      acts.size * (acts.size - 1),
+    );
+  });
+});
+
+describe('race list: a turn in memory that settles its activity in the same commit', () => {
+  it.each([
+    // The turn in memory is refused, and the activity acked: by then the code has heard of the request.
+    ['cancel', 'complete', canceled],
+    ['complete', 'cancel', { ...completed('first'), ...unasked }],
+    ['cancel', 'fail', canceled],
+    ['fail', 'cancel', { ...failed, ...unasked }],
+    ['terminate', 'complete', terminated],
+    ['complete', 'terminate', { ...completed('first') }],
+    ['terminate', 'fail', terminated],
+    ['fail', 'terminate', failed],
+  ] as const)('%s, then %s', async (first, second, expected) => {
+    expect(await race(first, second, true)).toMatchObject(expected);
+  });
+});

@@ -1,0 +1,226 @@
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../src/perdure.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
+import { comeToRest } from './come-to-rest.ts';
+import { StoreBoundary, type HoldPoint } from './store-boundary.ts';
+
+/** What can happen to an instance that runs two activities, `first` and `second`. */
+export type Act = 'cancel' | 'complete' | 'fail' | 'retry' | 'terminate' | 'continue as new';
+
+/** How it all ended. */
+export interface RaceEnd {
+  readonly status: InstanceStatus;
+  readonly output?: unknown;
+  readonly executions: number;
+  /** Whether a request to stop is on record. */
+  readonly isAsked: boolean;
+  /** Attempts of the two activities in the first execution. */
+  readonly attempts: Readonly<Record<string, number>>;
+  /** The last event of each execution. */
+  readonly ends: readonly string[];
+  readonly terminalEvents: number;
+}
+
+class ForGood extends Error {
+  override readonly name = 'ForGood';
+}
+
+const id = 'racer';
+const stepMs = 100;
+
+/** Lets two things reach the store in a chosen order, with nothing between them, on the real engine. */
+export class RaceRing {
+  readonly #clock: FakeClock;
+  readonly #boundary: StoreBoundary;
+  readonly #perdure: Perdure;
+  readonly #fastPaths: boolean;
+  readonly #handlers = new Map<string, (word: 'complete' | 'fail' | 'retry') => void>();
+  readonly #attempts: Record<string, number> = {};
+  #isHealing = false;
+
+  private constructor(parts: {
+    readonly clock: FakeClock;
+    readonly boundary: StoreBoundary;
+    readonly perdure: Perdure;
+    readonly fastPaths: boolean;
+  }) {
+    this.#clock = parts.clock;
+    this.#boundary = parts.boundary;
+    this.#perdure = parts.perdure;
+    this.#fastPaths = parts.fastPaths;
+  }
+
+  /** Opens a ring with one instance whose two activities run. */
+  static async open(fastPaths: boolean): Promise<RaceRing> {
+    let rest = (): Promise<void> => Promise.resolve();
+    const clock = new FakeClock({ settle: () => rest() });
+    const store = await openSqlite({ path: ':memory:', clock });
+    const boundary = new StoreBoundary({
+      store,
+      clock,
+      hints: true,
+      onCommitted: () => Promise.resolve(),
+    });
+    rest = () => comeToRest(boundary);
+    const perdure = await Perdure.open(boundary.connect().provider, { clock });
+    const ring = new RaceRing({ clock, boundary, perdure, fastPaths });
+    await ring.#start();
+    return ring;
+  }
+
+  /** Lets both happen, and then reach the store one right after the other. */
+  async meet(first: Act, second: Act): Promise<void> {
+    const points = [first, second].map((act) => this.#holdPointOf(act));
+    this.#boundary.holdAt(points);
+    for (const [index, act] of [first, second].entries()) {
+      this.#begin(act, act === first ? second : first);
+      await this.rest();
+      const held = this.#boundary.held.map(({ point }) => point);
+      if (held.length !== index + 1) throw new Error(`${act} is not held: ${held.join()}`);
+    }
+    // In the same turn of the event loop, so that nothing else reaches the store between them.
+    this.#boundary.release(0, 'go');
+    this.#boundary.release(0, 'go');
+    this.#boundary.open();
+    await this.rest();
+  }
+
+  /** Lets the handlers end as they should, and time pass, until the instance is over. */
+  async finish(): Promise<RaceEnd> {
+    this.#isHealing = true;
+    const { client } = this.#perdure;
+    for (let step = 0; step < 100; step++) {
+      for (const tell of this.#handlers.values()) tell('complete');
+      await this.rest();
+      const info = await client.get(id);
+      if (info !== undefined && isTerminal(info.status)) break;
+      await client.raiseEvent(id, 'end');
+      await this.#pass(stepMs);
+    }
+    return this.#read();
+  }
+
+  async close(): Promise<void> {
+    const closed = this.#perdure.close();
+    await this.rest();
+    await closed;
+    await this.#boundary.store.close();
+  }
+
+  async rest(): Promise<void> {
+    await comeToRest(this.#boundary);
+  }
+
+  async #start(): Promise<void> {
+    const work = activity('work', (ctx, name: string) => {
+      this.#attempts[name] = (this.#attempts[name] ?? 0) + 1;
+      return new Promise<string>((resolve, reject) => {
+        const tell = (word: 'complete' | 'fail' | 'retry'): void => {
+          this.#handlers.delete(name);
+          if (word === 'complete') resolve(name);
+          else reject(word === 'retry' ? new Error(name) : new ForGood(name));
+        };
+        this.#handlers.set(name, tell);
+        if (this.#isHealing) tell('complete');
+        ctx.signal.addEventListener('abort', () => {
+          // Otherwise it is for the race to say what the handler does.
+          if (this.#isHealing) reject(ctx.signal.reason as Error);
+        });
+      });
+    });
+    const retry = { maxAttempts: 2, initialDelay: stepMs, jitter: 0, nonRetryable: ['ForGood'] };
+    const racer = orchestration('racer', async (ctx): Promise<string> => {
+      if (ctx.executionId === 2) {
+        await ctx.waitFor('end');
+        return 'next';
+      }
+      const calls = ['first', 'second'].map((name) => ctx.call(work, name, { retry }));
+      const again = ctx.waitFor('again');
+      const winner = await Promise.race([...calls, again.then(() => 'again')]);
+      return winner === 'again' ? await ctx.continueAsNew(undefined) : winner;
+    });
+    await this.#perdure.startWorker({
+      orchestrations: [racer],
+      activities: [work],
+      fastPaths: this.#fastPaths,
+      activityLease: 300,
+      cancelGrace: 100,
+      shutdownGrace: 0,
+      pollInterval: '30d',
+    });
+    await this.#perdure.client.start(racer, undefined, { id });
+    await this.rest();
+  }
+
+  #holdPointOf(act: Act): HoldPoint {
+    switch (act) {
+      case 'cancel':
+        return 'requestCancel:before';
+      case 'terminate':
+        return 'terminate:before';
+      case 'retry':
+        return 'retryWorkItems:before';
+      case 'continue as new':
+        return 'ackOrchestrationItems:before';
+      case 'complete':
+      case 'fail':
+        return this.#fastPaths ? 'ackTurns:before' : 'ackWorkItems:before';
+    }
+  }
+
+  #begin(act: Act, other: Act): void {
+    const { client } = this.#perdure;
+    switch (act) {
+      case 'cancel':
+        void client.cancel(id, { reason: 'why not' });
+        return;
+      case 'terminate':
+        void client.terminate(id);
+        return;
+      case 'continue as new':
+        void client.raiseEvent(id, 'again');
+        return;
+      case 'complete':
+        return this.#tell('first', 'complete');
+      case 'retry':
+        return this.#tell('second', 'retry');
+      case 'fail':
+        return this.#tell(other === 'complete' ? 'second' : 'first', 'fail');
+    }
+  }
+
+  #tell(name: string, word: 'complete' | 'fail' | 'retry'): void {
+    const tell = this.#handlers.get(name);
+    if (tell === undefined) throw new Error(`${name} does not run.`);
+    tell(word);
+  }
+
+  async #pass(ms: number): Promise<void> {
+    await this.#clock.advance(ms);
+    this.#boundary.wakeUp();
+    await this.rest();
+  }
+
+  async #read(): Promise<RaceEnd> {
+    const { client } = this.#perdure;
+    const info = await client.get(id);
+    if (info === undefined) throw new Error('The instance is gone.');
+    const kinds: string[][] = [];
+    for (const { executionId } of await client.executions(id)) {
+      const { items } = await client.history(id, { executionId });
+      kinds.push(items.map(({ event }) => event.kind));
+    }
+    return {
+      status: info.status,
+      ...('output' in info && { output: info.output }),
+      executions: kinds.length,
+      isAsked: info.cancel !== undefined,
+      attempts: this.#attempts,
+      ends: kinds.map((of) => of.at(-1) ?? ''),
+      terminalEvents: kinds.flat().filter((kind) => /^execution(?!Started)/.test(kind)).length,
+    };
+  }
+}

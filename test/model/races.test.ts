@@ -1,0 +1,39 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { checkModel, runScenario, Stores } from './check-model.ts';
+import { meetings } from './coverage.ts';
+import { modelRuns } from './model-runs.ts';
+import { scenarios } from './scenario.ts';
+
+test('the store and the runtime never diverge from the model, whatever meets whatever at the store', async () => {
+  const { failure, coverage, runs } = await checkModel({ profile: 'races', runs: modelRuns });
+  expect(failure).toBeUndefined();
+  expect(runs).toBe(modelRuns);
+  // A check that meets nothing finds nothing.
+  expect(meetings.filter((meeting) => coverage.counts.get(meeting) === 0)).toEqual([]);
+}, 240_000);
+
+test('a scenario that runs again happens again', async () => {
+  const stores = new Stores();
+  try {
+    for (const profile of ['races', 'crashes'] as const) {
+      for (const scenario of fc.sample(scenarios(profile), { numRuns: 20, seed: 1 })) {
+        const [first, second] = [
+          await runScenario(scenario, stores),
+          await runScenario(scenario, stores),
+        ].map(({ trace }) => trace.map(withoutNames));
+        expect(second).toEqual(first);
+      }
+    }
+  } finally {
+    await stores.close();
+  }
+}, 60_000);
+
+/** Tokens, ids and times are new in every run. */
+function withoutNames(line: string): string {
+  return line
+    .replaceAll(/w\d+-/g, '')
+    .replaceAll(/\d+\.[\w-]{22}/g, 'token')
+    .replaceAll(/\b1\d{12}\b/g, 'time');
+}

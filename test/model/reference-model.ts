@@ -1,0 +1,344 @@
+import type { CancellationType } from '../../src/model/cancel.ts';
+import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
+import type { CancelInstance, StopResult } from '../../src/providers/cancellation.ts';
+import type { InstanceRecord, NewInstance } from '../../src/providers/instances.ts';
+import type { ClaimedAtInsert, NewChild, Turn } from '../../src/providers/turn.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+// What the children of a terminated instance have, for want of somebody to say otherwise.
+const terminateCleanUpMs = 300_000;
+
+/** An activity that is scheduled and not yet settled. */
+export interface ModelItem {
+  readonly instance: ModelInstance;
+  readonly execution: number;
+  readonly operation: number;
+  readonly cancellation: CancellationType;
+  readonly shielded: boolean;
+  /** Asked to stop, and told so. */
+  flagged: boolean;
+  /** Past its point of no return. */
+  passed: boolean;
+  /** An attempt has failed, and another one follows. */
+  failedBefore: boolean;
+  token: string | null;
+  leaseUntil: number;
+}
+
+/** A message that a commit brought to an instance. */
+export interface Delivered {
+  readonly kind:
+    'completed' | 'failed' | 'canceled' | 'event' | 'cancel' | 'childEnded' | 'childCanceled';
+  readonly execution: number | null;
+  readonly operation: number | null;
+}
+
+/** A turn, and how much of what was delivered it may have seen. */
+interface CommittedTurn {
+  readonly execution: number;
+  readonly events: number;
+  readonly seen: number;
+}
+
+/** An instance as a store must show it. */
+export interface ModelInstance {
+  readonly id: string;
+  readonly parent: {
+    readonly id: string;
+    readonly execution: number;
+    readonly operation: number;
+  } | null;
+  readonly cancellation: CancellationType;
+  status: InstanceStatus;
+  execution: number;
+  /** Ended as canceled by its code, and shown as such when nothing of it runs any more. */
+  closing: boolean;
+  /** The first wish that it stop; a wish of the store's own has a reason that is taken as it comes. */
+  cancel: {
+    reason: string | null;
+    readonly actor: string | null;
+    readonly at: number;
+    readonly cleanUpBy: number;
+  } | null;
+  terminated: string | null;
+  lock: { readonly token: string; until: number } | null;
+  leaked: number;
+  readonly delivered: Delivered[];
+  /** How much of that the last claim of the instance handed out. */
+  claimed: number;
+  readonly turns: CommittedTurn[];
+  readonly items: Map<string, ModelItem>;
+}
+
+/**
+ * What a store must show after each commit, in as few words as possible: instances with their state, their items
+ * with who holds them, and what was delivered to whom in which order. It does not know of SQL, turns in memory,
+ * retries, hints or code; `ScriptRun` knows the code.
+ */
+export class ReferenceModel {
+  readonly instances = new Map<string, ModelInstance>();
+  /** The items that tokens were given out for. */
+  readonly tokens = new Map<string, ModelItem>();
+  /** The instances that tokens were given out for. */
+  readonly claims = new Map<string, string>();
+  readonly #now: () => number;
+  readonly #violate: (what: string) => void;
+
+  constructor(params: { readonly now: () => number; readonly violate: (what: string) => void }) {
+    this.#now = params.now;
+    this.#violate = params.violate;
+  }
+
+  create({ instanceId: id, firstTurn }: NewInstance, claimed: readonly ClaimedAtInsert[]): void {
+    this.expect(!this.instances.has(id), `${id} was created twice`);
+    const instance = this.#add(id, null, 'abandon');
+    if (firstTurn !== undefined) this.commitTurn(instance, firstTurn, claimed);
+  }
+
+  /** Asks an instance to stop; the answer that the store must give. */
+  cancel(
+    request: CancelInstance | (Omit<CancelInstance, 'reason'> & { readonly reason: null }),
+  ): StopResult {
+    const instance = this.instances.get(request.instanceId);
+    if (instance === undefined) return { found: false, changed: false, status: null };
+    const changed = instance.status === 'pending' || instance.status === 'running';
+    if (changed) {
+      const { reason, actor } = request;
+      const at = this.#now();
+      const isPending = instance.status === 'pending';
+      instance.cancel = { reason, actor, at, cleanUpBy: at + request.cleanupMs };
+      if (isPending) this.#end(instance, 'canceled');
+      else {
+        instance.status = 'canceling';
+        this.deliver(instance, { kind: 'cancel', execution: null, operation: null });
+        this.#stopItems(instance, (item) => !item.shielded);
+      }
+    }
+    return { found: true, changed, status: instance.status };
+  }
+
+  terminate(id: string, reason: string, tree: boolean): StopResult {
+    const instance = this.instances.get(id);
+    if (instance === undefined) return { found: false, changed: false, status: null };
+    if (isTerminal(instance.status))
+      return { found: true, changed: false, status: instance.status };
+    let changed = this.#stopItems(instance, () => true, 'also what passed') > 0;
+    // One that its code has ended as canceled stays so; it only waits for less.
+    if (instance.closing) this.#finishClosing(instance);
+    else {
+      changed = true;
+      instance.terminated = reason;
+      this.#end(instance, 'terminated');
+    }
+    for (const child of this.#childrenOf(instance)) {
+      const answer = tree
+        ? this.terminate(child.id, reason, tree)
+        : this.#cancelChild(child, terminateCleanUpMs);
+      changed ||= answer.changed;
+    }
+    return { found: true, changed, status: instance.status };
+  }
+
+  /** A turn has committed. */
+  commitTurn(instance: ModelInstance, turn: Turn, claimed: readonly ClaimedAtInsert[]): void {
+    const { id, execution } = instance;
+    const isOver = isTerminal(instance.status) || instance.closing;
+    this.expect(!isOver, `a turn of ${id} committed after its end`);
+    instance.turns.push({ execution, events: turn.events.length, seen: instance.claimed });
+    const tokens = new Map(claimed.map(({ operation, lockToken }) => [operation, lockToken]));
+    for (const item of turn.workItems) {
+      const { operation, cancellation, shielded, claimMs = 0 } = item;
+      const token = tokens.get(operation) ?? null;
+      const isTooLate = instance.status === 'canceling' && !shielded && cancellation !== 'abandon';
+      this.expect(!isTooLate || token === null, `${id} started ${operation} after its cancel`);
+      if (isTooLate) continue;
+      const leaseUntil = this.#now() + claimMs;
+      const state = { flagged: false, passed: false, failedBefore: false, token, leaseUntil };
+      const added = { instance, execution, operation, cancellation, shielded, ...state };
+      instance.items.set(`${execution}.${operation}`, added);
+      if (token !== null) this.tokens.set(token, added);
+    }
+    for (const child of turn.children) this.#addChild(instance, child);
+    const canceled = new Set(turn.activityCancels.map(({ operation }) => operation));
+    if (canceled.size > 0) {
+      this.#stopItems(
+        instance,
+        (item) => item.execution === execution && canceled.has(item.operation),
+      );
+    }
+    for (const { instanceId, reason } of turn.childCancels) {
+      const child = this.instances.get(instanceId);
+      if (child?.parent?.id !== id || child.parent.execution !== execution) continue;
+      this.cancel({ instanceId, reason, actor: null, cleanupMs: turn.cleanupMs });
+    }
+    this.#leave(instance, turn);
+  }
+
+  /** An item has ended for good. */
+  settle(item: ModelItem, how: 'completed' | 'failed' | 'canceled'): void {
+    const { instance, execution, operation } = item;
+    this.#remove(item);
+    if (instance.closing) this.#finishClosing(instance);
+    else if (execution === instance.execution)
+      this.deliver(instance, { kind: how, execution, operation });
+  }
+
+  deliver(instance: ModelInstance, message: Delivered): void {
+    if (!isTerminal(instance.status) && !instance.closing) instance.delivered.push(message);
+  }
+
+  /** Says what is wrong with what the store shows. */
+  compare(record: InstanceRecord): void {
+    const { instanceId: id } = record;
+    const instance = this.instances.get(id);
+    if (instance === undefined) return this.#violate(`${id} is there, but nobody created it`);
+    const { status, execution, cancel, terminated } = instance;
+    if (cancel !== null) cancel.reason ??= record.cancel?.reason ?? null;
+    const expected = {
+      status,
+      executionId: execution,
+      cancel: cancel && { reason: cancel.reason, actor: cancel.actor, requestedAt: cancel.at },
+      terminated: terminated && { reason: terminated, actor: null },
+      leaked: instance.leaked,
+    };
+    const { executionId, leaked } = record;
+    const shown = {
+      status: record.status,
+      executionId,
+      cancel: record.cancel,
+      terminated: record.terminated,
+      leaked,
+    };
+    if (!isDeepStrictEqual(shown, expected)) {
+      this.#violate(`${id} is ${JSON.stringify(shown)}, not ${JSON.stringify(expected)}`);
+    }
+    this.expect(
+      (record.endedAt !== null) === isTerminal(status),
+      `${id}: ended at ${record.endedAt}`,
+    );
+  }
+
+  expect(holds: boolean, what: string): void {
+    if (!holds) this.#violate(what);
+  }
+
+  /** Says which instances should have ended by now, if somebody is there to do it and nothing is in the way. */
+  expectNoneOverdue(): void {
+    for (const { id, status, closing, cancel, lock } of this.instances.values()) {
+      if (status !== 'canceling' || closing || lock !== null || cancel === null) continue;
+      this.expect(cancel.cleanUpBy > this.#now(), `${id} still cleans up, though its time is over`);
+    }
+  }
+
+  isHeld(item: ModelItem): boolean {
+    return item.token !== null && item.leaseUntil > this.#now();
+  }
+
+  /** The item that a token holds; to be told of a token that holds nothing is a violation. */
+  heldBy(token: string, what: string): ModelItem | undefined {
+    const item = this.tokens.get(token);
+    const holds = item !== undefined && item.token === token && this.isHeld(item);
+    this.expect(holds, `${what} with a token that holds nothing`);
+    return holds ? item : undefined;
+  }
+
+  #add(id: string, parent: ModelInstance['parent'], cancellation: CancellationType): ModelInstance {
+    const instance: ModelInstance = {
+      id,
+      parent,
+      cancellation,
+      status: 'pending',
+      execution: 1,
+      closing: false,
+      cancel: null,
+      terminated: null,
+      lock: null,
+      leaked: 0,
+      delivered: [],
+      claimed: 0,
+      turns: [],
+      items: new Map(),
+    };
+    this.instances.set(id, instance);
+    return instance;
+  }
+
+  #addChild(parent: ModelInstance, child: NewChild): void {
+    const { instanceId, parentOperation: operation, cancellation } = child;
+    if (operation === null) return;
+    const { id, execution } = parent;
+    if (this.instances.has(instanceId)) {
+      return this.deliver(parent, { kind: 'childEnded', execution, operation });
+    }
+    const added = this.#add(instanceId, { id, execution, operation }, cancellation);
+    const isTooLate =
+      parent.status === 'canceling' && cancellation !== 'abandon' && child.shielded !== true;
+    if (isTooLate) this.#cancelChild(added, 0);
+  }
+
+  /** Where a turn leaves its instance. */
+  #leave(instance: ModelInstance, { outcome, cleanupMs }: Turn): void {
+    instance.lock = null;
+    if (instance.status === 'pending') instance.status = 'running';
+    if (outcome.status === 'running') return;
+    const children = this.#childrenOf(instance);
+    this.#stopItems(instance, () => true);
+    if (outcome.status === 'continuedAsNew') instance.execution += 1;
+    else if (outcome.status === 'canceled') {
+      instance.closing = true;
+      instance.status = 'canceling';
+      this.#finishClosing(instance);
+    } else this.#end(instance, outcome.status);
+    for (const child of children) this.#cancelChild(child, cleanupMs);
+  }
+
+  #finishClosing(instance: ModelInstance): void {
+    const isAttended = [...instance.items.values()].some((item) => item.cancellation !== 'abandon');
+    if (!isAttended) this.#end(instance, 'canceled');
+  }
+
+  #end(instance: ModelInstance, status: InstanceStatus): void {
+    instance.status = status;
+    instance.closing = false;
+    instance.lock = null;
+    const parent = instance.parent && this.instances.get(instance.parent.id);
+    if (!instance.parent || parent?.execution !== instance.parent.execution) return;
+    const { execution, operation } = instance.parent;
+    const kind = status === 'canceled' ? 'childCanceled' : 'childEnded';
+    this.deliver(parent, { kind, execution, operation });
+  }
+
+  #cancelChild({ id: instanceId }: ModelInstance, cleanupMs: number): StopResult {
+    return this.cancel({ instanceId, reason: null, actor: null, cleanupMs });
+  }
+
+  #childrenOf({ id }: ModelInstance): readonly ModelInstance[] {
+    return [...this.instances.values()].filter(
+      ({ parent, cancellation, status }) =>
+        parent?.id === id && cancellation !== 'abandon' && !isTerminal(status),
+    );
+  }
+
+  /** Removes what nobody holds, and flags the rest; what is past its point of no return goes on. */
+  #stopItems(
+    instance: ModelInstance,
+    concerns: (item: ModelItem) => boolean,
+    reach?: 'also what passed',
+  ): number {
+    let count = 0;
+    for (const item of instance.items.values()) {
+      if (item.cancellation === 'abandon' || !concerns(item)) continue;
+      if (item.passed && reach === undefined) continue;
+      const isHeld = this.isHeld(item);
+      if (!isHeld || !item.flagged) count += 1;
+      if (isHeld) item.flagged = true;
+      else this.#remove(item);
+    }
+    return count;
+  }
+
+  #remove(item: ModelItem): void {
+    item.instance.items.delete(`${item.execution}.${item.operation}`);
+    item.token = null;
+  }
+}

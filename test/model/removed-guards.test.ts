@@ -1,0 +1,41 @@
+import Database from 'better-sqlite3';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Clock } from '../../src/model/clock.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { SqliteFiles } from '../conformance/sqlite-files.ts';
+import { checkModel } from './check-model.ts';
+import { modelRuns } from './model-runs.ts';
+import { removedGuards, type RemovedGuard } from './removed-guards.ts';
+
+const files = new SqliteFiles();
+afterAll(() => files.remove());
+
+/** Opens a store that works and takes one guard out of it. */
+async function openWithout({ override }: RemovedGuard, clock: Clock): Promise<Provider> {
+  const provider = await files.create({ clock });
+  const db = new Database(files.pathOf(provider));
+  return {
+    ...provider,
+    ...override({ provider, db, clock }),
+    async close() {
+      await provider.close();
+      db.close();
+    },
+  };
+}
+
+describe('within as many runs as it makes of the intact store, the model check finds that', () => {
+  it.each(removedGuards)(
+    '$fault',
+    async (guard) => {
+      const report = await checkModel({
+        profile: 'races',
+        runs: modelRuns,
+        openStore: (clock) => openWithout(guard, clock),
+        asFound: true,
+      });
+      expect(report.failure).toMatch(guard.finding);
+    },
+    120_000,
+  );
+});

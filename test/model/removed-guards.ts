@@ -1,0 +1,125 @@
+import { lockedKey, type Intact } from '../conformance/broken/broken-provider.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+
+/** A guard that is taken out of a store that works. */
+export interface RemovedGuard {
+  /** What the store does without it. */
+  readonly fault: string;
+  /** What the check must say of it. */
+  readonly finding: RegExp;
+  readonly override: (intact: Intact) => Partial<Provider>;
+}
+
+// Beyond every time of a scenario.
+const hiddenMs = 1_000_000_000_000;
+
+export const removedGuards: readonly RemovedGuard[] = [
+  {
+    fault: 'a turn in memory commits though the instance was asked to stop',
+    finding: /a turn in memory of .* was acked while it was canceling/,
+    override({ provider, db, clock }) {
+      const pretend = [
+        `UPDATE instances SET status = 'running'
+         WHERE instance_key = ? AND status = 'canceling' AND closing_reason IS NULL`,
+        'UPDATE worker_queue SET cancel_requested = 0 WHERE instance_key = ?',
+        `UPDATE orchestrator_queue SET visible_at = visible_at + ${hiddenMs}
+         WHERE instance_key = ? AND kind = 'cancel'`,
+      ].map((sql) => db.prepare<[number]>(sql));
+      const undo = [
+        `UPDATE instances SET status = 'canceling'
+         WHERE instance_key = ? AND status = 'running' AND cancel_requested_at IS NOT NULL`,
+        `UPDATE worker_queue SET cancel_requested = 1
+         WHERE instance_key = ? AND cancel_requested_at IS NOT NULL AND point_of_no_return = 0`,
+        `UPDATE orchestrator_queue SET visible_at = visible_at - ${hiddenMs}
+         WHERE instance_key = ? AND kind = 'cancel'`,
+      ].map((sql) => db.prepare<[number]>(sql));
+      const wake = db.prepare<[number, number]>(
+        'UPDATE instance_locks SET next_at = ? WHERE instance_key = ? AND lock_token IS NULL',
+      );
+      return {
+        async ackTurns(acks) {
+          for (const { instanceKey } of acks) for (const each of pretend) each.run(instanceKey);
+          const results = await provider.ackTurns(acks);
+          for (const { instanceKey } of acks) {
+            for (const each of undo) each.run(instanceKey);
+            wake.run(clock.now(), instanceKey);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'the last reason to stop is kept instead of the first',
+    finding: /is \{"status":"\w+".*"reason":"[ab]".*not \{"status":"\w+".*"reason":"[ab]"/,
+    override({ provider, db }) {
+      const replace = db.prepare<[string, string | null, string]>(
+        'UPDATE instances SET cancel_reason = ?, cancel_actor = ? WHERE instance_id = ?',
+      );
+      return {
+        async requestCancel(requests) {
+          const results = await provider.requestCancel(requests);
+          for (const [index, { reason, actor, instanceId }] of requests.entries()) {
+            if (results[index]?.status === 'canceling') replace.run(reason, actor, instanceId);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'work of a turn that was under way when the cancel came is started all the same',
+    finding: /started \d+ after its cancel|though it should be gone/,
+    override({ provider, db }) {
+      const isCanceling = db
+        .prepare<[number], 1>(
+          `SELECT 1 FROM instances WHERE instance_key = ? AND status = 'canceling'`,
+        )
+        .pluck();
+      return {
+        ackOrchestrationItems: (acks) =>
+          provider.ackOrchestrationItems(
+            acks.map((ack) => {
+              if (isCanceling.get(lockedKey(ack.lockToken)) === undefined) return ack;
+              const workItems = ack.turn.workItems.map((item) => ({ ...item, shielded: true }));
+              return { ...ack, turn: { ...ack.turn, workItems } };
+            }),
+          ),
+      };
+    },
+  },
+  {
+    fault: 'an instance is shown as canceled while its handlers run',
+    finding: /is \{"status":"canceled".*not \{"status":"canceling"/,
+    override({ provider, db, clock }) {
+      const close = db.prepare<[number, number, number]>(
+        `UPDATE instances SET status = 'canceled', ended_at = ?, canceled_at = ?, closing_reason = NULL
+         WHERE instance_key = ? AND closing_reason IS NOT NULL`,
+      );
+      return {
+        async ackOrchestrationItems(acks) {
+          const results = await provider.ackOrchestrationItems(acks);
+          const now = clock.now();
+          for (const { lockToken } of acks) close.run(now, now, lockedKey(lockToken));
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'the children of a terminated instance go on',
+    finding:
+      /is \{"status":"(pending|running|canceling)".*not \{"status":"(canceling|canceled|terminated)"/,
+    override({ provider, db }) {
+      const keep = db.prepare<[string]>(
+        `UPDATE instances SET cancellation = 'abandon' WHERE parent_instance_id = ?`,
+      );
+      return {
+        terminate(requests) {
+          for (const { instanceId } of requests) keep.run(instanceId);
+          return provider.terminate(requests);
+        },
+      };
+    },
+  },
+];

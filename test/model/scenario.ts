@@ -1,0 +1,313 @@
+import fc from 'fast-check';
+import type { CancellationType } from '../../src/model/cancel.ts';
+import type { Fate, HoldPoint } from './store-boundary.ts';
+import type { Call, Script, Step } from './script.ts';
+
+/** One thing that the world does. Numbers that choose something count modulo what there is. */
+export type Command = { readonly pace: number | 'rest' } & (
+  | { readonly do: 'start'; readonly script: number; readonly process: number }
+  | {
+      readonly do: 'cancel';
+      readonly target: number;
+      readonly reason: string;
+      readonly cleanupMs: number;
+    }
+  | { readonly do: 'terminate'; readonly target: number; readonly tree: boolean }
+  | { readonly do: 'raise'; readonly target: number }
+  | {
+      readonly do: 'tell';
+      readonly handler: number;
+      readonly word: 'complete' | 'fail' | 'pass' | 'heed';
+    }
+  | { readonly do: 'advance'; readonly ms: number }
+  | { readonly do: 'release'; readonly call: number; readonly fate: Fate }
+  | { readonly do: 'repeat'; readonly ack: number }
+  | { readonly do: 'join' }
+  | { readonly do: 'stop' | 'crash'; readonly process: number }
+);
+
+/** What happens in one run of the check. */
+export interface Scenario {
+  readonly profile: Profile;
+  /** Seeds what is drawn while it runs. */
+  readonly seed: number;
+  readonly fastPaths: boolean;
+  readonly warm: boolean;
+  readonly hints: boolean;
+  /** Calls that are held until they are released, from a command on. */
+  readonly hold: readonly HoldPoint[];
+  readonly holdFrom: number;
+  readonly scripts: readonly Script[];
+  readonly commands: readonly Command[];
+}
+
+/** `races`: one worker, much held at the boundary. `crashes`: workers come and go, and the store fails. */
+export type Profile = 'races' | 'crashes';
+
+const cancellation: fc.Arbitrary<CancellationType> = fc.constantFrom('request', 'wait', 'abandon');
+
+const call: fc.Arbitrary<Call> = fc.record({
+  cancellation: fc.constantFrom('request', 'request', 'wait', 'abandon'),
+  attempts: fc.constantFrom(1, 2),
+  deaf: fc.boolean(),
+});
+
+// A scope waits for its code, so a call in it that is to be waited for could outlast its deadline.
+const scopedCall = call.map((one): Call => ({
+  ...one,
+  cancellation: one.cancellation === 'wait' ? 'request' : one.cancellation,
+}));
+
+const ms = fc.constantFrom(50, 100, 400);
+
+const leafStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('call' as const), call }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('both' as const), first: call, second: call }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('race' as const), call, ms }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('scope' as const), call: scopedCall, ms }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('sleep' as const), ms }) },
+  { weight: 3, arbitrary: fc.constant({ do: 'wait' as const }) },
+  { weight: 3, arbitrary: fc.constant({ do: 'again' as const }) },
+);
+
+const scriptOf = (step: fc.Arbitrary<Step>): fc.Arbitrary<Script> =>
+  fc.record({
+    steps: fc.array(step, { minLength: 1, maxLength: 3 }),
+    onError: fc.constantFrom('throw', 'throw', 'return', 'fail'),
+    cleanUp: fc.constantFrom(false, false, true),
+  });
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: leafStep },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('child' as const),
+      cancellation,
+      script: scriptOf(leafStep),
+    }),
+  },
+);
+
+const script = scriptOf(step);
+
+const held = {
+  races: [
+    'createInstances:before',
+    'createInstances:after',
+    'enqueueMessages:before',
+    'requestCancel:before',
+    'requestCancel:after',
+    'terminate:before',
+    'fetchOrchestrationItems:after',
+    'fetchWorkItems:after',
+    'ackOrchestrationItems:before',
+    'ackOrchestrationItems:after',
+    'ackTurns:before',
+    'ackTurns:after',
+    'ackWorkItems:before',
+    'ackWorkItems:after',
+    'retryWorkItems:before',
+    'renewWorkItemLocks:before',
+    'renewWorkItemLocks:after',
+    'markPointOfNoReturn:before',
+    'markPointOfNoReturn:after',
+  ],
+  crashes: [
+    'requestCancel:before',
+    'fetchOrchestrationItems:after',
+    'fetchWorkItems:after',
+    'ackOrchestrationItems:before',
+    'ackTurns:before',
+    'ackWorkItems:before',
+    'retryWorkItems:before',
+    'abandonWorkItems:before',
+    'abandonOrchestrationItems:before',
+    'renewWorkItemLocks:before',
+    'renewOrchestrationLocks:before',
+  ],
+} as const satisfies Record<Profile, readonly HoldPoint[]>;
+
+// Where what is decided meets what was asked for meanwhile.
+const decisive = [
+  'ackOrchestrationItems:before',
+  'ackOrchestrationItems:before',
+  'ackTurns:before',
+  'ackWorkItems:before',
+  'fetchWorkItems:after',
+  'requestCancel:before',
+] as const satisfies readonly HoldPoint[];
+
+const duelling = [
+  'requestCancel:before',
+  'enqueueMessages:before',
+  'terminate:before',
+  'ackOrchestrationItems:before',
+  'ackTurns:before',
+  'ackWorkItems:before',
+  'retryWorkItems:before',
+  'markPointOfNoReturn:before',
+  'fetchOrchestrationItems:after',
+] as const satisfies readonly HoldPoint[];
+
+const rest = { pace: 'rest' } as const;
+const atOnce = { pace: 0 } as const;
+const cancel: Command = { do: 'cancel', target: 1, reason: 'a', cleanupMs: 5_000, ...rest };
+const complete: Command = { do: 'tell', handler: 0, word: 'complete', ...rest };
+const fail: Command = { do: 'tell', handler: 0, word: 'fail', ...rest };
+const pass: Command = { do: 'tell', handler: 0, word: 'pass', ...rest };
+const raise: Command = { do: 'raise', target: 1, ...rest };
+const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
+const advance: Command = { do: 'advance', ms: 110, ...rest };
+
+// Some are there twice: two of them may meet, and what comes at once is dealt with in one turn.
+const acts: readonly Command[] = [
+  cancel,
+  { ...cancel, reason: 'b', cleanupMs: 100 },
+  complete,
+  { ...complete, ...atOnce },
+  fail,
+  pass,
+  raise,
+  { ...raise, ...atOnce },
+  terminate,
+  { ...terminate, tree: true, ...atOnce },
+  advance,
+  { do: 'repeat', ack: 1, ...rest },
+];
+
+// Meetings that need more than two to come in the right order, and would be rare otherwise.
+const plots: readonly (readonly Command[])[] = [
+  [pass, fail, cancel],
+  [fail, cancel],
+  [fail, advance, cancel],
+  [{ ...raise, ...atOnce }, cancel],
+  [{ ...complete, ...atOnce }, cancel],
+  [cancel, terminate],
+];
+
+const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
+const which = fc.nat(11);
+
+function commandOf(profile: Profile): fc.Arbitrary<Command> {
+  const fates: readonly Fate[] =
+    profile === 'races' ? ['go'] : ['go', 'go', 'go', 'fail', 'commitAndFail'];
+  const crashes = profile === 'crashes' ? 1 : 0;
+  return fc.oneof(
+    {
+      weight: 4,
+      arbitrary: record('cancel', {
+        target: which,
+        reason: fc.constantFrom('a', 'b'),
+        cleanupMs: fc.constantFrom(100, 5_000),
+      }),
+    },
+    { weight: 1, arbitrary: record('terminate', { target: which, tree: fc.boolean() }) },
+    { weight: 2, arbitrary: record('raise', { target: which }) },
+    {
+      weight: 7,
+      arbitrary: record('tell', {
+        handler: which,
+        word: fc.constantFrom('complete', 'complete', 'fail', 'pass', 'heed'),
+      }),
+    },
+    { weight: 6, arbitrary: record('release', { call: which, fate: fc.constantFrom(...fates) }) },
+    { weight: 4, arbitrary: record('advance', { ms: fc.constantFrom(30, 60, 110, 350) }) },
+    { weight: 1, arbitrary: record('start', { script: which, process: which }) },
+    { weight: 1, arbitrary: record('repeat', { ack: which }) },
+    { weight: crashes, arbitrary: record('join', {}) },
+    { weight: crashes, arbitrary: record('stop', { process: which }) },
+    { weight: 2 * crashes, arbitrary: record('crash', { process: which }) },
+  );
+}
+
+function record<Fields extends object>(
+  what: Command['do'],
+  fields: { readonly [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
+): fc.Arbitrary<Command> {
+  return fc.record({ do: fc.constant(what), pace, ...fields }) as unknown as fc.Arbitrary<Command>;
+}
+
+const modes = {
+  seed: fc.nat(1_000_000),
+  fastPaths: fc.boolean(),
+  warm: fc.boolean(),
+  hints: fc.boolean(),
+};
+
+/** Anything, in any order. */
+const melees = (profile: Profile): fc.Arbitrary<Scenario> =>
+  fc.record({
+    ...modes,
+    profile: fc.constant(profile),
+    hold: fc
+      .tuple(
+        fc.constantFrom<HoldPoint>(...decisive),
+        fc.subarray<HoldPoint>([...held[profile]], { maxLength: 3 }),
+      )
+      .map(([one, others]) => [...new Set([one, ...others])]),
+    holdFrom: fc.constantFrom(0, 0, 1, 2),
+    scripts: fc.array(script, { minLength: 1, maxLength: 2 }),
+    commands: commandsOf(fc.array(commandOf(profile), { minLength: 3, maxLength: 14 })),
+  });
+
+// Those that a cancel does not simply end.
+const stubborn: readonly Call[] = [
+  { cancellation: 'wait', attempts: 2, deaf: true },
+  { cancellation: 'request', attempts: 1, deaf: true },
+];
+
+/** Two to four things happen to one running instance at once, and meet at the store in some order. */
+const duels: fc.Arbitrary<Scenario> = fc.record({
+  ...modes,
+  profile: fc.constant('races'),
+  hold: fc.subarray<HoldPoint>([...duelling]),
+  holdFrom: fc.constant(1),
+  scripts: fc
+    .record({
+      before: fc.oneof(
+        fc.record({ do: fc.constant('call' as const), call }),
+        fc.record({ do: fc.constant('call' as const), call: fc.constantFrom(...stubborn) }),
+        fc.constant({ do: 'wait' as const }),
+      ),
+      after: fc.oneof(
+        fc.array(step, { maxLength: 2 }),
+        leafStep.map((last): Step[] => [{ do: 'again' }, last]),
+      ),
+      onError: fc.constantFrom('throw', 'throw', 'return', 'fail'),
+      cleanUp: fc.constantFrom(false, false, true),
+    })
+    .map(({ before, after, ...rest }): readonly Script[] => [
+      { ...rest, steps: [before, ...after] },
+    ]),
+  commands: commandsOf(
+    fc
+      .tuple(
+        fc.oneof(
+          { weight: 3, arbitrary: fc.shuffledSubarray([...acts], { minLength: 2, maxLength: 4 }) },
+          { weight: 1, arbitrary: fc.constantFrom(...plots) },
+        ),
+        fc.array(record('release', { call: which, fate: fc.constant('go') }), {
+          minLength: 1,
+          maxLength: 8,
+        }),
+      )
+      .map(([some, releases]) => [...some, ...releases]),
+  ),
+});
+
+/** Commands behind one start. */
+function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<readonly Command[]> {
+  const start: Command = { do: 'start', script: 0, process: 0, pace: 'rest' };
+  return commands.map((rest) => [start, ...rest]);
+}
+
+/** Scenarios of a profile. */
+export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
+  return profile === 'races'
+    ? fc.oneof({ weight: 3, arbitrary: melees(profile) }, { weight: 2, arbitrary: duels })
+    : melees(profile);
+}

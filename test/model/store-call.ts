@@ -1,0 +1,79 @@
+import type { Provider } from '../../src/providers/provider.ts';
+
+/** The methods of a store that change something, or claim something. */
+export const writeMethods = [
+  'createInstances',
+  'enqueueMessages',
+  'requestCancel',
+  'terminate',
+  'markPointOfNoReturn',
+  'fetchOrchestrationItems',
+  'ackOrchestrationItems',
+  'abandonOrchestrationItems',
+  'renewOrchestrationLocks',
+  'fetchWorkItems',
+  'ackWorkItems',
+  'ackTurns',
+  'renewWorkItemLocks',
+  'abandonWorkItems',
+  'retryWorkItems',
+] as const;
+
+export type WriteMethod = (typeof writeMethods)[number];
+
+/** A call that has committed, with what the store answered. */
+export type StoreCall = {
+  readonly [M in WriteMethod]: {
+    readonly method: M;
+    readonly args: Parameters<Provider[M]>;
+    readonly result: Awaited<ReturnType<Provider[M]>>;
+  };
+}[WriteMethod];
+
+/** Pairs what was asked with what was answered. */
+export function pairs<Asked, Answered>(
+  asked: readonly Asked[],
+  answered: readonly Answered[],
+): readonly (readonly [Asked, Answered])[] {
+  return asked.flatMap((one, index) => {
+    const answer = answered[index];
+    return answer === undefined ? [] : [[one, answer] as const];
+  });
+}
+
+// What a reader of a trace can do without.
+const dull: ReadonlySet<string> = new Set([
+  'incarnation',
+  'inputHash',
+  'start',
+  'options',
+  'name',
+  'version',
+  'turnId',
+  'lastTurn',
+  'buildId',
+  'runnable',
+  'signal',
+  'firstEventId',
+  'nowMs',
+  'at',
+  'messageKey',
+  'messageKeys',
+  'orchestration',
+  'instanceKey',
+  'payload',
+]);
+
+/** A call and its answer in one line. */
+export function describeCall({ method, args, result }: StoreCall): string {
+  const omit = (key: string, value: unknown): unknown => {
+    if (dull.has(key) || (Array.isArray(value) && value.length === 0 && key !== ''))
+      return undefined;
+    if (value instanceof Error) return value.message;
+    return (key === 'data' && typeof value === 'string' ? JSON.parse(value) : value) as unknown;
+  };
+  return `${method} ${JSON.stringify(args[0], omit)} -> ${JSON.stringify(result, omit)}`.replaceAll(
+    '"',
+    '',
+  );
+}

@@ -1,0 +1,328 @@
+import { Client } from '../../src/client/client.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+import { isTerminal } from '../../src/model/status.ts';
+import type { FakeClock } from '../../src/testing/fake-clock.ts';
+import { HistoryCheck } from './check-history.ts';
+import { comeToRest, nextTurn } from './come-to-rest.ts';
+import type { Coverage } from './coverage.ts';
+import { Handlers } from './handlers.ts';
+import { observeCall } from './observe-call.ts';
+import { ReferenceModel } from './reference-model.ts';
+import type { Command, Scenario } from './scenario.ts';
+import type { Script } from './script.ts';
+import { SimulatedProcess, slotsPerWorker } from './simulated-process.ts';
+import { StartPermits } from './start-permits.ts';
+import { StoreBoundary, type Connection } from './store-boundary.ts';
+import { describeCall, type StoreCall } from './store-call.ts';
+
+export interface WorldParams {
+  readonly scenario: Scenario;
+  readonly store: Provider;
+  readonly clock: FakeClock;
+  readonly coverage?: Coverage | undefined;
+  /** Begins the ids of its instances, so that a store can serve many worlds. */
+  readonly prefix: string;
+}
+
+const repeatable: ReadonlySet<string> = new Set([
+  'createInstances',
+  'ackOrchestrationItems',
+  'ackWorkItems',
+  'ackTurns',
+  'retryWorkItems',
+  'abandonWorkItems',
+]);
+
+const healStepMs = 100;
+// Longer than every lease, grace and clean-up limit together.
+const healSteps = 150;
+const maxInstances = 3;
+
+/** Runs one scenario on the real runtime and the real store, and compares every commit with the model. */
+export class World {
+  readonly violations: string[] = [];
+  /** What happened; put into words only when somebody asks. */
+  readonly #trace: (string | StoreCall)[] = [];
+  readonly #params: WorldParams;
+  readonly #model: ReferenceModel;
+  readonly #boundary: StoreBoundary;
+  readonly #handlers: Handlers;
+  readonly #processes: SimulatedProcess[] = [];
+  /** Who cancels, terminates and raises: in a process of its own, without a worker, that lives to the end. */
+  readonly #operatorConnection: Connection;
+  readonly #operator: Client;
+  readonly #permits = new StartPermits();
+  readonly #repeatable: {
+    readonly method: StoreCall['method'];
+    readonly args: readonly unknown[];
+  }[] = [];
+  readonly #stopping = new Set<Promise<unknown>>();
+  #started = 0;
+
+  constructor(params: WorldParams) {
+    const { store, clock, scenario } = params;
+    this.#params = params;
+    const violate = (what: string): void => void this.violations.push(what);
+    this.#model = new ReferenceModel({ now: () => clock.now(), violate });
+    this.#boundary = new StoreBoundary({
+      store,
+      clock,
+      hints: scenario.hints,
+      onCommitted: (call, connection) => this.#onCommitted(call, connection),
+    });
+    this.#operatorConnection = this.#boundary.connect();
+    this.#operator = new Client({ provider: this.#operatorConnection.provider, clock });
+    this.#handlers = new Handlers(({ key, process }) => {
+      this.#trace.push(`    ${process.name} runs ${key}`);
+      if (this.#permits.allows(process.connection, key)) return;
+      violate(`${process.name} runs ${key}, which it should not`);
+    });
+  }
+
+  get trace(): readonly string[] {
+    return this.#trace.map((entry) =>
+      typeof entry === 'string' ? entry : `    ${describeCall(entry)}`,
+    );
+  }
+
+  /** Runs the scenario, heals the world, and looks at what is left. */
+  async run(): Promise<void> {
+    await this.#join();
+    const { commands, hold, holdFrom } = this.#params.scenario;
+    for (const [index, command] of commands.entries()) {
+      if (index === holdFrom) this.#boundary.holdAt(hold);
+      await this.#obey(command);
+      if (this.violations.length > 0) return;
+    }
+    await this.#heal();
+    if (this.violations.length > 0) return;
+    for (const instance of this.#model.instances.values()) {
+      this.violations.push(...(await new HistoryCheck(this.#params.store, instance).run()));
+    }
+    if (this.violations.length === 0) await this.#checkSlots();
+    if (this.violations.length === 0) await this.#close();
+  }
+
+  /** Lets go of everything, whatever happened. */
+  abandon(): void {
+    for (const process of this.#processes) process.crash();
+  }
+
+  async #obey(command: Command): Promise<void> {
+    this.#trace.push(JSON.stringify(command));
+    const client = this.#operator;
+    switch (command.do) {
+      case 'start':
+        this.#start(command);
+        break;
+      case 'cancel': {
+        const { reason, cleanupMs } = command;
+        const options = { reason, actor: `by ${reason}`, cleanupTimeout: cleanupMs };
+        this.#ask(command.target, (id) => client.cancel(id, options));
+        break;
+      }
+      case 'terminate':
+        this.#ask(command.target, (id) =>
+          client.terminate(id, { reason: 'enough', tree: command.tree }),
+        );
+        break;
+      case 'raise':
+        this.#ask(command.target, (id) => client.raiseEvent(id, 'go'));
+        break;
+      case 'tell':
+        this.#trace.push(`  ${this.#handlers.tell(command.handler, command.word) ?? 'nobody'}`);
+        break;
+      case 'advance':
+        await this.#advance(command.ms);
+        break;
+      case 'release':
+        this.#trace.push(`  ${this.#boundary.release(command.call, command.fate) ?? 'nothing'}`);
+        break;
+      case 'repeat':
+        this.#repeat(command.ack);
+        break;
+      case 'join':
+        if (this.#alive.length < 3) await this.#join();
+        break;
+      case 'stop': {
+        const process = this.#pick(this.#alive, command.process);
+        if (process) this.#stop(process);
+        break;
+      }
+      case 'crash': {
+        const process = this.#pick(this.#alive, command.process);
+        if (process) this.#crash(process);
+      }
+    }
+    if (command.pace === 'rest') {
+      await this.rest();
+      if (this.#isUndisturbed) this.#model.expectNoneOverdue();
+    } else for (let round = 0; round < command.pace; round++) await nextTurn();
+  }
+
+  #start({ script, process }: Command & { do: 'start' }): void {
+    const { scripts } = this.#params.scenario;
+    const input = scripts[script % scripts.length];
+    const starter = this.#pick(this.#alive, process);
+    if (input === undefined || starter === undefined || this.#started >= maxInstances) return;
+    const id = `${this.#params.prefix}${this.#started++}`;
+    this.#startIn(starter, id, input);
+  }
+
+  #startIn({ perdure }: SimulatedProcess, id: string, script: Script): void {
+    void perdure.client.start('scripted', script, { id }).catch((error: unknown) => {
+      this.#trace.push(`  starting ${id}: ${String(error)}`);
+    });
+  }
+
+  #ask(target: number, request: (id: string) => Promise<unknown>): void {
+    const all = [...this.#model.instances.values()];
+    const live = all.filter(({ status }) => !isTerminal(status));
+    // One in three may also meet an instance that is over.
+    const id = this.#pick(live.length === 0 || target % 3 === 0 ? all : live, target)?.id;
+    if (id === undefined) return;
+    request(id).catch((error: unknown) => void this.#trace.push(`  ${id}: ${String(error)}`));
+  }
+
+  #repeat(index: number): void {
+    const call = this.#pick(this.#repeatable, index);
+    if (call === undefined) return;
+    const { provider } = this.#operatorConnection;
+    const method = provider[call.method] as (...args: readonly unknown[]) => Promise<unknown>;
+    method(...call.args).catch((error: unknown) => void this.#trace.push(`  ${String(error)}`));
+  }
+
+  async #join(): Promise<void> {
+    const { clock, scenario } = this.#params;
+    this.#processes.push(
+      await SimulatedProcess.start({
+        boundary: this.#boundary,
+        clock,
+        name: `p${this.#processes.length}`,
+        fastPaths: scenario.fastPaths,
+        warm: scenario.warm,
+        handle: (ctx, input, process) => this.#handlers.handle(ctx, input, process),
+        onBlocked: (reason) => void this.violations.push(`an instance is held back: ${reason}`),
+      }),
+    );
+  }
+
+  #stop(process: SimulatedProcess): void {
+    const stopped = process.stop().finally(() => this.#stopping.delete(stopped));
+    this.#stopping.add(stopped);
+  }
+
+  #crash(process: SimulatedProcess): void {
+    process.crash();
+    this.#handlers.forget(process);
+  }
+
+  async #advance(ms: number): Promise<void> {
+    await this.rest();
+    await this.#params.clock.advance(ms);
+    this.#boundary.wakeUp();
+  }
+
+  /** Resolves when nothing moves any more without time or a command. */
+  async rest(): Promise<void> {
+    await comeToRest(this.#boundary, () => this.#handlers.moves);
+  }
+
+  /** Nobody crashed or failed, and nothing is held: what is due is done. */
+  get #isUndisturbed(): boolean {
+    const { profile } = this.#params.scenario;
+    return profile === 'races' && this.#boundary.held.length === 0;
+  }
+
+  get #alive(): readonly SimulatedProcess[] {
+    return this.#processes.filter((process) => !process.isGone && !process.isStopping);
+  }
+
+  #pick<T>(from: readonly T[], index: number): T | undefined {
+    return from[index % Math.max(from.length, 1)];
+  }
+
+  async #onCommitted(call: StoreCall, connection: Connection): Promise<void> {
+    const { clock, store } = this.#params;
+    this.#trace.push(call);
+    if (repeatable.has(call.method)) this.#repeatable.push(call);
+    this.#params.coverage?.observe(call, this.#model);
+    observeCall(this.#model, call, clock.now());
+    this.#permits.observe(call, connection, this.#model);
+    for (const record of await store.getInstances([...this.#model.instances.keys()])) {
+      if (record !== undefined) this.#model.compare(record);
+    }
+  }
+
+  /** Nothing is held any more, every handler ends, and time passes: everything must come to its end. */
+  async #heal(): Promise<void> {
+    this.#trace.push('heal');
+    this.#boundary.open();
+    await this.#join();
+    await this.#finish();
+  }
+
+  async #finish(): Promise<void> {
+    for (let step = 0; step < healSteps && this.violations.length === 0; step++) {
+      this.#handlers.heal();
+      await this.rest();
+      const unfinished = this.#unfinished;
+      if (unfinished.length === 0 && this.#stopping.size === 0) return;
+      for (const id of unfinished) {
+        await this.#operator.raiseEvent(id, 'go').catch(() => undefined);
+      }
+      await this.#advance(healStepMs);
+    }
+    for (const id of this.#unfinished) this.violations.push(`${id} is stuck`);
+    if (this.#stopping.size > 0) this.violations.push('a worker does not stop');
+  }
+
+  get #unfinished(): readonly string[] {
+    return [...this.#model.instances.values()].flatMap(({ id, status, items }) =>
+      isTerminal(status) && items.size === 0 ? [] : [id],
+    );
+  }
+
+  /** In the oldest worker, now alone, as many activities run at once as it has slots: none was lost. */
+  async #checkSlots(): Promise<void> {
+    const [worker, ...others] = this.#alive;
+    if (worker === undefined) return;
+    for (const process of others) this.#stop(process);
+    await this.rest();
+    const slots = slotsPerWorker;
+    this.#handlers.isHealing = false;
+    this.#handlers.running = [];
+    const call = { cancellation: 'request', attempts: 1, deaf: false } as const;
+    const script: Script = { steps: [{ do: 'call', call }], onError: 'throw', cleanUp: false };
+    for (let slot = 0; slot < slots; slot++) {
+      this.#startIn(worker, `${this.#params.prefix}slot${slot}`, script);
+    }
+    await this.#passTimeUntil(() => this.#handlers.running.length === slots);
+    const { length } = this.#handlers.running;
+    if (length !== slots) this.violations.push(`${length} of ${slots} slots are free`);
+    await this.#finish();
+  }
+
+  /** For those who pause because the store failed. */
+  async #passTimeUntil(isThere: () => boolean): Promise<void> {
+    await this.rest();
+    for (let step = 0; step < 5 && !isThere(); step++) await this.#advance(healStepMs);
+    await this.rest();
+  }
+
+  async #close(): Promise<void> {
+    const { clock } = this.#params;
+    this.#trace.push('close');
+    this.#operator.close();
+    for (const process of this.#processes) {
+      if (process.isGone) continue;
+      const closed = process.close().finally(() => this.#stopping.delete(closed));
+      this.#stopping.add(closed);
+    }
+    await this.#passTimeUntil(() => this.#stopping.size === 0);
+    if (this.#stopping.size > 0) this.violations.push('a process does not close');
+    if (clock.alarmCount > 0) this.violations.push(`${clock.alarmCount} alarms are left`);
+    const { listeners } = this.#boundary;
+    if (listeners > 0) this.violations.push(`${listeners} listeners are left`);
+  }
+}
