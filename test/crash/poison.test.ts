@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { Perdure } from '../../src/perdure.ts';
+
+const program = new URL('./poison-program.ts', import.meta.url).pathname;
+
+test('an activity that ends its process each time is given up as poison, and its neighbours are not harmed', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-poison-'));
+  const path = join(folder, 'poison.db');
+  const perdure = await Perdure.open(path);
+  try {
+    const { client } = perdure;
+    const poison = await client.start('explodes');
+    const calm = await Promise.all([1, 2, 3].map((n) => client.start('stays-calm', n)));
+    const ended = poison.result({ timeout: '60s' });
+    let deaths = 0;
+    let over = false;
+    void ended.finally(() => (over = true)).catch(() => undefined);
+    while (!over) {
+      const worker = spawn(process.execPath, [program, path], { stdio: 'ignore' });
+      const died = once(worker, 'exit').then(([code]) => code as number | null);
+      const code = await Promise.race([died, ended.then(() => undefined)]);
+      if (code === undefined) worker.kill('SIGKILL');
+      else deaths += 1;
+      await died;
+    }
+    expect(await ended).toBe('POISON');
+    // Each claim but the one that gave up killed a worker.
+    expect(deaths).toBe(3);
+    expect(await Promise.all(calm.map((handle) => handle.result({ timeout: '10s' })))).toEqual([
+      1, 2, 3,
+    ]);
+  } finally {
+    await perdure.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}, 90_000);
