@@ -18,13 +18,11 @@ test('an activity that ends its process each time is given up as poison, and its
     const calm = await Promise.all([1, 2, 3].map((n) => client.start('stays-calm', n)));
     const ended = poison.result({ timeout: '60s' });
     let deaths = 0;
-    let over = false;
-    void ended.finally(() => (over = true)).catch(() => undefined);
-    while (!over) {
+    for (let isOver = false; !isOver;) {
       const worker = spawn(process.execPath, [program, path], { stdio: 'ignore' });
-      const died = once(worker, 'exit').then(([code]) => code as number | null);
-      const code = await Promise.race([died, ended.then(() => undefined)]);
-      if (code === undefined) worker.kill('SIGKILL');
+      const died = once(worker, 'exit');
+      isOver = await Promise.race([died.then(() => false), ended.then(() => true)]);
+      if (isOver) worker.kill('SIGKILL');
       else deaths += 1;
       await died;
     }
