@@ -57,7 +57,10 @@ export class World {
     readonly args: readonly unknown[];
   }[] = [];
   readonly #stopping = new Set<Promise<unknown>>();
-  #started = 0;
+  /** Instances that were seen to be canceled. */
+  readonly #stopped = new Set<string>();
+  /** What was started, by the number in its id. */
+  readonly #scripts: Script[] = [];
 
   constructor(params: WorldParams) {
     const { store, clock, scenario } = params;
@@ -161,12 +164,17 @@ export class World {
   }
 
   #start({ script, process }: Command & { do: 'start' }): void {
-    const { scripts } = this.#params.scenario;
-    const input = scripts[script % scripts.length];
     const starter = this.#pick(this.#alive, process);
-    if (input === undefined || starter === undefined || this.#started >= maxInstances) return;
-    const id = `${this.#params.prefix}${this.#started++}`;
-    this.#startIn(starter, id, input);
+    if (starter === undefined) return;
+    const { prefix, scenario } = this.#params;
+    const { length } = this.#scripts;
+    // One in three starts one of those that are there once more.
+    const isRepeat = length === maxInstances || (length > 0 && script % 3 === 2);
+    const index = isRepeat ? script % length : length;
+    const input = this.#scripts[index] ?? this.#pick(scenario.scripts, script);
+    if (input === undefined) return;
+    this.#scripts[index] = input;
+    this.#startIn(starter, `${prefix}${index}`, input);
   }
 
   #startIn({ perdure }: SimulatedProcess, id: string, script: Script): void {
@@ -250,7 +258,22 @@ export class World {
     observeCall(this.#model, call, clock.now());
     this.#permits.observe(call, connection, this.#model);
     for (const record of await store.getInstances([...this.#model.instances.keys()])) {
-      if (record !== undefined) this.#model.compare(record);
+      if (record === undefined) continue;
+      this.#model.compare(record);
+      if (record.status === 'canceled') await this.#expectAllStopped(record.instanceId);
+    }
+  }
+
+  /** Nothing holds a lease of an instance that is shown as canceled, except what it left to itself. */
+  async #expectAllStopped(id: string): Promise<void> {
+    if (this.#stopped.has(id)) return;
+    this.#stopped.add(id);
+    const items = [...(this.#model.instances.get(id)?.items.values() ?? [])];
+    for (const { operation } of await this.#params.store.listRunningItems(id)) {
+      const isLeft = items.some(
+        (item) => item.operation === operation && item.cancellation === 'abandon',
+      );
+      if (!isLeft) this.violations.push(`${id} is canceled, but ${operation} runs`);
     }
   }
 
