@@ -80,16 +80,15 @@ const scriptOf = (step: fc.Arbitrary<Step>): fc.Arbitrary<Script> =>
     cleanUp: fc.constantFrom(false, false, true),
   });
 
+const childStep: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('child' as const),
+  cancellation,
+  script: scriptOf(leafStep),
+});
+
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: leafStep },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('child' as const),
-      cancellation,
-      script: scriptOf(leafStep),
-    }),
-  },
+  { weight: 1, arbitrary: childStep },
 );
 
 const script = scriptOf(step);
@@ -185,6 +184,11 @@ const plots: readonly (readonly Command[])[] = [
   [fail, cancel],
   [fail, advance, cancel],
   [{ ...raise, ...atOnce }, cancel],
+  [
+    { ...raise, ...atOnce },
+    { ...cancel, cleanupMs: 100 },
+  ],
+  [{ ...raise, ...atOnce }, cancel, terminate],
   [{ ...complete, ...atOnce }, cancel],
   [cancel, terminate],
 ];
@@ -276,6 +280,7 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
       after: fc.oneof(
         fc.array(step, { maxLength: 2 }),
         leafStep.map((last): Step[] => [{ do: 'again' }, last]),
+        childStep.map((last): Step[] => [last]),
       ),
       onError: fc.constantFrom('throw', 'throw', 'return', 'fail'),
       cleanUp: fc.constantFrom(false, false, true),
@@ -288,7 +293,7 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
       .tuple(
         fc.oneof(
           { weight: 3, arbitrary: fc.shuffledSubarray([...acts], { minLength: 2, maxLength: 4 }) },
-          { weight: 1, arbitrary: fc.constantFrom(...plots) },
+          { weight: 2, arbitrary: fc.constantFrom(...plots) },
         ),
         fc.array(record('release', { call: which, fate: fc.constant('go') }), {
           minLength: 1,
