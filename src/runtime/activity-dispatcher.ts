@@ -26,6 +26,7 @@ export interface ActivityDispatcherParams {
 }
 
 const errorPauseMs = 200;
+const flaggedBatch = 100;
 
 /** Fetches as many activities as there are free slots, runs them, and passes their outcomes on. */
 export class ActivityDispatcher {
@@ -86,25 +87,13 @@ export class ActivityDispatcher {
   }
 
   async #fetchUntilStopped(): Promise<void> {
-    const { provider, clock, registry, options, slots } = this.#params;
+    const { clock, registry, options, slots } = this.#params;
     const { signal } = this.#stopping;
     const names = registry.activityNames();
     while (!signal.aborted) {
-      if (slots.free === 0) {
-        await new Promise<void>((resolve) => (this.#slotFreed = resolve));
-        continue;
-      }
       try {
-        const items = await provider.fetchWorkItems({
-          max: slots.free,
-          lockMs: options.activityLeaseMs,
-          waitMs: options.pollIntervalMs,
-          signal,
-          names,
-        });
-        // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
-        const claimedAt = clock.now();
-        for (const item of items) this.#take(item, Math.min(claimedAt, item.nowMs));
+        if (slots.free > 0) await this.#fetch(slots.free, names, signal);
+        else await this.#fetchFlagged();
       } catch (error) {
         if (signal.aborted) return;
         options.logger.warn({ error }, 'fetching activities failed; trying again');
@@ -113,10 +102,31 @@ export class ActivityDispatcher {
     }
   }
 
+  /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
+  async #fetchFlagged(): Promise<void> {
+    const freed = new AbortController();
+    this.#slotFreed = () => freed.abort();
+    await this.#fetch(flaggedBatch, [], freed.signal);
+  }
+
+  async #fetch(max: number, names: readonly string[], signal: AbortSignal): Promise<void> {
+    const { provider, clock, options } = this.#params;
+    const items = await provider.fetchWorkItems({
+      max,
+      lockMs: options.activityLeaseMs,
+      waitMs: options.pollIntervalMs,
+      signal,
+      names,
+    });
+    // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
+    const claimedAt = clock.now();
+    for (const item of items) this.#take(item, Math.min(claimedAt, item.nowMs));
+  }
+
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
-    if (slots.free === 0) this.#handBack(item);
+    if (slots.free === 0 && item.cancel === null) this.#handBack(item);
     else {
       const run = this.#accept(item, claimedAt);
       if (run === undefined) return;

@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import { CanceledError, isPerdureError, PerdureError } from '../model/errors.ts';
+import { CanceledError, PerdureError } from '../model/errors.ts';
 import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { nextRetryDelayMs } from '../model/retry-policy.ts';
@@ -8,6 +8,7 @@ import type { ActivityClient } from '../orchestration/activity-context.ts';
 import type { ActivityDefinition } from '../orchestration/activity.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
+import { isStop } from './is-stop.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -87,10 +88,16 @@ export class ActivityRun {
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
     if (this.#activityOptions.cancellation !== 'wait') throw noPointOfNoReturn(this.item.name);
-    const answer = await this.#params.markPointOfNoReturn(this.lockToken);
+    // Its own timeout must not come between the mark in the store and the handler that learns of it.
+    this.#cancelTimeout?.();
+    const answer = await this.#params
+      .markPointOfNoReturn(this.lockToken)
+      .catch((error: unknown) => {
+        this.#startTimeout();
+        throw error;
+      });
     if (answer.kind === 'canceled') this.onCancel(answer.cancel);
     if (answer.kind === 'lost') this.onLost();
-    if (answer.kind === 'passed') this.#cancelTimeout?.();
     this.#context.throwIfCanceled();
   }
 
@@ -120,7 +127,9 @@ export class ActivityRun {
   async #execute(): Promise<void> {
     try {
       const input = await this.#prepare();
-      if (input === undefined) return;
+      // What was told to stop, or ended, while its input was looked at does not start.
+      if (input === undefined || this.#finish === undefined) return;
+      this.#context.throwIfCanceled();
       const output = await this.#runHandler(input.value);
       this.#end(this.#completed(output));
     } catch (error) {
@@ -135,7 +144,10 @@ export class ActivityRun {
     this.#thread = startIsolated({
       isolated,
       context: this.#context,
-      payload: item.payload,
+      payload:
+        definition.inputSchema === undefined
+          ? item.payload
+          : encodePayload(input, `The input of activity ${JSON.stringify(item.name)}`),
       lastHeartbeat: item.heartbeat,
       payloadLimitBytes: options.payloadLimitBytes,
     });
@@ -214,15 +226,17 @@ export class ActivityRun {
   #leak(): void {
     const { options } = this.#params;
     const { instanceId, name } = this.item;
-    options.logger.warn(
-      { instanceId, activity: name, graceMs: options.cancelGraceMs },
-      'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
-    );
+    const result = this.#judge(this.#stopping);
+    this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
+    reportSafely(options.logger, () => {
+      options.logger.warn(
+        { instanceId, activity: name, graceMs: options.cancelGraceMs },
+        'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
+      );
+    });
     reportSafely(options.logger, () => {
       options.hooks.handlerLeaked?.({ instanceId, activity: name });
     });
-    const result = this.#judge(this.#stopping);
-    this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
   }
 
   #end(result: AttemptResult): void {
@@ -243,10 +257,4 @@ function noPointOfNoReturn(activity: string): PerdureError {
     'INVALID_INPUT',
     `Activity ${JSON.stringify(activity)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
   );
-}
-
-/** Whether an error says no more than that the handler stopped as it was told to. */
-function isStop(error: unknown, reason: CanceledError): boolean {
-  if (error === reason || isPerdureError(error, 'OPERATION_CANCELED')) return true;
-  return error instanceof Error && (error.name === 'AbortError' || error.cause === reason);
 }

@@ -5,6 +5,7 @@ import { toFailure } from '../model/failure.ts';
 import type { Logger } from '../model/logger.ts';
 import { decodePayload, encodePayload } from '../model/payload.ts';
 import type { ActivityClient, ActivityContext } from '../orchestration/activity-context.ts';
+import { isStop } from './is-stop.ts';
 import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 
 const task = workerData as ThreadTask;
@@ -87,7 +88,8 @@ try {
   const what = `The result of activity ${JSON.stringify(task.activityName)}`;
   send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
 } catch (error) {
-  const stopped = error === controller.signal.reason;
+  const { signal } = controller;
+  const stopped = signal.aborted && isStop(error, signal.reason as CanceledError);
   send({ kind: 'failed', failure: toFailure(error), stopped, refused: PerdureError.is(error) });
 }
 

@@ -3,6 +3,7 @@ import { CanceledError, PerdureError } from '../model/errors.ts';
 import { toError } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import type { ActivityContext } from '../orchestration/activity-context.ts';
+import { reportSafely } from './report-safely.ts';
 import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 
 // The thread's code stands beside this file, as source or as it was built.
@@ -53,8 +54,10 @@ export function startIsolated(params: {
       if (message.kind === 'completed') resolve(decodePayload(message.payload));
       else if (message.kind === 'failed') reject(toThrown(message, signal));
       else if (message.kind === 'heartbeat') context.heartbeat(decodePayload(message.payload));
-      else if (message.kind === 'log') context.log[message.level](message.fields, message.message);
-      else void answerPointOfNoReturn(context, send);
+      else if (message.kind === 'log') {
+        const { level, fields, message: text } = message;
+        reportSafely(context.log, () => context.log[level](fields, text));
+      } else void answerPointOfNoReturn(context, send);
     });
     thread.on('error', reject);
     thread.on('exit', (code) => {

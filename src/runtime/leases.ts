@@ -22,6 +22,7 @@ export interface LeasesParams<L extends Lease> {
 }
 
 const maxBatch = 1_000;
+const maxHinted = 10_000;
 
 /**
  * Keeps claims alive: one batched renewal for everything in flight, at a third of the lease. A transient error is
@@ -30,6 +31,8 @@ const maxBatch = 1_000;
 export class Leases<L extends Lease> {
   readonly #params: LeasesParams<L>;
   readonly #held = new Map<string, Held<L>>();
+  /** Tokens that a hint named before they were ours; most never will be. */
+  readonly #hinted = new Set<string>();
   #cancelAlarm: (() => void) | undefined;
   #renewing = false;
   #stopped = false;
@@ -45,6 +48,7 @@ export class Leases<L extends Lease> {
   /** Begins to renew. `claimedAt` is our clock before the claim was sent, so that we never believe in a lease too long. */
   add(lease: L, claimedAt: number): void {
     this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
+    if (this.#hinted.delete(lease.lockToken)) void this.renewNow([lease.lockToken]);
     if (this.#cancelAlarm === undefined && !this.#renewing) this.#arm(this.#params.leaseMs / 3);
   }
 
@@ -61,10 +65,19 @@ export class Leases<L extends Lease> {
 
   /** Renews some leases at once: a hint said that there is something to learn. */
   async renewNow(lockTokens: readonly string[]): Promise<void> {
-    const due = lockTokens
-      .map((token) => this.#held.get(token))
-      .filter((held) => held !== undefined);
+    const due: Held<L>[] = [];
+    for (const token of lockTokens) {
+      const held = this.#held.get(token);
+      if (held !== undefined) due.push(held);
+      else this.#remember(token);
+    }
     if (due.length > 0) await this.#renew(due);
+  }
+
+  // A hint may overtake the claim that it is about: both may come out of one transaction.
+  #remember(token: string): void {
+    if (this.#hinted.size >= maxHinted) this.#hinted.clear();
+    this.#hinted.add(token);
   }
 
   stop(): void {
