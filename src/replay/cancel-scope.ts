@@ -27,6 +27,8 @@ export class CancelScope implements Scope {
   readonly #outer: CancelScope | undefined;
   #isShield: boolean;
   #canceled: Withdrawal | undefined;
+  /** A shield's deadline has passed, here or around it. */
+  #isExpired: boolean;
   #deadline: Operation | undefined;
   readonly #operations = new Set<Operation>();
   #inner: Set<CancelScope> | undefined;
@@ -36,7 +38,9 @@ export class CancelScope implements Scope {
   constructor(execution: ScopeOwner, outer?: CancelScope, kind: 'scope' | 'shield' = 'scope') {
     this.execution = execution;
     this.#isShield = kind === 'shield';
-    if (kind === 'scope') this.#canceled = outer?.canceled;
+    // A shield whose deadline has passed holds no new ones open either.
+    this.#isExpired = outer?.isExpired ?? false;
+    if (kind === 'scope' || this.#isExpired) this.#canceled = outer?.canceled;
     let open = outer;
     while (open?.isSettled === true) open = open.outer;
     this.#outer = open;
@@ -45,6 +49,11 @@ export class CancelScope implements Scope {
 
   get outer(): CancelScope | undefined {
     return this.#outer;
+  }
+
+  /** Whether the deadline of a shield has passed, here or around it. */
+  get isExpired(): boolean {
+    return this.#isExpired;
   }
 
   get isSettled(): boolean {
@@ -92,6 +101,7 @@ export class CancelScope implements Scope {
     } else if (reach === 'scopes') {
       return;
     }
+    if (reach === 'shields') this.#isExpired = true;
     // The deadline of a shield holds for the shields inside, which go on.
     if (!this.#isShield || reach === 'shields') this.#withdrawDeadline(withdrawal);
     for (const inner of this.#inner ?? none) {

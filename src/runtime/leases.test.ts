@@ -85,3 +85,17 @@ it('a renewal that the store does not answer in time loses the lease at its dead
   expect(held.lost).toBe(true);
   leases.stop();
 });
+
+it('a hint that comes before its claim leads to a renewal as soon as the claim is ours', async () => {
+  const calls: string[][] = [];
+  const { clock, leases } = setUp(async (tokens) => {
+    calls.push(tokens);
+    return tokens.map(() => true);
+  });
+  await leases.renewNow(['early']);
+  expect(calls).toEqual([]);
+  leases.add(lease('early'), clock.now());
+  leases.add(lease('other'), clock.now());
+  expect(calls).toEqual([['early']]);
+  leases.stop();
+});

@@ -27,3 +27,8 @@ export async function pays(ctx: ActivityContext): Promise<string> {
   await ctx.pointOfNoReturn();
   return 'paid';
 }
+
+export async function pay(ctx: ActivityContext): Promise<void> {
+  await ctx.canceled();
+  await ctx.pointOfNoReturn();
+}

@@ -61,8 +61,11 @@ export class InstanceStops {
     let changed = this.#terminateOne(scope, row, request);
     const parents = [row];
     for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
-      for (const child of this.#childrenOf(parent.instanceId, 1)) {
+      // A tree goes on below a child that has ended: its own children may still clean up.
+      const children = this.#childrenOf(parent.instanceId, 1, request.tree ? 'all' : 'live');
+      for (const child of children) {
         if (request.tree) parents.push(child);
+        if (isTerminal(child.status)) continue;
         const stopped = request.tree
           ? this.#terminateOne(scope, child, request)
           : this.request(scope, child, request);
@@ -159,9 +162,13 @@ export class InstanceStops {
     return count;
   }
 
-  #childrenOf(instanceId: string, fromExecutionId: number): readonly FullRow[] {
+  #childrenOf(
+    instanceId: string,
+    fromExecutionId: number,
+    which: 'live' | 'all' = 'live',
+  ): readonly FullRow[] {
     return this.#rows
-      .selectChildren(instanceId, fromExecutionId)
+      .selectChildren(instanceId, fromExecutionId, which)
       .map((key) => this.#instances.getFull(key))
       .filter((row) => row !== undefined);
   }

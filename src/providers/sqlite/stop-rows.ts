@@ -17,7 +17,8 @@ interface CloseParams {
 interface Child {
   readonly instanceKey: number;
   readonly parentExecutionId: number;
-  readonly isToStop: 0 | 1;
+  readonly isLive: 0 | 1;
+  readonly isAttached: 0 | 1;
 }
 
 /** The writes that stop rows of `instances`; each keeps the first wish, and none touches a terminal state. */
@@ -67,7 +68,7 @@ export class StopRows {
     );
     this.#selectChildren = db.prepare<[string], Child>(
       `SELECT instance_key AS instanceKey, parent_execution_id AS parentExecutionId,
-              ended_at IS NULL AND cancellation <> 'abandon' AS isToStop
+              ended_at IS NULL AS isLive, cancellation <> 'abandon' AS isAttached
        FROM instances WHERE parent_instance_id = ? ORDER BY instance_key DESC`,
     );
   }
@@ -126,14 +127,19 @@ export class StopRows {
   }
 
   /**
-   * The live children that the end of an instance stops, from an execution on. The children of later executions
-   * have greater keys, so those of thousands of executions before are not read.
+   * The children that go with their parent, from an execution on: the live ones, or also those that have ended. The
+   * children of later executions have greater keys, so those of thousands of executions before are not read.
    */
-  selectChildren(instanceId: string, fromExecutionId: number): readonly number[] {
+  selectChildren(
+    instanceId: string,
+    fromExecutionId: number,
+    which: 'live' | 'all',
+  ): readonly number[] {
     const keys: number[] = [];
     for (const child of this.#selectChildren.iterate(instanceId)) {
       if (child.parentExecutionId < fromExecutionId) break;
-      if (child.isToStop === 1) keys.push(child.instanceKey);
+      const isWanted = child.isAttached === 1 && (which === 'all' || child.isLive === 1);
+      if (isWanted) keys.push(child.instanceKey);
     }
     return keys.toReversed();
   }
