@@ -77,6 +77,7 @@ test('an instance whose worker is killed while it is canceling is canceled withi
   expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
   // Not shown as canceled while the lease of the dead worker held.
   expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
+  await other.hear('acked');
   expect(other.reports).toContainEqual({ kind: 'acked', accepted: true });
 }, 60_000);
 
@@ -95,7 +96,7 @@ test('an activity that blocks its event loop for longer than its lease has one a
   await second.hear('ready');
   expect(await handle.result({ timeout: '20s' })).toBe('second');
   // The first one wakes up with a result of its own, and nobody takes it.
-  await blocked.hear('acked');
+  await Promise.all([blocked.hear('acked'), second.hear('acked')]);
   const acks = [...blocked.reports, ...second.reports].filter(({ kind }) => kind === 'acked');
   expect(acks.filter((ack) => 'accepted' in ack && ack.accepted)).toHaveLength(1);
   expect(blocked.reports).not.toContainEqual({ kind: 'acked', accepted: true });
