@@ -423,3 +423,27 @@ describe('R18: when the time for the clean-up is over', () => {
     ]);
   });
 });
+
+describe('R16: a request to stop keeps its place', () => {
+  it('behind what was committed before it, whatever else was stopped for another reason', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.race([ctx.call('a'), ctx.sleep(1)]);
+      await ctx.waitFor('go');
+      return 1;
+    });
+    await run.start();
+    await run.turn(run.fired(2));
+    const events = await run.turn(
+      {
+        kind: 'activityCanceled',
+        executionId: 1,
+        operation: 1,
+        trigger: 'race_lost',
+        reason: 'race_lost:timeout',
+      },
+      run.raised('go'),
+      run.cancel(),
+    );
+    expect(kindsOf(events)).toEqual(['eventReceived', 'executionCompleted']);
+  });
+});

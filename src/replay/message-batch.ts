@@ -136,12 +136,20 @@ export class MessageBatch {
  * Everything else keeps its order.
  */
 function cancelFirst(messages: readonly Message[]): readonly Message[] {
-  const cancel = messages.findIndex(({ kind }) => kind === 'cancel');
-  if (cancel <= 0) return messages;
-  const effect = messages.findIndex(
-    ({ kind }) => kind === 'activityCanceled' || kind === 'cleanupExpired',
+  const index = messages.findIndex(({ kind }) => kind === 'cancel');
+  const cancel = messages[index];
+  if (cancel?.kind !== 'cancel' || index === 0) return messages;
+  const effect = messages.findIndex((message) => isEffectOf(cancel, message));
+  if (effect < 0 || effect > index) return messages;
+  return messages.toSpliced(index, 1).toSpliced(effect, 0, cancel);
+}
+
+/** Work that lost a race or ran out of time was stopped by something else: a cancel does not overtake it. */
+function isEffectOf(cancel: Message & { kind: 'cancel' }, message: Message): boolean {
+  if (message.kind === 'cleanupExpired') return true;
+  return (
+    message.kind === 'activityCanceled' &&
+    message.trigger === 'cancel' &&
+    message.reason === cancel.reason
   );
-  if (effect < 0 || effect > cancel) return messages;
-  const moved = messages[cancel] as Message;
-  return messages.toSpliced(cancel, 1).toSpliced(effect, 0, moved);
 }
