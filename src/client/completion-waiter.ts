@@ -29,13 +29,17 @@ const defaultRecheckMs = 1_000;
 // Reading 1,000 rows of SQLite takes 6.5 ms, and a busy process next door makes a hint every 5: at most a third of
 // the time goes into reading them again.
 const waitsSweptPerMs = 50;
+// A recheck reads its rows in slices with pauses, so that many waits never hold up the process: 2,000 rows a second.
+const recheckSlice = 100;
+const recheckPauseMs = 50;
 
 /**
  * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
  *
  * W1. A wait reads its row once it listens, so an end just before is not missed; unless the instance was born
  *     while we listened, because then an end would have been heard.
- * W2. Hints may all be lost: the rows of all waits are read again every second (by default).
+ * W2. Hints may all be lost: the rows of all waits are read again every second (by default), or every n/2,000
+ *     seconds where n waits are more than 2,000.
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
  * W4. When nobody waits, no listener and no timer is left.
  */
@@ -146,11 +150,24 @@ export class CompletionWaiter {
     else this.#end(instanceId, ({ reject }) => reject(error));
   }
 
-  #setRecheck(): () => void {
-    return this.#recheckClock.setAlarm(this.#recheckClock.now() + this.#recheckMs, () => {
-      this.#cancelRecheck = this.#setRecheck();
-      this.#readWaiting(this.#waiters.keys());
-    });
+  #setRecheck(atMs = this.#recheckClock.now() + this.#recheckMs): () => void {
+    return this.#recheckClock.setAlarm(atMs, () => this.#recheck(atMs, this.#waiters.keys()));
+  }
+
+  /** Reads the next slice of a round that began at a time; the last slice sets the next round. */
+  #recheck(begunAtMs: number, round: Iterator<string>): void {
+    const slice: string[] = [];
+    while (slice.length < recheckSlice) {
+      const { value, done } = round.next();
+      if (done === true) break;
+      slice.push(value);
+    }
+    this.#readWaiting(slice);
+    const soon = this.#recheckClock.now() + recheckPauseMs;
+    this.#cancelRecheck =
+      slice.length < recheckSlice
+        ? this.#setRecheck(Math.max(soon, begunAtMs + this.#recheckMs))
+        : this.#recheckClock.setAlarm(soon, () => this.#recheck(begunAtMs, round));
   }
 
   #setTimeout(instanceId: string, waiter: Waiter): () => void {

@@ -138,6 +138,30 @@ describe('without hints, a wait', () => {
     expect(await record).toMatchObject({ status: 'completed' });
   });
 
+  test('reads many rows in slices, so that thousands of waits never hold up their process (W2)', async () => {
+    const { client, store, waiter, seen, recheckClock } = await openWaiter();
+    seen.deaf = true;
+    const ids = Array.from({ length: 250 }, (_, index) => `i${index}`);
+    for (const id of ids) await client.start('order', 1, { id });
+    const waits = ids.map((id) => waiter.wait(id));
+    await settle();
+    seen.reads.length = 0;
+    await recheckClock.advance(1_000);
+    expect(seen.reads.map((read) => read.length)).toEqual([100]);
+    await recheckClock.advance(50);
+    expect(seen.reads.map((read) => read.length)).toEqual([100, 100]);
+    await finish(store, 'i249');
+    await recheckClock.advance(50);
+    expect(seen.reads.flat()).toEqual(ids);
+    expect(await waits[249]).toMatchObject({ status: 'completed' });
+    await recheckClock.advance(899);
+    expect(seen.reads).toHaveLength(3);
+    await recheckClock.advance(1);
+    expect(seen.reads).toHaveLength(4);
+    waiter.close();
+    await Promise.allSettled(waits);
+  });
+
   test('does not move with the clock of the store, which a test may skip by years', async () => {
     const { client, clock, waiter, seen } = await openWaiter();
     await client.start('order', 1, { id: 'a' });

@@ -59,7 +59,8 @@ function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: Orche
     const target = { ...row, hasLockRow: true };
     const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
-    store.messages.delete(target.instanceKey, messageKeys);
+    // The end of an instance takes all of its messages.
+    if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
