@@ -99,6 +99,14 @@ export interface ListInstancesParams {
   readonly beforeKey?: number;
 }
 
+/** One page of an instance's executions. */
+export interface ListExecutionsParams {
+  readonly instanceId: string;
+  /** The id after which the page begins; 0 for the first. */
+  readonly after: number;
+  readonly limit: number;
+}
+
 /** The instances themselves: creating, reading, listing, and messages to them. */
 export interface InstanceStore {
   /**
@@ -160,14 +168,15 @@ export interface InstanceStore {
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 
   /**
-   * Lists the executions of an instance.
+   * Lists the executions of an instance, one page at a time.
    *
    * A provider must:
    * - list the oldest first, the current one included; none for a missing instance
    *   (read/executions-of-a-new-instance, continue/keeps-the-finished-execution,
    *   terminal/leaves-its-history-readable)
+   * - list those after an execution id, at most `limit`
    */
-  listExecutions(instanceId: string): Promise<readonly ExecutionRecord[]>;
+  listExecutions(params: ListExecutionsParams): Promise<readonly ExecutionRecord[]>;
 
   /**
    * Reads a history by instance id, for inspection.

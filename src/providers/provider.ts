@@ -34,6 +34,7 @@
  */
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
+import type { ManagementStore } from './management.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { WorkQueue } from './work-queue.ts';
 
@@ -47,7 +48,8 @@ export type Hint =
   | { readonly kind: 'changed' };
 
 /** A store: SQLite, PostgreSQL, or yours. */
-export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore {
+export interface Provider
+  extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore, ManagementStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
 

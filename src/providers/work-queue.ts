@@ -92,9 +92,13 @@ export interface WorkItemRenewal {
   readonly heartbeat?: Payload | null;
 }
 
-/** What a renewal found: the lease extended (with a cancel request, if there is one), or lost. */
+/**
+ * What a renewal found: the lease extended (with a cancel request, if there is one), or lost. `deleted` tells, for as
+ * long as the lease would have lasted, that the instance was deleted or the execution pruned.
+ */
 export type RenewResult =
-  { readonly held: true; readonly cancel: CancelInfo | null } | { readonly held: false };
+  | { readonly held: true; readonly cancel: CancelInfo | null }
+  | { readonly held: false; readonly deleted?: boolean };
 
 /** The worker queue: scheduled activities. */
 export interface WorkQueue {
