@@ -21,6 +21,7 @@ import type { LiveInstance } from './live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
 import { ProgramFactory } from './program-factory.ts';
+import { Reclaimer } from './reclaimer.ts';
 import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
@@ -48,6 +49,7 @@ export class Worker {
   readonly #firstTurns: FirstTurns;
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
+  readonly #reclaimer: Reclaimer;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -89,6 +91,7 @@ export class Worker {
           options.orchestrationLeaseMs,
         ),
     });
+    this.#reclaimer = new Reclaimer({ provider, clock, logger });
     this.#completions = new Completions({
       provider,
       clock,
@@ -117,6 +120,7 @@ export class Worker {
       runner: new TurnRunner({ provider, registry, options, cache, programs, turns, release }),
       turns,
       release,
+      onLook: () => this.#reclaimer.lookIfDue(),
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
@@ -150,6 +154,7 @@ export class Worker {
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.handedBack();
+    await this.#reclaimer.stop();
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
@@ -163,6 +168,7 @@ export class Worker {
       const { activityLeaseMs } = this.#options;
       const results = await this.#provider.renewWorkItemLocks(renewals, activityLeaseMs);
       return results.map((result, index) => {
+        if (!result.held && result.deleted === true) runs[index]?.onDeleted();
         if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
         return result.held;
       });
@@ -174,6 +180,8 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+    // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
+    if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */
