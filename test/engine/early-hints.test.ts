@@ -3,7 +3,6 @@ import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import type { Provider } from '../../src/providers/provider.ts';
-import type { CancelInfo } from '../../src/providers/work-queue.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { signalled } from './signalled.ts';
 
@@ -37,7 +36,7 @@ async function openOvertaken(
     },
   });
   onTestFinished(() => perdure.close());
-  const told = signalled<CancelInfo>();
+  const told = signalled<unknown>();
   const hold = activity('hold', async (ctx) => {
     told.resolve(await ctx.canceled());
     ctx.throwIfCanceled();

@@ -9,8 +9,8 @@ import { tamper } from './tamper.ts';
 const module = new URL('./isolated-handlers.ts', import.meta.url);
 
 const hasThread = (): boolean => process.getActiveResourcesInfo().includes('MessagePort');
-const expectThread = async (): Promise<void> => void (await expect.poll(hasThread).toBe(true));
-const expectNoThread = async (): Promise<void> => void (await expect.poll(hasThread).toBe(false));
+const expectThread = async (): Promise<void> => await expect.poll(hasThread).toBe(true);
+const expectNoThread = async (): Promise<void> => await expect.poll(hasThread).toBe(false);
 
 describeEngine('isolated activities', (open) => {
   it('run in a thread with their input and context, and return their result', async () => {
