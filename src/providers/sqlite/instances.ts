@@ -26,8 +26,8 @@ export function createInstanceStore(store: Store): InstanceStore {
     listInstances: (params) =>
       store.read('listInstances', () => store.instanceRecords.list(params)),
 
-    listExecutions: (instanceId) =>
-      store.read('listExecutions', () => store.instanceRecords.listExecutions(instanceId)),
+    listExecutions: (params) =>
+      store.read('listExecutions', () => store.instanceRecords.listExecutions(params)),
 
     readInstanceHistory: ({ instanceId, ...range }) =>
       store.read('readInstanceHistory', () => {

@@ -65,7 +65,7 @@ export const close: Capability = {
             provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]),
           getInstances: () => provider.getInstances(['a']),
           listInstances: () => provider.listInstances({ filter: {}, limit: 1 }),
-          listExecutions: () => provider.listExecutions('a'),
+          listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),

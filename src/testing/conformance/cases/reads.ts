@@ -180,7 +180,7 @@ export const reads: Capability = {
       title: 'a new instance has one execution that is pending, and a missing one has none',
       async run(store) {
         await store.create('a', { version: '2' });
-        assert.deepEqual(await store.provider.listExecutions('a'), [
+        assert.deepEqual(await store.executions('a'), [
           {
             executionId: 1,
             status: 'pending',
@@ -190,7 +190,7 @@ export const reads: Capability = {
             historyLength: 0,
           },
         ]);
-        assert.deepEqual(await store.provider.listExecutions('nobody'), []);
+        assert.deepEqual(await store.executions('nobody'), []);
       },
     },
     {
