@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
@@ -27,7 +28,7 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './history.ts';
-import { alreadyExists, clientClosed, notFound, refusedEvent } from './instance-errors.ts';
+import { alreadyExists, clientClosed, refusedEvent } from './instance-errors.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
 import {
   listInstances,
@@ -36,7 +37,7 @@ import {
   type ListPage,
 } from './instance-list.ts';
 import { takeResult } from './instance-result.ts';
-import { readFields } from './option-fields.ts';
+import { readFields } from '../model/option-fields.ts';
 import {
   readFlag,
   requestCancel,

@@ -1,10 +1,11 @@
 import { systemClock, type Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
 import { Births } from './births.ts';
-import { clientClosed, notFound } from './instance-errors.ts';
+import { clientClosed } from './instance-errors.ts';
 import { InstanceReader } from './instance-reader.ts';
 
 export interface CompletionWaiterParams {

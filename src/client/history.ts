@@ -1,10 +1,11 @@
 import { PerdureError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import { decodeEvent, type HistoryEvent } from '../model/event.ts';
 import type { ExecutionRecord, InstanceRecord } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
-import { notFound } from './instance-errors.ts';
+
 import { maxPageLimit, readLimit } from './instance-list.ts';
-import { invalid, readFields } from './option-fields.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
 
 /** Which part of a history. */
 export interface HistoryOptions {
@@ -79,7 +80,7 @@ export async function listExecutions(
   provider: Provider,
   instanceId: string,
 ): Promise<readonly ExecutionRecord[]> {
-  const executions = await provider.listExecutions(instanceId);
+  const executions = await provider.listExecutions({ instanceId, after: 0, limit: maxPageLimit });
   if (executions.length === 0) throw notFound(instanceId);
   return executions;
 }

@@ -1,13 +1,6 @@
 import { PerdureError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
-
-/** There is no instance with this id. */
-export function notFound(instanceId: string): PerdureError {
-  return new PerdureError(
-    'INSTANCE_NOT_FOUND',
-    `There is no instance ${JSON.stringify(instanceId)} in this store. Check the id, or whether it was deleted.`,
-  );
-}
 
 /** The id belongs to another start. */
 export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {

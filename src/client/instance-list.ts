@@ -3,7 +3,7 @@ import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import type { InstanceFilter, ListInstancesParams } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
-import { invalid, readFields } from './option-fields.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
