@@ -81,7 +81,7 @@ export interface ExecutionRecord {
 }
 
 /** Conditions that must all hold. Absent: any. */
-export interface InstanceFilter {
+export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
   readonly name?: string;
   readonly idPrefix?: string;
@@ -93,7 +93,7 @@ export interface InstanceFilter {
 
 /** One page of a listing. */
 export interface ListInstancesParams {
-  readonly filter: InstanceFilter;
+  readonly filter: InstanceConditions;
   readonly limit: number;
   /** Only instances older than this key: where the last page ended. */
   readonly beforeKey?: number;

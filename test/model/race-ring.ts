@@ -209,7 +209,7 @@ export class RaceRing {
     const info = await client.get(id);
     if (info === undefined) throw new Error('The instance is gone.');
     const kinds: string[][] = [];
-    for (const { executionId } of await client.executions(id)) {
+    for (const { executionId } of (await client.listExecutions(id)).items) {
       const { items } = await client.history(id, { executionId });
       kinds.push(items.map(({ event }) => event.kind));
     }

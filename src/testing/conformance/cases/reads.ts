@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import type { InstanceFilter } from '../../../providers/instances.ts';
+import type { InstanceConditions } from '../../../providers/instances.ts';
 import type { Capability } from '../conformance-case.ts';
 import { child, event, newInstance, workItem } from '../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
-async function list(store: StoreUnderTest, filter: InstanceFilter): Promise<readonly string[]> {
+async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
   return records.map(({ instanceId }) => instanceId);
 }
