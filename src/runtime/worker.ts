@@ -4,6 +4,7 @@
  * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
  * memory where it can), leases (claims are kept alive).
  */
+import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import { encodeMessage } from '../model/message.ts';
 import type { ActivityClient } from '../orchestration/activity-context.ts';
@@ -50,6 +51,7 @@ export class Worker {
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #reclaimer: Reclaimer;
+  readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -123,6 +125,8 @@ export class Worker {
       onLook: () => this.#reclaimer.lookIfDue(),
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
+    const { retention } = options;
+    this.#sweeper = retention && new Sweeper({ store: provider, clock, logger, retention });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
   }
@@ -131,6 +135,7 @@ export class Worker {
   start(): void {
     this.#orchestrations.start();
     this.#activities.start();
+    this.#sweeper?.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
@@ -149,12 +154,14 @@ export class Worker {
 
   async #stop(): Promise<void> {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
+    const swept = this.#sweeper?.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.handedBack();
     await this.#reclaimer.stop();
+    await swept;
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
