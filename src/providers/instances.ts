@@ -174,7 +174,7 @@ export interface InstanceStore {
    * - list the oldest first, the current one included; none for a missing instance
    *   (read/executions-of-a-new-instance, continue/keeps-the-finished-execution,
    *   terminal/leaves-its-history-readable)
-   * - list those after an execution id, at most `limit`
+   * - list those after an execution id, at most `limit` (read/executions-come-in-pages)
    */
   listExecutions(params: ListExecutionsParams): Promise<readonly ExecutionRecord[]>;
 
