@@ -51,6 +51,7 @@ export const deletions: Capability = {
         await expectGone(store, ['a']);
         assert.deepEqual(await store.history('a', 2), []);
         assert.deepEqual(await store.provider.queueDepths(), before);
+        assert.equal((await store.provider.systemMetrics()).finishedExecutions, 0);
         await store.expectIdle();
         await untouched();
       },

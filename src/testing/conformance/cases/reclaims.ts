@@ -44,7 +44,8 @@ export const reclaims: Capability = {
         assert.equal((await forceDelete(store, 'a')).eventsDeleted, size);
         await expectGone(store, ['a']);
         const range = { instanceKey, executionId: 1, after: 0 };
-        assert.deepEqual(await store.provider.readHistory([range]), [[]]);
+        // By its length: to show how two long lists differ takes minutes.
+        assert.equal((await store.provider.readHistory([range])).flat().length, 0);
         await store.begin('a', { events: [event('new')] });
         assert.deepEqual(await store.historyLabels('a'), ['new']);
       },
@@ -85,7 +86,7 @@ export const reclaims: Capability = {
         }
         await store.commit(await store.claimOne(), { events: numberedEvents(5) });
         assert.equal((await prune(store, 'a', { keepLast: 2 })).eventsDeleted, size);
-        assert.deepEqual(await store.history('a', 1), []);
+        assert.equal((await store.history('a', 1)).length, 0);
         await reclaimAll(store.provider, 4_000);
         assert.equal((await store.history('a', 2)).length, size);
         assert.equal((await store.history('a', 3)).length, 5);
