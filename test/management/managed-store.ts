@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import {
   event,
@@ -74,20 +75,43 @@ export const tidies = orchestration('tidies', async (ctx) => {
 
 export const orchestrations = [quick, fails, waits, eternal, chain, wide, grows, leaves, tidies];
 
+/** Lets woken code proceed, and a sweep that it began end: the rests of a sweep are real, whatever the clock says. */
+function settleWith(sweeping: { isUnderWay: boolean; isStuck: boolean }) {
+  return async (): Promise<void> => {
+    for (let round = 0; round < 20; round += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      while (sweeping.isUnderWay && !sweeping.isStuck) await delay(1);
+    }
+  };
+}
+
 /** A store in memory whose clock stands still until it is told to move, with a client and, if asked for, a worker. */
 export async function openManaged(
   worker: StartWorkerOptions | null = {},
   wrap: (provider: Provider) => Provider = (provider) => provider,
 ) {
-  const clock = new FakeClock();
-  const provider = wrap(await openSqlite({ path: ':memory:', clock }));
+  const sweeping = { isUnderWay: false, isStuck: false };
+  const clock = new FakeClock({ settle: settleWith(sweeping) });
+  const store = await openSqlite({ path: ':memory:', clock });
+  const provider = wrap({
+    ...store,
+    takeLease: async (lease) => {
+      const taken = await store.takeLease(lease);
+      if (taken) sweeping.isUnderWay = true;
+      return taken;
+    },
+    releaseLease: async (lease) => {
+      await store.releaseLease(lease);
+      sweeping.isUnderWay = false;
+    },
+  });
   const perdure = await Perdure.open(provider, { clock });
   onTestFinished(() => perdure.close());
   const startWorker = (options: StartWorkerOptions) =>
     // Polls would be alarms by the thousand on a clock that skips days.
     perdure.startWorker({ shutdownGrace: 0, pollInterval: '36500d', ...options });
   if (worker !== null) await startWorker({ orchestrations, ...worker });
-  return { clock, provider, perdure, client: perdure.client, startWorker };
+  return { clock, provider, perdure, client: perdure.client, startWorker, sweeping };
 }
 
 /** A store in a file, on the machine's clock. */
@@ -113,11 +137,11 @@ export async function makeRounds(client: Client, id: string, rounds: number): Pr
 
 /** Looks until something holds: for what a worker does of itself. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  for (let round = 0; round < 5_000; round += 1) {
-    if (await holds()) return;
+  const deadline = performance.now() + 10_000;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error('It never came to hold.');
     await new Promise((resolve) => setImmediate(resolve));
   }
-  throw new Error('It never came to hold.');
 }
 
 /** The ids that are left, sorted. */
