@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { ExecutionPrune, ExecutionPruneResult } from '../management.ts';
-import type { Audit } from './audit.ts';
+import type { Audit, AuditedStep } from './audit.ts';
 import type { Scope } from './group-commit.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { Reclaims } from './reclaims.ts';
@@ -85,8 +85,9 @@ export class ExecutionPrunes {
 
   /** Prunes instances, each by its own conditions. */
   run(scope: Scope, prunes: readonly ExecutionPrune[]): readonly ExecutionPruneResult[] {
+    const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
-    return prunes.map((prune) => {
+    const results = prunes.map((prune) => {
       const chosen = this.#choose(prune);
       const { result } = chosen;
       if (!chosen.found || prune.dryRun === true || result.executionsDeleted === 0) return result;
@@ -95,9 +96,11 @@ export class ExecutionPrunes {
       this.#deleteExecutions(scope, chosen, deleteHistory);
       const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
       const taken = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
-      this.#audit.record(prune.audit, { instancesDeleted: 0, ...taken }, scope.now);
+      steps.push({ entry: prune.audit, taken: { instancesDeleted: 0, ...taken } });
       return result;
     });
+    this.#audit.record(steps, scope.now);
+    return results;
   }
 
   /** What a prune would take away. */

@@ -137,14 +137,17 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     fault: 'a result of a former life settles the work of the next one',
     rejectedBy: 'former-life/a-result-is-lost',
     override: ({ provider, db }) => ({
-      ackWorkItems: beforeTokens(provider.ackWorkItems, passOnItem(db)),
+      ackWorkItems: beforeTokens((items) => provider.ackWorkItems(items), passOnItem(db)),
     }),
   },
   {
     fault: 'a renewal of a former life extends the work of the next one',
     rejectedBy: 'former-life/a-renewal-is-lost',
     override: ({ provider, db }) => ({
-      renewWorkItemLocks: beforeTokens(provider.renewWorkItemLocks, passOnItem(db)),
+      renewWorkItemLocks: beforeTokens(
+        (renewals, extendMs: number) => provider.renewWorkItemLocks(renewals, extendMs),
+        passOnItem(db),
+      ),
     }),
   },
   {
@@ -171,14 +174,14 @@ export const brokenFormerLives: readonly BrokenProvider[] = [
     fault: 'deleted work can be abandoned',
     rejectedBy: 'former-life/work-cannot-be-handed-back',
     override: ({ provider, db }) => ({
-      abandonWorkItems: beforeTokens(provider.abandonWorkItems, passOnItem(db)),
+      abandonWorkItems: beforeTokens((items) => provider.abandonWorkItems(items), passOnItem(db)),
     }),
   },
   {
     fault: 'deleted work can be retried',
     rejectedBy: 'former-life/work-cannot-be-handed-back',
     override: ({ provider, db }) => ({
-      retryWorkItems: beforeTokens(provider.retryWorkItems, passOnItem(db)),
+      retryWorkItems: beforeTokens((items) => provider.retryWorkItems(items), passOnItem(db)),
     }),
   },
   {
