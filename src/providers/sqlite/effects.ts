@@ -5,7 +5,7 @@ export type Topic = 'orchestrations' | 'work';
 export class Effects {
   /** The earliest time at which something of the topic may be claimed that could not be before. */
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
-  /** Ids of instances that reached a terminal state. */
+  /** Ids of instances that reached a terminal state, or were deleted. */
   readonly finished: string[] = [];
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];

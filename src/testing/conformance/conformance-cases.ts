@@ -15,6 +15,7 @@ import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
 import { deletionFencing } from './cases/deletion-fencing.ts';
 import { deletionHints } from './cases/deletion-hints.ts';
+import { deletionRefusals } from './cases/deletion-refusals.ts';
 import { deletions } from './cases/deletions.ts';
 import { fencing } from './cases/fencing.ts';
 import { filters } from './cases/filters.ts';
@@ -84,6 +85,7 @@ export const capabilities: readonly Capability[] = [
   hostileStrings,
   largeBatches,
   deletions,
+  deletionRefusals,
   deletionFencing,
   deletionHints,
   reclaims,
