@@ -18,7 +18,7 @@ export interface SelectedDeletion {
 }
 
 /** What one transaction did. */
-export interface DeletionStep {
+interface DeletionStep {
   readonly counts: DeleteInstanceResult;
   readonly rootsDeleted: number;
   /** Roots that stay because they, or something below them, run. */

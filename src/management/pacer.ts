@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-// Instances, executions, events and messages that one transaction may take away: about 2 ms on SQLite.
-const rowsPerStep = 500;
+// Instances, executions, events and messages that one transaction may take away: about 3 ms on SQLite.
+const rowsPerStep = 250;
 const firstSize = 16;
 const maxSize = 256;
 const maxRestMs = 250;

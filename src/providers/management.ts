@@ -115,6 +115,7 @@ export interface ScannedInstance {
   readonly endedAt: number | null;
 }
 
+/** What a step of a walk found. */
 export interface ScanInstancesResult {
   readonly instances: readonly ScannedInstance[];
   /** Where the next step begins; `null` when the walk is over. */
@@ -133,6 +134,7 @@ export interface QueueDepth {
   readonly oldestReadyAt: number | null;
 }
 
+/** How much waits in each queue. */
 export interface QueueDepths {
   /** Instances with messages. */
   readonly orchestrations: QueueDepth;

@@ -15,7 +15,7 @@ import { FakeClock } from 'perdure/testing';
 import { temporaryStore } from '../sqlite/temporary-store.ts';
 
 /** Lets an instance that waits go on. */
-export const go = event<string>('go');
+const go = event<string>('go');
 
 /** Ends at once. */
 export const quick = orchestration('quick', async (_ctx, input: string) => input);
@@ -151,7 +151,7 @@ export async function idsLeft(client: Client): Promise<readonly string[]> {
 }
 
 /** How many instances a store holds, whatever they are. */
-export async function countInstances(client: Client): Promise<number> {
+async function countInstances(client: Client): Promise<number> {
   const { instances } = await client.systemMetrics();
   return (Object.keys(instances) as InstanceStatus[]).reduce((sum, one) => sum + instances[one], 0);
 }

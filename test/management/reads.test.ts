@@ -134,6 +134,9 @@ it('operations that find nothing, and those that are refused, leave no record', 
   await client.start(waits, undefined, { id: 'w' });
   await client.deleteInstanceBulk();
   await client.pruneExecutionsBulk();
+  await makeRounds(client, 'e', 1);
+  await client.pruneExecutions('e', { keepLast: 5 });
+  await client.pruneExecutionsBulk({}, { keepLast: 5, includeRunning: true });
   await expect(client.deleteInstance('w')).rejects.toMatchObject({
     code: 'INSTANCE_STILL_RUNNING',
   });
