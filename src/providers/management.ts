@@ -207,7 +207,8 @@ export interface ManagementStore {
    *   former-life/a-first-turn-is-lost, former-life/a-result-is-lost, former-life/a-fast-turn-is-lost,
    *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back,
    *   former-life/has-no-point-of-no-return, former-life/a-claim-cannot-be-handed-back,
-   *   former-life/a-child-tells-nobody, former-life/a-canceling-instance-stays-gone)
+   *   former-life/a-child-tells-nobody, former-life/a-canceling-instance-stays-gone,
+   *   former-life/a-race-ends-one-way)
    * - leave the id free at once (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
    * - tell of the ids with `finished`, and of claimed items with `cancelRequested`; a renewal of such an item then
    *   answers `deleted` (delete/tells-whoever-waits, delete/tells-whoever-runs-its-work,
@@ -236,7 +237,7 @@ export interface ManagementStore {
    *
    * A provider must, per instance:
    * - never delete the current execution, whatever the conditions, and disturb no turn of it
-   *   (prune/never-takes-the-current-one, prune/leaves-a-turn-under-way)
+   *   (prune/never-takes-the-current-one, prune/leaves-a-turn-under-way, prune/leaves-the-time-to-clean-up)
    * - delete only where all conditions hold (prune/spares-the-last, prune/takes-those-that-ended-before,
    *   prune/all-conditions-must-hold)
    * - take the history and the outstanding items of the execution with it, and tell of claimed ones as a deletion

@@ -22,6 +22,11 @@ export class Effects {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
   }
 
+  /** Whoever waits for these finds nobody. */
+  deleted(instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) this.finished.push(instanceId);
+  }
+
   mark(): EffectsMark {
     return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
   }

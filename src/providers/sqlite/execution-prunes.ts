@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ExecutionPrune, ExecutionPruneResult } from '../management.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import type { Scope } from './group-commit.ts';
+import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -33,6 +34,7 @@ export class ExecutionPrunes {
   readonly #audit: Audit;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
+  readonly #locks: InstanceLocks;
   readonly #stops: InstanceStops;
   readonly #selectInstance;
   readonly #select;
@@ -47,12 +49,14 @@ export class ExecutionPrunes {
       readonly audit: Audit;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
+      readonly locks: InstanceLocks;
       readonly stops: InstanceStops;
     },
   ) {
     this.#audit = parts.audit;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
+    this.#locks = parts.locks;
     this.#stops = parts.stops;
     this.#selectInstance = db.prepare<[string], { instanceKey: number; incarnation: string }>(
       'SELECT instance_key AS instanceKey, incarnation FROM instances WHERE instance_id = ?',
@@ -147,6 +151,7 @@ export class ExecutionPrunes {
     effects.addCancelRequests(this.#tombstones.addOfExecutions(instanceKey, executionIds, now));
     this.#deleteItems.run(executions);
     this.#deleteMessages.run(executions);
+    this.#locks.refresh(instanceKey);
     // It may have been waiting for these items alone.
     this.#stops.finishClosing(scope, instanceKey);
   }

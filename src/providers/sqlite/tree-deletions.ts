@@ -173,7 +173,7 @@ export class TreeDeletions {
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     this.#deleteRows.run({ keys });
-    for (const { instanceId } of rows) effects.finished.push(instanceId);
+    effects.deleted(rows.map(({ instanceId }) => instanceId));
   }
 }
 

@@ -75,6 +75,16 @@ export const brokenPrunes: readonly BrokenProvider[] = [
       afterPrunes(intact, 'UPDATE instance_locks SET lock_token = NULL, locked_until = NULL'),
   },
   {
+    fault: 'a prune lets a canceling instance wait for ever for those who know its code',
+    rejectedBy: 'prune/leaves-the-time-to-clean-up',
+    override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET cleanup_at = NULL'),
+  },
+  {
+    fault: 'an instance is still offered for messages that were pruned',
+    rejectedBy: 'prune/leaves-the-time-to-clean-up',
+    override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET next_at = 0'),
+  },
+  {
     fault: 'the current execution does not count among those to keep',
     rejectedBy: 'prune/spares-the-last',
     override: (intact) =>

@@ -203,6 +203,31 @@ export const deletionFencing: Capability = {
       },
     },
     {
+      id: 'former-life/a-race-ends-one-way',
+      title: 'acks and renewals at the same time as a deletion come before it or find nothing',
+      async run(store) {
+        for (const isFirst of [true, false]) {
+          const { lockToken } = await beginHeld(store);
+          await store.raise('a', 'go');
+          const item = await store.claimOne();
+          const deletion = () => forceDelete(store, 'a');
+          const counts = isFirst ? deletion() : undefined;
+          const [turn, renewal, result] = await Promise.all([
+            store.ack(item, { events: [event('raced')], workItems: [workItem(2)] }),
+            store.renewWork(lockToken),
+            store.ackWork(lockToken),
+          ]);
+          const { instancesDeleted, eventsDeleted } = await (counts ?? deletion());
+          assert.equal(instancesDeleted, 1);
+          assert.equal(eventsDeleted, turn.ok ? 2 : 1);
+          if (!turn.ok) expectLockLost(turn);
+          assert.equal(renewal.held, result.ok);
+          assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
+          await store.expectIdle();
+        }
+      },
+    },
+    {
       id: 'former-life/tokens-are-told-apart',
       title: 'only tokens of deleted items are answered as deleted, whatever they look like',
       async run(store) {

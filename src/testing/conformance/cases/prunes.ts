@@ -186,6 +186,26 @@ export const prunes: Capability = {
       },
     },
     {
+      id: 'prune/leaves-the-time-to-clean-up',
+      title: 'an instance that was asked to stop is still ended by anyone when its time is over',
+      async run(store) {
+        await store.begin('a', { outcome: continued });
+        await store.commit(await store.claimOne());
+        await store.cancel('a', { cleanupMs: lockMs });
+        await store.commit(await store.claimOne());
+        const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
+        const message = { ...late, data: '{}', payload: null };
+        await store.provider.enqueueMessages([{ instanceId: 'a', message }]);
+        assert.equal((await prune(store, 'a')).queueMessagesDeleted, 1);
+        const { orchestrations } = await store.provider.queueDepths();
+        assert.deepEqual([orchestrations.ready, orchestrations.delayed], [0, 1]);
+        await store.expectIdle();
+        await store.clock.advance(lockMs);
+        const item = await store.claimOne({ runnable: [] });
+        assert.deepEqual(labels(item), ['cleanupExpired']);
+      },
+    },
+    {
       id: 'prune/leaves-a-turn-under-way',
       title: 'a prune while a turn runs changes nothing for that turn',
       async run(store) {
