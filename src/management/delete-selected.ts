@@ -14,7 +14,7 @@ export interface SelectedDeletion {
   readonly audit: AuditEntry;
   readonly pacer: Pacer;
   /** After each transaction; what it throws ends the deletion. */
-  readonly onStep: (step: DeletionStep) => void | Promise<void>;
+  readonly onStep: (step: DeletionStep) => void;
 }
 
 /** What one transaction did. */
@@ -37,7 +37,7 @@ export async function deleteSelected(store: Provider, deletion: SelectedDeletion
       const step = await pacer.step(() => deleteTrees(store, batch, deletion));
       pacer.weigh(batch.length, rowsOf(step.counts));
       remaining -= step.rootsDeleted;
-      await onStep(step);
+      onStep(step);
     }
     if (remaining === 0) return;
   }

@@ -29,8 +29,7 @@ const optionKeys = [
   'signal',
 ] as const;
 
-/** The states of what is not over. */
-export const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
+const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
 
 /** Deletes finished executions of the instances that a filter selects, in small transactions. */
 export async function pruneExecutionsBulk(
@@ -51,7 +50,7 @@ export async function pruneExecutionsBulk(
       rootsOnly: false,
       withFinishedExecutions: true,
     },
-    conditions,
+    conditionsOf: () => conditions,
     limit,
     dryRun: readFlag('dryRun', given.dryRun),
     audit: newAuditEntry('pruneBulk', readActor(given.actor), {

@@ -1,6 +1,6 @@
 /** Pruning executions through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
 import { expect, it } from 'vitest';
-import { orchestration, type Client } from 'perdure';
+import { activity, orchestration, type Client } from 'perdure';
 import {
   chain,
   complete,
@@ -217,4 +217,33 @@ it('bad options are refused before anything is touched', async () => {
     client.pruneExecutionsBulk({}, { includeRunning: 'yes' as never }),
   ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
   expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
+});
+
+it('work that a finished execution left running is told to stop when the execution goes', async () => {
+  const started = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<unknown>();
+  const mayEnd = Promise.withResolvers<void>();
+  const straggler = activity('straggler', async (ctx) => {
+    ctx.signal.addEventListener('abort', () => aborted.resolve(ctx.signal.reason));
+    started.resolve();
+    await mayEnd.promise;
+  });
+  const goesOn = orchestration('goes-on', async (ctx, round: number): Promise<unknown> => {
+    if (round === 1) return ctx.waitFor('go');
+    void ctx.call(straggler, undefined, { cancellation: 'abandon' });
+    await ctx.waitFor('next');
+    return ctx.continueAsNew(1);
+  });
+  const { client } = await openManaged({ orchestrations: [goesOn], activities: [straggler] });
+  const handle = await client.start(goesOn, 0, { id: 'g' });
+  await started.promise;
+  await handle.raiseEvent('next');
+  await until(async () => (await handle.status()).executionId === 2);
+  expect((await client.queueDepths()).activities.claimed).toBe(1);
+  expect(await client.pruneExecutions('g')).toMatchObject({ executionsDeleted: 1 });
+  expect(await aborted.promise).toMatchObject({ trigger: 'deleted' });
+  expect((await client.queueDepths()).activities.claimed).toBe(0);
+  mayEnd.resolve();
+  await handle.raiseEvent('go', 'unharmed');
+  expect(await handle.result()).toBe('unharmed');
 });

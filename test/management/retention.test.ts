@@ -212,6 +212,23 @@ it('a pause stops a sweep that is under way, and the rest goes after the resume'
   });
 });
 
+it('a pause stops a sweep also while it finds nothing to delete', async () => {
+  const pausing: { client?: Client } = {};
+  let walked = 0;
+  const { client, clock } = await openManaged({ retention }, (store) => ({
+    ...store,
+    scanInstances: async (params) => {
+      walked += 1;
+      await pausing.client?.retention.pause();
+      return store.scanInstances({ ...params, maxScanned: 1 });
+    },
+  }));
+  pausing.client = client;
+  await complete(client, ['a', 'b', 'c']);
+  expect(await sweepAfter(client, clock, '10s')).toMatchObject({ outcome: 'paused' });
+  expect(walked).toBe(1);
+});
+
 it('a dry run reports what would go, and takes nothing', async () => {
   const { client, clock } = await openManaged({ retention: { ...retention, dryRun: true } });
   await complete(client, ['a', 'b']);
