@@ -116,6 +116,7 @@ export interface ScannedInstance {
 }
 
 /** What a step of a walk found. */
+/** One step of a walk. */
 export interface ScanInstancesResult {
   readonly instances: readonly ScannedInstance[];
   /** Where the next step begins; `null` when the walk is over. */
@@ -135,6 +136,7 @@ export interface QueueDepth {
 }
 
 /** How much waits in each queue. */
+/** How much waits in all queues. */
 export interface QueueDepths {
   /** Instances with messages. */
   readonly orchestrations: QueueDepth;
