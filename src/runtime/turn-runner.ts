@@ -29,7 +29,7 @@ export interface HandedBack {
 }
 
 /** A claim on an instance that was deleted under it: there is nothing to ack or to hand back. */
-export interface Gone {
+interface Gone {
   readonly kind: 'gone';
 }
 
@@ -151,11 +151,12 @@ export class TurnRunner {
   }
 
   /** A history that was deleted between its claim and its reading looks like one that is damaged. */
-  async #isGone({ instanceId, incarnation }: OrchestrationItem): Promise<boolean> {
+  async #isGone({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
     const { provider, options } = this.#params;
     try {
       const [record] = await provider.getInstances([instanceId]);
-      if (record?.incarnation === incarnation) return false;
+      // Not its incarnation: a start that is heard late, and twice, has the same one in both lives.
+      if (record?.instanceKey === instanceKey) return false;
     } catch (error) {
       options.logger.warn({ error, instanceId }, 'looking for an instance failed');
       return false;
