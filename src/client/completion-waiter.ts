@@ -1,5 +1,6 @@
 import { systemClock, type Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError } from '../model/errors.ts';
+import type { Payload } from '../model/payload.ts';
 import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
@@ -20,9 +21,17 @@ export interface CompletionWaiterParams {
 interface Waiter {
   readonly timeoutMs: number | undefined;
   readonly resolve: (record: InstanceRecord) => void;
+  /** Where the output is all that is asked for: a hint that brings it saves the read. */
+  readonly resolveOutput: ((output: Payload | null) => void) | undefined;
   readonly reject: (error: Error) => void;
   cancelAlarm: (() => void) | undefined;
   timedOut: boolean;
+}
+
+/** What a completed instance returned. */
+export interface CompletedOutput {
+  readonly status: 'completed';
+  readonly output: Payload | null;
 }
 
 const defaultRecheckMs = 1_000;
@@ -78,20 +87,27 @@ export class CompletionWaiter {
   /** Resolves with the row of an instance once it is over. */
   wait(instanceId: string, timeoutMs?: number): Promise<InstanceRecord> {
     return new Promise((resolve, reject) => {
-      if (this.#closed) return reject(clientClosed());
-      const waiter: Waiter = {
-        timeoutMs,
-        resolve,
-        reject,
-        cancelAlarm: undefined,
-        timedOut: false,
-      };
-      this.#add(instanceId, waiter);
-      this.#listen();
-      this.#cancelRecheck ??= this.#setRecheck();
-      if (timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
-      if (!this.births.isNewAndAlive(instanceId)) this.#reader.request(instanceId);
+      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput: undefined, reject });
     });
+  }
+
+  /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
+  waitForOutput(instanceId: string, timeoutMs?: number): Promise<InstanceRecord | CompletedOutput> {
+    return new Promise((resolve, reject) => {
+      const resolveOutput = (output: Payload | null): void =>
+        resolve({ status: 'completed', output });
+      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput, reject });
+    });
+  }
+
+  #begin(instanceId: string, wait: Omit<Waiter, 'cancelAlarm' | 'timedOut'>): void {
+    if (this.#closed) return wait.reject(clientClosed());
+    const waiter: Waiter = { ...wait, cancelAlarm: undefined, timedOut: false };
+    this.#add(instanceId, waiter);
+    this.#listen();
+    this.#cancelRecheck ??= this.#setRecheck();
+    if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
+    if (!this.births.isNewAndAlive(instanceId)) this.#reader.request(instanceId);
   }
 
   /** Ends all waits, and all to come, with `CLOSED`. */
@@ -111,7 +127,19 @@ export class CompletionWaiter {
     if (hint.kind === 'changed') this.#sweep();
     if (hint.kind !== 'finished') return;
     this.births.markOver(hint.instanceIds);
+    for (const [instanceId, output] of hint.outputs ?? []) this.#onOutput(instanceId, output);
     this.#readWaiting(hint.instanceIds);
+  }
+
+  /** Ends the waits that ask for no more than this. */
+  #onOutput(instanceId: string, output: Payload | null): void {
+    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+      if (waiter.resolveOutput === undefined) continue;
+      this.#remove(instanceId, waiter);
+      waiter.cancelAlarm?.();
+      waiter.resolveOutput(output);
+    }
+    this.#rest();
   }
 
   /** Reads all rows that are waited for, now or as soon as the last time is long enough ago. */

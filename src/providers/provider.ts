@@ -32,6 +32,7 @@
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
  */
+import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
@@ -39,8 +40,12 @@ import type { WorkQueue } from './work-queue.ts';
 
 /** Something a waiting process may want to look at. A hint can come late, twice, or not at all. */
 export type Hint =
-  /** Instances reached a terminal state in this process. */
-  | { readonly kind: 'finished'; readonly instanceIds: readonly string[] }
+  /** Instances reached a terminal state in this process; what completed ones returned may come along, to save a read. */
+  | {
+      readonly kind: 'finished';
+      readonly instanceIds: readonly string[];
+      readonly outputs?: ReadonlyMap<string, Payload | null>;
+    }
   /** Cancel was requested for these claimed items. */
   | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
   /** Another process changed something. */
@@ -58,6 +63,8 @@ export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, 
    * - tell of instances that ended, after that has committed, on every path that ends one
    *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances,
    *   hint/tells-nothing-of-instances-that-go-on)
+   * - bring as `outputs`, if it brings any, what was committed for instances that completed, and of no others
+   *   (hint/brings-the-outputs-of-completed-instances)
    * - tell of cancel requests to claimed items, with the tokens that hold them
    *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)

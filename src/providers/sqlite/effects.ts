@@ -1,3 +1,5 @@
+import type { Payload } from '../../model/payload.ts';
+
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';
 
@@ -7,6 +9,8 @@ export class Effects {
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
   /** Ids of instances that reached a terminal state. */
   readonly finished: string[] = [];
+  /** What those that completed returned. */
+  readonly outputs = new Map<string, Payload | null>();
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
 
@@ -22,13 +26,18 @@ export class Effects {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
   }
 
+  completed(instanceId: string, output: Payload | null): void {
+    this.finished.push(instanceId);
+    this.outputs.set(instanceId, output);
+  }
+
   mark(): EffectsMark {
     return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
   }
 
   /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
   backTo(mark: EffectsMark): void {
-    this.finished.length = mark.finished;
+    for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
     this.cancelRequested.length = mark.cancelRequested;
   }
 }

@@ -94,7 +94,8 @@ export class Turns {
           items: outcome.status,
           children: `parent ${outcome.status}`,
         });
-        effects.finished.push(target.instanceId);
+        if (outcome.status === 'completed') effects.completed(target.instanceId, outcome.payload);
+        else effects.finished.push(target.instanceId);
         break;
       case 'canceled':
         this.#stopRows.close({ target, turn, outcome, definitionKey, now });

@@ -55,6 +55,33 @@ export const hints: Capability = {
       },
     },
     {
+      id: 'hint/brings-the-outputs-of-completed-instances',
+      title:
+        'outputs that come with a hint are those that were committed, and of completed instances only',
+      async run(store) {
+        const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
+        const { hints: told, next, stop } = collect(store);
+        await store.begin('failed', { outcome: failed });
+        await next('finished');
+        await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
+        await next('finished');
+        await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
+        await next('finished');
+        stop();
+        const outputs = told.flatMap((hint) =>
+          hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
+        );
+        const committed = new Map<string, unknown>([
+          ['completed', '{"n":1}'],
+          ['nothing', null],
+        ]);
+        for (const [instanceId, output] of outputs) {
+          assert.ok(committed.has(instanceId), `${instanceId} did not complete`);
+          assert.equal(output, committed.get(instanceId));
+        }
+      },
+    },
+    {
       id: 'hint/tells-nothing-of-instances-that-go-on',
       title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
       async run(store) {
