@@ -16,7 +16,7 @@ import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
-import type { CreateResult, InstanceRecord, NewInstance } from '../providers/instances.ts';
+import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -198,7 +198,8 @@ export class Client {
 
   /** Waits until an instance is over, however it ends. */
   async wait(id: string, options?: WaitOptions): Promise<InstanceInfo> {
-    return toInstanceInfo(await this.#completion(id, options));
+    const timeoutMs = this.#readTimeout(options);
+    return toInstanceInfo(await this.#completions.wait(checkInstanceId(id), timeoutMs));
   }
 
   /** Lists instances, newest first, one page at a time. */
@@ -341,14 +342,14 @@ export class Client {
   }
 
   async #result(id: string, options?: WaitOptions): Promise<unknown> {
-    return takeResult(await this.#completion(id, options));
+    const timeoutMs = this.#readTimeout(options);
+    return takeResult(await this.#completions.waitForOutput(checkInstanceId(id), timeoutMs));
   }
 
-  async #completion(id: string, options: WaitOptions | undefined): Promise<InstanceRecord> {
+  #readTimeout(options: WaitOptions | undefined): number | undefined {
     this.#guard();
     const { timeout } = readFields(options, 'options', ['timeout'] as const);
-    const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
-    return this.#completions.wait(checkInstanceId(id), timeoutMs);
+    return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
   }
 
   #assertOpen(): void {

@@ -1,3 +1,5 @@
+import type { CompletedOutput } from '../provider.ts';
+
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';
 
@@ -7,6 +9,8 @@ export class Effects {
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
   /** Ids of instances that reached a terminal state, or were deleted. */
   readonly finished: string[] = [];
+  /** What those that completed returned. */
+  readonly outputs = new Map<string, CompletedOutput>();
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
 
@@ -24,7 +28,15 @@ export class Effects {
 
   /** Whoever waits for these finds nobody. */
   deleted(instanceIds: readonly string[]): void {
-    for (const instanceId of instanceIds) this.finished.push(instanceId);
+    for (const instanceId of instanceIds) {
+      this.finished.push(instanceId);
+      this.outputs.delete(instanceId);
+    }
+  }
+
+  completed(instanceId: string, completed: CompletedOutput): void {
+    this.finished.push(instanceId);
+    this.outputs.set(instanceId, completed);
   }
 
   mark(): EffectsMark {
@@ -33,7 +45,7 @@ export class Effects {
 
   /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
   backTo(mark: EffectsMark): void {
-    this.finished.length = mark.finished;
+    for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
     this.cancelRequested.length = mark.cancelRequested;
   }
 }

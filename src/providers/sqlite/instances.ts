@@ -79,10 +79,11 @@ function createStarted(
   const { now } = scope;
   const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
-  const { instanceId } = instance;
+  const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
     instanceKey,
     instanceId,
+    incarnation,
     executionId: 1,
     definitionKey,
     status: 'running',

@@ -36,6 +36,30 @@ export const hints: Capability = {
       },
     },
     {
+      id: 'hint/brings-the-outputs-of-completed-instances',
+      title:
+        'outputs that come with a hint are those that were committed, and of completed instances only',
+      async run(store) {
+        const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
+        const { hints: told, next, stop } = collectHints(store.provider);
+        await store.begin('failed', { outcome: failed });
+        await next('finished');
+        await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
+        await next('finished');
+        await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
+        await next('finished');
+        stop();
+        const outputs = told.flatMap((hint) =>
+          hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
+        );
+        for (const [instanceId, completed] of outputs) {
+          const { status, incarnation, output } = await store.record(instanceId);
+          assert.equal(status, 'completed');
+          assert.deepEqual(completed, { incarnation, output });
+        }
+      },
+    },
+    {
       id: 'hint/tells-nothing-of-instances-that-go-on',
       title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
       async run(store) {
