@@ -187,10 +187,12 @@ it('a store that cannot be asked is logged, ends no worker, and is asked again',
 
 it('a worker that stops ends its sweep at once, and another takes it up soon', async () => {
   const begun = Promise.withResolvers<void>();
+  const mayGoOn = Promise.withResolvers<void>();
   const { client, clock, startWorker, sweeping } = await openManaged({}, (store) => ({
     ...store,
     deleteInstancesAtomic: async (trees) => {
       begun.resolve();
+      await mayGoOn.promise;
       return store.deleteInstancesAtomic(trees);
     },
   }));
@@ -201,7 +203,9 @@ it('a worker that stops ends its sweep at once, and another takes it up soon', a
   sweeping.isStuck = true;
   await clock.advance('10s');
   await begun.promise;
-  await sweeper.stop();
+  const stopped = sweeper.stop();
+  mayGoOn.resolve();
+  await stopped;
   sweeping.isStuck = false;
   const { lastReport } = await client.retention.status();
   expect(lastReport).toMatchObject({ outcome: 'stopped', errors: [] });
