@@ -41,7 +41,7 @@ export interface InstanceRule {
 }
 
 /** A policy for executions that was checked. */
-export interface ExecutionRule {
+interface ExecutionRule {
   readonly names: readonly string[] | undefined;
   readonly matchesName: (name: string) => boolean;
   readonly keepLast: number;

@@ -1,6 +1,7 @@
 /** Deleting one instance through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import type { Hint } from 'perdure';
 import {
   chain,
   complete,
@@ -222,18 +223,37 @@ it('whoever waits for an instance is told that it was deleted', async () => {
 });
 
 it('whoever waits for a life that was deleted is not told how the next one ended', async () => {
-  const { client } = await openManaged();
+  const listeners = new Set<(hint: Hint) => void>();
+  let isDeaf = false;
+  const { client } = await openManaged({}, (store) => ({
+    ...store,
+    hints: (listener) => {
+      listeners.add(listener);
+      const stop = store.hints((hint) => {
+        if (!isDeaf) listener(hint);
+      });
+      return () => {
+        listeners.delete(listener);
+        stop();
+      };
+    },
+  }));
   const first = await client.start(waits, undefined, { id: 'w' });
-  const [fromBirth, later] = [first.result(), client.wait('w')];
-  const ends = Promise.allSettled([fromBirth, later]);
+  const ends = Promise.allSettled([first.result(), client.wait('w'), client.handle('w').result()]);
   await until(async () => (await first.status()).status === 'running');
-  const second = client
-    .deleteInstance('w', { force: true })
-    .then(() => client.start(quick, 'second', { id: 'w' }));
+  // What is told late is told when the id has its next life.
+  isDeaf = true;
+  await client.deleteInstance('w', { force: true });
+  const second = await client.start(waits, undefined, { id: 'w' });
+  isDeaf = false;
+  for (const listener of listeners) listener({ kind: 'finished', instanceIds: ['w'] });
   for (const end of await ends) {
-    expect(end).toMatchObject({ reason: { code: 'INSTANCE_NOT_FOUND' } });
+    expect(end).toMatchObject({
+      reason: { code: 'INSTANCE_NOT_FOUND', message: expect.stringContaining('has its id now') },
+    });
   }
-  expect(await (await second).result()).toBe('second');
+  await second.raiseEvent('go', 'second');
+  expect(await second.result()).toBe('second');
 });
 
 it('an instance that is being created right now is either not there or deleted whole', async () => {
