@@ -16,6 +16,8 @@ export interface NewWorkItem {
   readonly cancellation: CancellationType;
   /** Scheduled inside a shield: a cancel of the instance leaves it alone. */
   readonly shielded: boolean;
+  /** Higher first, then first in; a whole number from -100 to 100. Absent: 0. */
+  readonly priority?: number;
   /** Insert it already claimed, with this lease, for the process that acks: fast path 1. */
   readonly claimMs?: number;
 }
