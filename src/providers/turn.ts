@@ -3,6 +3,7 @@ import type { CancelTrigger } from '../model/errors.ts';
 import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
+import type { TerminalStatus } from '../model/status.ts';
 
 /** An activity to be run once this turn has committed. */
 export interface NewWorkItem {
@@ -112,5 +113,10 @@ export interface ClaimedAtInsert {
 
 /** What became of one item of a batch: committed, or refused with nothing changed. */
 export type CommitResult =
-  | { readonly ok: true; readonly claimed: readonly ClaimedAtInsert[] }
+  | {
+      readonly ok: true;
+      readonly claimed: readonly ClaimedAtInsert[];
+      /** How the task run ended that this ack finalised: `canceled` where its outcome came too late. */
+      readonly ended?: TerminalStatus;
+    }
   | { readonly ok: false; readonly error: Error };

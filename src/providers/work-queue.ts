@@ -51,7 +51,12 @@ export interface WorkItem {
 export type WorkOutcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   /** `failure` is a `Failure` as JSON text. */
-  | { readonly kind: 'failed'; readonly failure: string }
+  | {
+      readonly kind: 'failed';
+      readonly failure: string;
+      /** A handler for failures that the worker knows of and whoever created the run did not: as `NewTask.onFail`. */
+      readonly onFail?: { readonly options: string | null };
+    }
   /** The condition of a task run did not hold. */
   | { readonly kind: 'skipped' }
   /** It was flagged and has stopped; `leaked` when its handler went on past the grace period. */
