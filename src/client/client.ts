@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
@@ -46,6 +46,14 @@ import {
   type TerminateOptions,
 } from './stopping.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import type { TaskHandle } from './task-handle.ts';
+import type { RunTaskOptions } from './task-request.ts';
+import {
+  TaskRuns,
+  type RunTaskArguments,
+  type TaskHandles,
+  type TaskRequest,
+} from './task-runs.ts';
 
 export interface ClientOptions {
   readonly provider: Provider;
@@ -77,6 +85,7 @@ export class Client {
   readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
+  readonly #tasks: TaskRuns;
   #closed = false;
 
   constructor(options: ClientOptions) {
@@ -97,6 +106,11 @@ export class Client {
       cancel: (id, cancelOptions) => this.cancel(id, cancelOptions),
       terminate: (id, terminateOptions) => this.terminate(id, terminateOptions),
     };
+    this.#tasks = new TaskRuns({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      access: this.#access,
+    });
   }
 
   /**
@@ -133,10 +147,42 @@ export class Client {
     return new Handle(instanceId, this.#access);
   }
 
+  /**
+   * Runs a task. With an `id` the same request may be made any number of times: the first creates the run, the others
+   * find it. With a `concurrencyKey` an active run of the task that has the key is found instead.
+   */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: RunTaskArguments<Input>
+  ): Promise<TaskHandle<Output>>;
+  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
+  async runTask(
+    task: TaskRef | string,
+    input?: unknown,
+    options?: RunTaskOptions,
+  ): Promise<TaskHandle> {
+    this.#assertOpen();
+    return this.#tasks.run(task, input, options);
+  }
+
+  /**
+   * Runs many tasks at the cost of few transactions. All requests are checked before the first run is created; where
+   * an id then turns out to be taken, the error of the first such request is thrown and the other runs exist.
+   */
+  async runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
+    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
+  }): Promise<TaskHandles<Tasks>> {
+    this.#assertOpen();
+    return (await this.#tasks.runAll(requests)) as unknown as TaskHandles<Tasks>;
+  }
+
   /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
   handle<Output = unknown>(id: string): Handle<Output>;
-  handle<Input, Output>(definition: OrchestrationRef<Input, Output>, id: string): Handle<Output>;
-  handle(definitionOrId: OrchestrationRef | string, id?: string): Handle {
+  handle<Input, Output>(
+    definition: OrchestrationRef<Input, Output> | TaskRef<Input, Output>,
+    id: string,
+  ): Handle<Output>;
+  handle(definitionOrId: OrchestrationRef | TaskRef | string, id?: string): Handle {
     return new Handle(checkInstanceId(id ?? definitionOrId), this.#access);
   }
 

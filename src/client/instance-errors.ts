@@ -1,10 +1,20 @@
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
+import type { NewTask } from '../providers/tasks.ts';
 
 /** The id belongs to another start. */
 export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
   const other = takenBy === name ? 'another input' : `orchestration ${JSON.stringify(takenBy)}`;
+  return new PerdureError(
+    'INSTANCE_ALREADY_EXISTS',
+    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
+  );
+}
+
+/** The id belongs to another run or instance. */
+export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string): PerdureError {
+  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
   return new PerdureError(
     'INSTANCE_ALREADY_EXISTS',
     `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,

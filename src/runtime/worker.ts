@@ -1,16 +1,19 @@
 /**
- * A worker runs orchestrations and activities. Its parts, in the order in which a run meets them:
+ * A worker runs orchestrations, activities and tasks. Its parts, in the order in which a run meets them:
  * first-turns (an instance begins), orchestration-dispatcher and turn-runner (turns with a claim), turns (what a commit
  * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
- * memory where it can), leases (claims are kept alive).
+ * memory where it can), leases (claims are kept alive). A task run has only the middle of it: work-fetcher,
+ * activity-dispatcher, completions.
  */
 import type { Clock } from '../model/clock.ts';
 import { encodeMessage } from '../model/message.ts';
-import type { ActivityClient } from '../orchestration/activity-context.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
+import type { TaskClient } from '../tasks/task-context.ts';
+import { TaskRegistry } from '../tasks/task-registry.ts';
+import type { TaskDefinition } from '../tasks/task.ts';
 import { ActivityDispatcher } from './activity-dispatcher.ts';
 import type { ActivityRun } from './activity-run.ts';
 import type { BrokenReport } from './broken-code.ts';
@@ -26,14 +29,15 @@ import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
 import { WarmCache } from './warm-cache.ts';
+import { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkerParams {
   readonly provider: Provider;
   readonly clock: Clock;
-  readonly definitions: Definitions;
+  readonly definitions: Definitions & { readonly tasks?: readonly TaskDefinition[] | undefined };
   readonly options: WorkerOptions;
-  /** What activities see as `ctx.client`. */
-  readonly client: ActivityClient;
+  /** What activities and tasks see as `ctx.client`. */
+  readonly client: TaskClient;
   /** Called once everything has ended. */
   readonly onStopped: () => void;
 }
@@ -103,7 +107,7 @@ export class Worker {
     this.#activities = new ActivityDispatcher({
       provider,
       clock,
-      registry,
+      handlers: new WorkHandlers(registry, new TaskRegistry(definitions.tasks ?? []), provider),
       options,
       client,
       slots,
