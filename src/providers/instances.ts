@@ -77,14 +77,17 @@ export interface InstanceRecord {
 /** What a task run has that an orchestration has not. */
 export interface TaskRecord {
   readonly priority: number;
+  readonly input: Payload | null;
   readonly concurrencyKey: string | null;
   readonly runAt: number | null;
   readonly expiresAt: number | null;
-  /** Failed attempts so far, and the claim that is open or was the last. */
+  /** Attempts that failed, the last one included. */
   readonly failures: number;
   /** As it was given with the task; the headers are in it. */
   readonly options: string | null;
   readonly onFail: OnFailState | null;
+  /** Why the handler for failures failed itself: a `Failure` as JSON text. */
+  readonly onFailFailure: string | null;
 }
 
 /** What is known of one execution of an instance. */

@@ -138,6 +138,8 @@ export interface QueueDepths {
   readonly orchestrations: QueueDepth;
   /** Activities. */
   readonly activities: QueueDepth;
+  /** Task runs, and handlers for their failures. */
+  readonly tasks: QueueDepth;
   /** Messages to instances, timers included. */
   readonly messages: number;
 }
@@ -187,7 +189,7 @@ export interface ManagementStore {
    * A provider must, per tree:
    * - delete history, executions, messages, timers, work items, locks and rows of every instance in it
    * - judge inside the transaction: an instance that is pending, running, canceling or between two executions is
-   *   `running` without force
+   *   `running` without force, and so is a task run whose handler for failure has still to run
    * - refuse what would leave an orphan, with or without force: a child that is not among the ids, or comes after its parent
    * - count exactly, and unknown ids and repeats as nothing
    * - answer `replaced`, changing nothing, when the root is another life of its id

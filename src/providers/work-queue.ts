@@ -45,6 +45,8 @@ export interface WorkItem {
   readonly cancel: CancelInfo | null;
   /** The store's clock at the claim. */
   readonly nowMs: number;
+  /** With `onFail`: why the run failed, a `Failure` as JSON text. */
+  readonly failure?: string;
 }
 
 /** How an activity ended for good. */

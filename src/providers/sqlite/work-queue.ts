@@ -12,10 +12,11 @@ import type {
   WorkQueue,
 } from '../work-queue.ts';
 import { chooseDue } from './choose-due.ts';
+import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
 import type { Store } from './store.ts';
-import { toCancelInfo, type DueItem, type HeldItem } from './work-items.ts';
+import { onFailOperation, toCancelInfo, type ClaimedItem, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {
@@ -25,7 +26,7 @@ export function createWorkQueue(store: Store): WorkQueue {
         ...params,
         operation: 'fetchWorkItems',
         topic: 'work',
-        nextAt: () => store.workItems.firstNextAt(definitionKeys(store, params.names)),
+        nextAt: (now) => store.dueItems.firstNextAt(definitionKeys(store, params), now),
         claim: (scope) => claim(store, scope, params),
       }),
 
@@ -126,6 +127,7 @@ function handBack(
     settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } });
     return true;
   }
+  if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
   const nextAt = now + Math.ceil(how.delayMs);
   const claims = how.claims(item.claims);
   store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
@@ -133,12 +135,20 @@ function handBack(
   return true;
 }
 
-/** Deletes the item and tells its execution, if that still goes on. */
+function isTask({ definitions }: Store, { definitionKey }: HeldItem | ClaimedItem): boolean {
+  return definitions.get(definitionKey).kind === 'task';
+}
+
+/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item. */
 function settle(
   store: Store,
   scope: Scope,
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
 ): void {
+  if (isTask(store, item)) {
+    store.taskRuns.settle(scope, item, outcome);
+    return;
+  }
   const message = toMessage(store, item, outcome);
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
@@ -163,6 +173,12 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
       const failure = parseFailure(outcome.failure);
       return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
     }
+    case 'skipped':
+      throw new ProviderError({
+        operation: 'ackWorkItems',
+        message: 'ackWorkItems: an activity cannot be skipped. Ack it as completed or failed.',
+        retryable: false,
+      });
     case 'canceled': {
       const { cancelReason: reason, cancelTrigger: trigger } = store.workItems.cancelOf(
         item.itemKey,
@@ -192,24 +208,27 @@ function parseFailure(text: string): Failure {
   }
 }
 
-function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItemsParams) {
+function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
-  const keys = definitionKeys(store, names);
+  const { max, lockMs } = params;
+  store.taskRuns.expireDue(scope);
+  const keys = definitionKeys(store, params);
   const select = (suspect: boolean, max: number): DueItem[] =>
-    keys.flatMap((definitionKey) =>
-      store.workItems.selectDue({ definitionKey, suspect, now, max }),
-    );
+    keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
   const chosen = chooseDue({
     max,
     // A flagged item is only ended, never run, so it cannot kill its process.
-    trusted: [...store.workItems.selectFlagged(now, max), ...select(false, max)],
+    trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
     suspects: () => select(true, 1),
     keyOf: ({ itemKey }) => itemKey,
   });
   const items: WorkItem[] = [];
-  for (const { itemKey } of chosen) {
-    const item = claimOne(store, itemKey, { now, lockMs });
-    if (item !== undefined) items.push(item);
+  for (const { itemKey, isExpired } of chosen) {
+    if (isExpired === 1) store.taskRuns.expire(scope, itemKey);
+    else {
+      const item = claimOne(store, scope, { itemKey, lockMs });
+      if (item !== undefined) items.push(item);
+    }
   }
   if (items.length > 0) scope.effects.due('work', now + lockMs);
   return items;
@@ -217,13 +236,21 @@ function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItem
 
 function claimOne(
   store: Store,
-  itemKey: number,
-  { now, lockMs }: { readonly now: number; readonly lockMs: number },
+  scope: Scope,
+  { itemKey, lockMs }: { readonly itemKey: number; readonly lockMs: number },
 ): WorkItem | undefined {
+  const { now } = scope;
   const claimed = store.workItems.claim(itemKey, now + Math.ceil(lockMs));
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
+  const kind = !isTask(store, row)
+    ? 'activity'
+    : row.operation === onFailOperation
+      ? 'onFail'
+      : 'task';
+  if (kind !== 'activity') store.taskRuns.started(scope, row);
   return {
+    kind,
     lockToken,
     instanceKey: row.instanceKey,
     instanceId: row.instanceId,
@@ -232,23 +259,28 @@ function claimOne(
     operation: row.operation,
     name: store.definitions.get(row.definitionKey).name,
     orchestration: store.definitions.get(row.instanceDefinitionKey).name,
-    payload: row.payload,
-    options: row.options,
+    payload: kind === 'activity' ? row.payload : row.input,
+    options: kind === 'task' ? row.taskOptions : row.options,
     claims: row.claims,
     failures: row.failures,
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
+    ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
   };
 }
 
+/** The keys of what a worker can run. */
 function definitionKeys(
   { definitions }: Store,
-  names: readonly string[] | undefined,
+  { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
 ): readonly number[] {
-  if (names === undefined) return definitions.keysOf('activity');
-  return definitions.findAll(
-    'activity',
-    names.map((name) => ({ name, version: null })),
-  );
+  const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>
+    named === undefined
+      ? definitions.keysOf([kind])
+      : definitions.findAll(
+          kind,
+          named.map((name) => ({ name, version: null })),
+        );
+  return [...keysOf('activity', names), ...keysOf('task', tasks)];
 }

@@ -1,0 +1,217 @@
+import { ProviderError } from '../../model/errors.ts';
+import type { CreateTaskResult, NewTask } from '../tasks.ts';
+import type { WorkOutcome } from '../work-queue.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { Definitions } from './definitions.ts';
+import type { Scope } from './group-commit.ts';
+import type { InstanceRows } from './instance-rows.ts';
+import type { ItemCancels } from './item-cancels.ts';
+import { knownStart } from './known-start.ts';
+import type { StopRows } from './stop-rows.ts';
+import type { EndedRun, TaskRows } from './task-rows.ts';
+import {
+  onFailOperation,
+  taskOperation,
+  type ClaimedItem,
+  type HeldItem,
+  type WorkItems,
+} from './work-items.ts';
+
+interface StopRequest {
+  readonly instanceKey: number;
+  readonly reason: string;
+  readonly actor: string | null;
+}
+
+// Bounds how long one claim is kept by runs that nobody came for.
+const maxExpiredAtOnce = 500;
+
+/** The life of task runs: an instance, its one item, perhaps a key; every way in which they come and go. */
+export class TaskRuns {
+  readonly #definitions: Definitions;
+  readonly #instances: InstanceRows;
+  readonly #rows: TaskRows;
+  readonly #keys: ConcurrencyKeys;
+  readonly #workItems: WorkItems;
+  readonly #itemCancels: ItemCancels;
+  readonly #stopRows: StopRows;
+
+  constructor(parts: {
+    readonly definitions: Definitions;
+    readonly instances: InstanceRows;
+    readonly taskRows: TaskRows;
+    readonly concurrencyKeys: ConcurrencyKeys;
+    readonly workItems: WorkItems;
+    readonly itemCancels: ItemCancels;
+    readonly stopRows: StopRows;
+  }) {
+    this.#definitions = parts.definitions;
+    this.#instances = parts.instances;
+    this.#rows = parts.taskRows;
+    this.#keys = parts.concurrencyKeys;
+    this.#workItems = parts.workItems;
+    this.#itemCancels = parts.itemCancels;
+    this.#stopRows = parts.stopRows;
+  }
+
+  create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
+    const { concurrencyKey } = task;
+    const definitionKey = this.#definitions.intern('task', task.name, null);
+    const holder =
+      concurrencyKey === undefined ? undefined : this.#keys.holderOf(definitionKey, concurrencyKey);
+    if (holder !== undefined) return this.#refuse(task, holder);
+    const instanceKey = this.#rows.insert(task, definitionKey, now);
+    if (instanceKey === undefined) return this.#known(task);
+    if (concurrencyKey !== undefined) {
+      this.#keys.take(definitionKey, concurrencyKey, instanceKey);
+    }
+    // One whose time has passed takes its place behind those that wait already.
+    const nextAt = Math.max(Math.ceil(task.runAt ?? now), now);
+    const expiresAt = task.expiresAt === undefined ? null : Math.ceil(task.expiresAt);
+    const operation = taskOperation;
+    const { priority } = task;
+    const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
+    this.#workItems.insertTask({ ...item, options: null, now });
+    effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
+    return { kind: 'created', instanceKey };
+  }
+
+  /** An item of a run was claimed. */
+  started({ now }: Scope, row: ClaimedItem): void {
+    if (row.instanceStatus === 'pending') this.#rows.start(row.instanceKey, now);
+    if (row.operation === onFailOperation && row.onFail === 'queued') {
+      this.#rows.setOnFail(row.instanceKey, 'running');
+    }
+  }
+
+  /** An attempt at a run failed, and another follows. */
+  retried({ instanceKey, operation }: HeldItem): void {
+    if (operation === taskOperation) this.#rows.countFailure(instanceKey);
+  }
+
+  /** Deletes an item that is done and, if it was the run itself, ends the run. */
+  settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
+    const { instanceKey } = item;
+    if (outcome.kind === 'failed') checkFailure(outcome.failure);
+    this.#workItems.delete(item.itemKey);
+    if (outcome.kind === 'canceled' && outcome.leaked) this.#stopRows.countLeaked(instanceKey);
+    if (item.operation === onFailOperation) {
+      const failure = outcome.kind === 'failed' ? outcome.failure : null;
+      const state = outcome.kind === 'completed' ? 'completed' : 'failed';
+      this.#rows.endOnFail(instanceKey, state, failure);
+      return;
+    }
+    const ended = this.#end(item, outcome, scope.now);
+    // Terminated before: what remains of it is its key.
+    if (ended === undefined) this.#freeKey(instanceKey);
+    else this.#ended(scope, ended);
+    const failedWithHandler = ended?.onFail === 'ready' && outcome.kind === 'failed';
+    if (failedWithHandler && item.cancelRequested === 0) this.#enqueueOnFail(scope, ended);
+  }
+
+  /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
+  cancel(scope: Scope, { instanceKey, reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelAll('request', items).tokens);
+    const request = { instanceKey, now, reason, actor };
+    if (this.#itemCancels.hasAttended(instanceKey)) {
+      this.#rows.requestCancel(request);
+      return;
+    }
+    const ended = this.#rows.cancel(request);
+    if (ended !== undefined) this.#ended(scope, ended);
+  }
+
+  /** Ends a run at once; a key stays with it until its handler has stopped. */
+  terminate(scope: Scope, { instanceKey, reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const ended = this.#rows.terminate({ instanceKey, now, reason, actor });
+    if (ended === undefined) return;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelAll('terminate', items).tokens);
+    effects.finished.push(ended.instanceId);
+    if (!this.#itemCancels.hasAttended(instanceKey)) this.#keys.free(ended);
+  }
+
+  /** Ends runs that were to have started by now; some stay for the next call where there are many. */
+  expireDue(scope: Scope): void {
+    for (const item of this.#workItems.selectExpired(scope.now, maxExpiredAtOnce)) {
+      this.#expire(scope, item);
+    }
+  }
+
+  /** Ends one run that was to have started by now. */
+  expire(scope: Scope, itemKey: number): void {
+    const instanceKey = this.#workItems.instanceOf(itemKey);
+    if (instanceKey !== undefined) this.#expire(scope, { itemKey, instanceKey });
+  }
+
+  #expire(
+    scope: Scope,
+    { itemKey, instanceKey }: { readonly itemKey: number; readonly instanceKey: number },
+  ): void {
+    this.#workItems.delete(itemKey);
+    const ended = this.#rows.expire(instanceKey, scope.now);
+    if (ended !== undefined) this.#ended(scope, ended);
+  }
+
+  /** Sets the terminal state; `undefined` when the run has one already. */
+  #end(item: HeldItem, outcome: WorkOutcome, now: number): EndedRun | undefined {
+    const { instanceKey } = item;
+    const canceled = { instanceKey, now, reason: 'canceled', actor: null };
+    if (item.cancelRequested === 1) return this.#rows.cancel(canceled);
+    switch (outcome.kind) {
+      case 'completed':
+        return this.#rows.complete(instanceKey, outcome.payload, now);
+      case 'failed':
+        return this.#rows.fail(instanceKey, outcome.failure, now);
+      case 'skipped':
+        return this.#rows.skip(instanceKey, now);
+      case 'canceled':
+        return this.#rows.cancel(canceled);
+    }
+  }
+
+  /** The item is gone and the run is over. */
+  #ended({ effects }: Scope, ended: EndedRun): void {
+    this.#keys.free(ended);
+    effects.finished.push(ended.instanceId);
+  }
+
+  #enqueueOnFail({ now, effects }: Scope, run: EndedRun): void {
+    const { instanceKey, definitionKey, priority, onFailOptions: options } = run;
+    const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
+    this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
+    this.#rows.setOnFail(instanceKey, 'queued');
+    effects.due('work', now);
+  }
+
+  #freeKey(instanceKey: number): void {
+    const run = this.#rows.keyOf(instanceKey);
+    if (run !== undefined) this.#keys.free(run);
+  }
+
+  #refuse(task: NewTask, holder: string): CreateTaskResult {
+    const isKnown = this.#instances.findStart(task.instanceId) !== undefined;
+    return isKnown ? this.#known(task) : { kind: 'active', instanceId: holder };
+  }
+
+  #known(task: NewTask): CreateTaskResult {
+    const parts = { instances: this.#instances, definitions: this.#definitions };
+    return knownStart(parts, 'task', task);
+  }
+}
+
+function checkFailure(text: string): void {
+  try {
+    JSON.parse(text);
+  } catch (cause) {
+    throw new ProviderError({
+      operation: 'ackWorkItems',
+      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
+      retryable: false,
+      cause,
+    });
+  }
+}
