@@ -1,4 +1,5 @@
 import type Database from 'better-sqlite3';
+import type { TerminalStatus } from '../../model/status.ts';
 import type { NewTask, OnFailState } from '../tasks.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
@@ -6,6 +7,7 @@ import { mustChangeOne } from './instance-rows.ts';
 export interface EndedRun {
   readonly instanceKey: number;
   readonly instanceId: string;
+  readonly status: TerminalStatus;
   readonly definitionKey: number;
   readonly concurrencyKey: string | null;
   readonly priority: number;
@@ -71,7 +73,7 @@ export class TaskRows {
       db.prepare<[End & Values], EndedRun>(
         `UPDATE instances SET status = '${status}', ended_at = :now, ${status}_at = :now ${assignments}
          WHERE instance_key = :instanceKey AND ended_at IS NULL
-         RETURNING instance_key AS instanceKey, instance_id AS instanceId, definition_key AS definitionKey,
+         RETURNING instance_key AS instanceKey, instance_id AS instanceId, status, definition_key AS definitionKey,
                    concurrency_key AS concurrencyKey, priority, on_fail AS onFail, on_fail_options AS onFailOptions`,
       );
     this.#complete = end<{ output: string | null }>('completed', ', output = :output');

@@ -1,4 +1,4 @@
-import { ProviderError } from '../../model/errors.ts';
+import type { TerminalStatus } from '../../model/status.ts';
 import type { CreateTaskResult, NewTask } from '../tasks.ts';
 import type { WorkOutcome } from '../work-queue.ts';
 import type { ConcurrencyKeys } from './concurrency-keys.ts';
@@ -7,6 +7,7 @@ import type { Scope } from './group-commit.ts';
 import type { InstanceRows } from './instance-rows.ts';
 import type { ItemCancels } from './item-cancels.ts';
 import { knownStart } from './known-start.ts';
+import { parseFailure } from './parse-failure.ts';
 import type { StopRows } from './stop-rows.ts';
 import type { EndedRun, TaskRows } from './task-rows.ts';
 import {
@@ -89,24 +90,30 @@ export class TaskRuns {
     if (operation === taskOperation) this.#rows.countFailure(instanceKey);
   }
 
-  /** Deletes an item that is done and, if it was the run itself, ends the run. */
-  settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): void {
+  /** Deletes an item that is done and, if it was the run itself, ends the run; answers how it ended then. */
+  settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): TerminalStatus | undefined {
     const { instanceKey } = item;
-    if (outcome.kind === 'failed') checkFailure(outcome.failure);
+    if (outcome.kind === 'failed') parseFailure(outcome.failure);
     this.#workItems.delete(item.itemKey);
     if (outcome.kind === 'canceled' && outcome.leaked) this.#stopRows.countLeaked(instanceKey);
     if (item.operation === onFailOperation) {
       const failure = outcome.kind === 'failed' ? outcome.failure : null;
       const state = outcome.kind === 'completed' ? 'completed' : 'failed';
       this.#rows.endOnFail(instanceKey, state, failure);
-      return;
+      return undefined;
     }
     const ended = this.#end(item, outcome, scope.now);
-    // Terminated before: what remains of it is its key.
-    if (ended === undefined) this.#freeKey(instanceKey);
-    else this.#ended(scope, ended);
-    const failedWithHandler = ended?.onFail === 'ready' && outcome.kind === 'failed';
-    if (failedWithHandler && item.cancelRequested === 0) this.#enqueueOnFail(scope, ended);
+    if (ended === undefined) {
+      // Terminated before: what remains of it is its key.
+      this.#freeKey(instanceKey);
+      return undefined;
+    }
+    this.#ended(scope, ended);
+    if (outcome.kind === 'failed' && ended.status === 'failed') {
+      const onFail = ended.onFail === null ? outcome.onFail : { options: ended.onFailOptions };
+      if (onFail !== undefined) this.#enqueueOnFail(scope, ended, onFail.options);
+    }
+    return ended.status;
   }
 
   /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
@@ -179,8 +186,8 @@ export class TaskRuns {
     effects.finished.push(ended.instanceId);
   }
 
-  #enqueueOnFail({ now, effects }: Scope, run: EndedRun): void {
-    const { instanceKey, definitionKey, priority, onFailOptions: options } = run;
+  #enqueueOnFail({ now, effects }: Scope, run: EndedRun, options: string | null): void {
+    const { instanceKey, definitionKey, priority } = run;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
     this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
@@ -200,18 +207,5 @@ export class TaskRuns {
   #known(task: NewTask): CreateTaskResult {
     const parts = { instances: this.#instances, definitions: this.#definitions };
     return knownStart(parts, 'task', task);
-  }
-}
-
-function checkFailure(text: string): void {
-  try {
-    JSON.parse(text);
-  } catch (cause) {
-    throw new ProviderError({
-      operation: 'ackWorkItems',
-      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
-      retryable: false,
-      cause,
-    });
   }
 }

@@ -1,7 +1,6 @@
 import { LockLostError, ProviderError } from '../../model/errors.ts';
-import type { Failure } from '../../model/failure.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
-import { isTerminal } from '../../model/status.ts';
+import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
   FetchWorkItemsParams,
@@ -15,6 +14,7 @@ import { chooseDue } from './choose-due.ts';
 import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
+import { parseFailure } from './parse-failure.ts';
 import type { Store } from './store.ts';
 import { onFailOperation, toCancelInfo, type ClaimedItem, type HeldItem } from './work-items.ts';
 
@@ -65,8 +65,8 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
   const result = scope.isolate('ackWorkItems', (): CommitResult => {
     const item = store.workItems.heldBy(lockToken, scope.now);
     if (item === undefined) return lost('ackWorkItems');
-    settle(store, scope, { item, outcome });
-    return { ok: true, claimed: [] };
+    const ended = settle(store, scope, { item, outcome });
+    return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
   });
   return result.ok ? result.value : result;
 }
@@ -139,27 +139,25 @@ function isTask({ definitions }: Store, { definitionKey }: HeldItem | ClaimedIte
   return definitions.get(definitionKey).kind === 'task';
 }
 
-/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item. */
+/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
 function settle(
   store: Store,
   scope: Scope,
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
-): void {
-  if (isTask(store, item)) {
-    store.taskRuns.settle(scope, item, outcome);
-    return;
-  }
+): TerminalStatus | undefined {
+  if (isTask(store, item)) return store.taskRuns.settle(scope, item, outcome);
   const message = toMessage(store, item, outcome);
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
   const instance = store.instances.get(item.instanceKey);
   if (instance?.status === 'canceling' && store.stops.finishClosing(scope, item.instanceKey))
-    return;
+    return undefined;
   const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
-  if (!goesOn) return;
+  if (!goesOn) return undefined;
   store.messages.insert(instance.instanceKey, message, scope.now);
   store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
   scope.effects.due('orchestrations', scope.now);
+  return undefined;
 }
 
 function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMessage {
@@ -192,19 +190,6 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
         ...(outcome.leaked && { leaked: true }),
       });
     }
-  }
-}
-
-function parseFailure(text: string): Failure {
-  try {
-    return JSON.parse(text) as Failure;
-  } catch (cause) {
-    throw new ProviderError({
-      operation: 'ackWorkItems',
-      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
-      retryable: false,
-      cause,
-    });
   }
 }
 
