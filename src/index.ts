@@ -67,6 +67,15 @@ export type { TaskHandle } from './client/task-handle.ts';
 export type { RunTaskOptions } from './client/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/task-runs.ts';
 export type { TaskInfo } from './client/task-info.ts';
+export type { SchedulePage, Schedules } from './client/schedules.ts';
+export type { ScheduleInfo } from './client/schedule-info.ts';
+export type {
+  OrchestrationSchedule,
+  ScheduledInput,
+  ScheduleTiming,
+  TaskSchedule,
+} from './client/schedule-request.ts';
+export type { CatchUp } from './schedules/due-ticks.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { InstanceInfo } from './client/instance-info.ts';
 export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';

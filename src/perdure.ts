@@ -55,6 +55,9 @@ export class Perdure {
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
       starter: () => this.#starter,
+      onScheduleChanged: () => {
+        for (const worker of this.#workers) worker.scheduleChanged();
+      },
     });
   }
 

@@ -45,6 +45,7 @@ import {
   type CancelOptions,
   type TerminateOptions,
 } from './stopping.ts';
+import { Schedules } from './schedules.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
 import type { TaskHandle } from './task-handle.ts';
 import type { RunTaskOptions } from './task-request.ts';
@@ -68,6 +69,8 @@ export interface ClientOptions {
   readonly guard?: (() => void) | undefined;
   /** Lets a worker in this process create instances together with their first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
+  /** Tells the workers of this process that a schedule changed. */
+  readonly onScheduleChanged?: (() => void) | undefined;
 }
 
 /** Creates an instance together with its first turn, or declines with `undefined`. */
@@ -77,6 +80,8 @@ export interface InstanceStarter {
 
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
 export class Client {
+  /** What is started at given times. */
+  readonly schedules: Schedules;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
@@ -110,6 +115,12 @@ export class Client {
       ...options,
       payloadLimitBytes: this.#payloadLimitBytes,
       access: this.#access,
+    });
+    this.schedules = new Schedules({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      assertOpen: () => this.#assertOpen(),
+      onChanged: options.onScheduleChanged ?? (() => undefined),
     });
   }
 

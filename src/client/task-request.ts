@@ -122,7 +122,8 @@ function readHeaders(headers: unknown): Headers | undefined {
   throw invalid('headers', headers, 'an object whose values are all text');
 }
 
-function readTime(key: string, value: unknown): number | undefined {
+/** Reads a moment, if one was given. */
+export function readTime(key: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const time = value instanceof Date ? value.getTime() : value;
   if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return time;

@@ -12,6 +12,7 @@ import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
+import { Scheduler } from '../schedules/scheduler.ts';
 import { TaskRegistry } from '../tasks/task-registry.ts';
 import type { TaskDefinition } from '../tasks/task.ts';
 import { ActivityDispatcher } from './activity-dispatcher.ts';
@@ -54,6 +55,7 @@ export class Worker {
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #reclaimer: Reclaimer;
+  readonly #scheduler: Scheduler;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -96,6 +98,9 @@ export class Worker {
         ),
     });
     this.#reclaimer = new Reclaimer({ provider, clock, logger });
+    // Hints and the next tick wake it; this is for schedules that another process put while no hint came.
+    const recheckMs = 5 * options.pollIntervalMs;
+    this.#scheduler = new Scheduler({ provider, clock, logger, recheckMs });
     this.#completions = new Completions({
       provider,
       clock,
@@ -135,11 +140,17 @@ export class Worker {
   start(): void {
     this.#orchestrations.start();
     this.#activities.start();
+    this.#scheduler.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
   startInstance(instance: NewInstance): Promise<CreateResult> | undefined {
     return this.#options.fastPaths ? this.#firstTurns.start(instance) : undefined;
+  }
+
+  /** Looks whether a schedule is due: one of this process was changed. */
+  scheduleChanged(): void {
+    this.#scheduler.changed();
   }
 
   /**
@@ -153,6 +164,7 @@ export class Worker {
 
   async #stop(): Promise<void> {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
+    await this.#scheduler.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
@@ -184,6 +196,7 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+    if (hint.kind === 'changed') this.#scheduler.changedElsewhere();
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }
