@@ -184,7 +184,7 @@ export interface InstanceStore {
    * - list exactly those for which all conditions hold; `idPrefix` and `name` are literal, `createdFrom` is
    *   included and `createdBefore` is not (read/list-filters-by-status, read/list-filters-by-name,
    *   read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
-   *   read/list-filters-by-hold-back, read/list-filters-combine)
+   *   read/list-filters-by-hold-back, read/list-filters-by-kind, read/list-filters-combine)
    */
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 

@@ -47,24 +47,48 @@ export interface ScheduleStore {
    * Creates or changes a schedule; answers the record, or `undefined` if `ifRevision` does not fit.
    *
    * A provider must:
-   * - keep paused, last tick and creation time of one that exists
+   * - keep what it is given, as it is (schedule/comes-as-it-was-put)
+   * - give it a new revision, also one that was deleted and made anew, and keep paused, last tick and creation time
+   *   of one that exists (schedule/a-change-keeps-its-past, schedule/needs-its-revision)
+   * - change nothing when `ifRevision` does not fit (schedule/a-write-can-be-fenced)
    */
   putSchedule(write: ScheduleWrite): Promise<ScheduleRecord | undefined>;
 
-  /** Pauses or resumes, with the next tick from then on; `false` when there is none of this name. */
+  /**
+   * Pauses or resumes, with the next tick from then on; `false` when there is none of this name.
+   *
+   * A provider must:
+   * - give it a new revision, and leave the next tick as it is when none is given (schedule/can-be-paused)
+   */
   setSchedulePaused(name: string, paused: boolean, nextAt?: number | null): Promise<boolean>;
 
-  /** Deletes a schedule; what it started goes on. `false` when there is none of this name. */
+  /**
+   * Deletes a schedule; `false` when there is none of this name.
+   *
+   * A provider must:
+   * - leave what it started (schedule/can-be-deleted)
+   */
   deleteSchedule(name: string): Promise<boolean>;
 
-  /** Lists schedules by name, one page at a time. */
+  /**
+   * Lists schedules, one page at a time.
+   *
+   * A provider must:
+   * - list by name, compared by code points, at most `limit`, and only those that are named (schedule/lists-by-name)
+   */
   listSchedules(params: {
     readonly limit: number;
     readonly afterName?: string;
     readonly names?: readonly string[];
   }): Promise<readonly ScheduleRecord[]>;
 
-  /** Those that are due by the store's clock and not paused, the longest due first; and when the next one is. */
+  /**
+   * Reads which schedules are due by the store's clock, and when the next one after those is.
+   *
+   * A provider must:
+   * - answer those that are not paused, the longest due first, at most `max`
+   *   (schedule/the-longest-due-is-first, schedule/can-be-paused)
+   */
   dueSchedules(max: number): Promise<{
     readonly due: readonly ScheduleRecord[];
     readonly nowMs: number;
@@ -72,12 +96,18 @@ export interface ScheduleStore {
   }>;
 
   /**
-   * Makes ticks happen, each in one transaction: creates what it starts (an id that is taken counts as started) and
-   * moves the schedule on.
+   * Makes ticks happen, each in one transaction: creates what it starts and moves the schedule on.
    *
    * A provider must, per tick:
-   * - answer `false`, changing nothing, when the revision does not fit or the schedule is paused or gone
-   * - keep one bad tick from spoiling its neighbours
+   * - create all that it starts, and record the last of it (schedule/a-tick-starts-and-moves-on)
+   * - count an id that is taken, or a key that another run has, as started
+   *   (schedule/what-is-there-counts-as-started)
+   * - answer `false`, changing nothing, when the revision does not fit or the schedule is paused or gone, so that of
+   *   ticks for one revision one happens (schedule/a-tick-happens-once, shared/a-tick-happens-once,
+   *   schedule/needs-its-revision)
+   * - record the error of a tick that starts nothing (schedule/an-error-is-on-record)
+   * - start nothing of a tick that it cannot take, but move on with that error, because it would hold up the
+   *   schedule for ever; its neighbours are not affected (schedule/a-bad-tick-spares-its-neighbours)
    */
   tickSchedules(ticks: readonly ScheduleTick[]): Promise<readonly boolean[]>;
 }

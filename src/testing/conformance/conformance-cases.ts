@@ -10,8 +10,10 @@ import { claimAtInsert } from './cases/claim-at-insert.ts';
 import { claims } from './cases/claims.ts';
 import { cleanupLimits } from './cases/cleanup-limits.ts';
 import { close } from './cases/close.ts';
+import { concurrencyKeys } from './cases/concurrency-keys.ts';
 import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
+import { expiries } from './cases/expiries.ts';
 import { fencing } from './cases/fencing.ts';
 import { filters } from './cases/filters.ts';
 import { firstTurn } from './cases/first-turn.ts';
@@ -21,12 +23,19 @@ import { hostileStrings } from './cases/hostile-strings.ts';
 import { largeBatches } from './cases/large-batches.ts';
 import { locks } from './cases/locks.ts';
 import { messages } from './cases/messages.ts';
+import { onFail } from './cases/on-fail.ts';
 import { pointsOfNoReturn } from './cases/points-of-no-return.ts';
+import { priorities } from './cases/priorities.ts';
 import { queueOrder } from './cases/queue-order.ts';
 import { reads } from './cases/reads.ts';
 import { renewals } from './cases/renewals.ts';
 import { retries } from './cases/retries.ts';
+import { schedules } from './cases/schedules.ts';
 import { sharing } from './cases/sharing.ts';
+import { taskAcks } from './cases/task-acks.ts';
+import { taskClaims } from './cases/task-claims.ts';
+import { taskCreation } from './cases/task-creation.ts';
+import { taskStops } from './cases/task-stops.ts';
 import { terminal } from './cases/terminal.ts';
 import { terminations } from './cases/terminations.ts';
 import { timers } from './cases/timers.ts';
@@ -67,6 +76,15 @@ export const capabilities: readonly Capability[] = [
   claimAtInsert,
   turnAcks,
   holdBackCases,
+  taskCreation,
+  taskClaims,
+  priorities,
+  taskAcks,
+  taskStops,
+  concurrencyKeys,
+  expiries,
+  onFail,
+  schedules,
   undecodableData,
   filters,
   waits,

@@ -8,6 +8,8 @@ const files = [
   'work-queue.ts',
   'instances.ts',
   'cancellation.ts',
+  'tasks.ts',
+  'schedules.ts',
 ];
 
 interface Clause {
