@@ -10,8 +10,11 @@ import { brokenClaims } from './broken/claims.ts';
 import { brokenFences } from './broken/fences.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenQueues } from './broken/queues.ts';
+import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
+import { brokenTaskEnds } from './broken/task-ends.ts';
+import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenWork } from './broken/work.ts';
@@ -27,6 +30,9 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,
+  ...brokenTaskQueues,
+  ...brokenTaskEnds,
+  ...brokenSchedules,
 ];
 
 const files = new SqliteFiles();

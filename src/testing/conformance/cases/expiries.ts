@@ -79,6 +79,8 @@ export const expiries: Capability = {
         const { lockToken } = await startTask(store, 'handed-back', { expiresAt });
         await provider.abandonWorkItems([{ lockToken, delayMs: 2 * lockMs, giveBackClaim: true }]);
         await startTask(store, 'lost', { expiresAt }, { lockMs: 5 });
+        const canceling = await startTask(store, 'canceling', { expiresAt });
+        await store.cancel('canceling');
         await store.clock.advance(10);
         assert.deepEqual(
           (await store.claimWork()).map(({ instanceId }) => instanceId),
@@ -88,6 +90,9 @@ export const expiries: Capability = {
           await expectStatus(store, id, 'running');
         }
         expectCommitted(await store.ackWork(held.lockToken));
+        await expectStatus(store, 'canceling', 'canceling');
+        expectCommitted(await store.ackWork(canceling.lockToken));
+        await expectStatus(store, 'canceling', 'canceled');
       },
     },
     {

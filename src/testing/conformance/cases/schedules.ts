@@ -215,8 +215,10 @@ export const schedules: Capability = {
         assert.deepEqual(await read(store, 'a'), paused);
         await provider.deleteSchedule('a');
         assert.deepEqual(await tick(paused), [false]);
-        for (let round = 0; round < 5; round += 1) await putSchedule(store, 'a');
-        for (const record of [old, paused]) assert.deepEqual(await tick(record), [false]);
+        for (let round = 0; round < 5; round += 1) {
+          await putSchedule(store, 'a');
+          for (const record of [old, paused]) assert.deepEqual(await tick(record), [false]);
+        }
         assert.deepEqual(await ids(store), []);
       },
     },
