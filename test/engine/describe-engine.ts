@@ -12,9 +12,9 @@ interface Engine {
   readonly client: Perdure['client'];
   readonly path: string;
   /** Starts one more worker with the mode's options. */
-  startWorker(options: StartWorkerOptions): ReturnType<Perdure['startWorker']>;
+  readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
   /** Opens the same store once more, as another process would. */
-  reopen(): Promise<Engine>;
+  readonly reopen: () => Promise<Engine>;
 }
 
 interface Mode {
