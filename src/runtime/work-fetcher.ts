@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
@@ -18,6 +19,8 @@ export interface WorkFetcherParams {
 
 const errorPauseMs = 200;
 const flaggedBatch = 100;
+// Given, so that no error with a stack is made each time.
+const slotFreed = Symbol('a slot is free');
 
 /**
  * Fetches as much work as there are free slots. A task with bounds of its own has a loop of its own, so that no more
@@ -84,13 +87,15 @@ export class WorkFetcher {
   /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
   async #fetchFlagged(): Promise<void> {
     const freed = new AbortController();
-    const wake = (): void => freed.abort();
+    const wake = (): void => freed.abort(slotFreed);
     this.#waiting.add(wake);
     try {
       await this.#fetch({ max: flaggedBatch, names: [], tasks: [], signal: freed.signal });
     } finally {
       this.#waiting.delete(wake);
     }
+    // What ends in the same turn of the event loop makes room for one fetch, not for one each.
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
   async #fetch(params: {
