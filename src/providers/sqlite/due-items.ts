@@ -3,10 +3,11 @@ import type Database from 'better-sqlite3';
 /** An item that may be claimed now. */
 export interface DueItem {
   readonly itemKey: number;
+  readonly definitionKey: number;
   readonly nextAt: number;
   readonly priority: number;
   /** A task run that was to have started by now: it is ended, not claimed. */
-  readonly isExpired: 0 | 1;
+  readonly isExpired: boolean;
 }
 
 interface Head {
@@ -33,20 +34,22 @@ export class DueItems {
        WHERE definition_key = ? AND (claims > 1) = ? AND priority < ?
        ORDER BY priority DESC, next_at LIMIT 1`,
     );
-    this.#select = db.prepare<
-      [{ definitionKey: number; suspect: 0 | 1; priority: number; now: number; max: number }],
-      DueItem
-    >(
-      `SELECT item_key AS itemKey, next_at AS nextAt, priority,
-              expires_at IS NOT NULL AND expires_at <= :now AS isExpired
-       FROM worker_queue
-       WHERE definition_key = :definitionKey AND (claims > 1) = :suspect AND priority = :priority
-         AND next_at <= :now AND cancel_requested = 0
-       ORDER BY next_at, item_key LIMIT +:max`,
-    );
+    // Arrays, because a claim reads many rows, and objects took half a microsecond more for each.
+    this.#select = db
+      .prepare<
+        [{ definitionKey: number; suspect: 0 | 1; priority: number; now: number; max: number }],
+        [itemKey: number, nextAt: number, expiresAt: number | null]
+      >(
+        `SELECT item_key, next_at, expires_at FROM worker_queue
+         WHERE definition_key = :definitionKey AND (claims > 1) = :suspect AND priority = :priority
+           AND next_at <= :now AND cancel_requested = 0
+         ORDER BY next_at, item_key LIMIT +:max`,
+      )
+      .raw();
     // Ahead of all priorities: they take no time, and their instances wait for it.
-    this.#selectFlagged = db.prepare<[number, number], DueItem>(
-      `SELECT item_key AS itemKey, next_at AS nextAt, ${aboveAll} AS priority, 0 AS isExpired FROM worker_queue
+    this.#selectFlagged = db.prepare<[number, number], Omit<DueItem, 'isExpired'>>(
+      `SELECT item_key AS itemKey, definition_key AS definitionKey, next_at AS nextAt, ${aboveAll} AS priority
+       FROM worker_queue
        WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT +?`,
     );
     this.#firstFlaggedAt = db
@@ -69,16 +72,18 @@ export class DueItems {
     readonly max: number;
   }): readonly DueItem[] {
     const { definitionKey, now, max } = options;
-    const suspect = options.suspect ? 1 : 0;
-    let due: readonly DueItem[] = [];
+    const suspect: 0 | 1 = options.suspect ? 1 : 0;
+    const due: DueItem[] = [];
     let head = this.#headBelow.get(definitionKey, suspect, aboveAll);
-    while (head !== undefined && due.length < max) {
+    while (head !== undefined) {
       const { priority } = head;
       if (head.nextAt <= now) {
-        const left = max - due.length;
-        const found = this.#select.all({ definitionKey, suspect, priority, now, max: left });
-        due = due.length === 0 ? found : [...due, ...found];
-        if (due.length >= max) return due;
+        const range = { definitionKey, suspect, priority, now, max: max - due.length };
+        for (const [itemKey, nextAt, expiresAt] of this.#select.all(range)) {
+          const isExpired = expiresAt !== null && expiresAt <= now;
+          due.push({ itemKey, definitionKey, nextAt, priority, isExpired });
+        }
+        if (due.length >= max) break;
       }
       head = this.#headBelow.get(definitionKey, suspect, priority);
     }
@@ -87,7 +92,7 @@ export class DueItems {
 
   /** Items asked to stop whose claims have lapsed, of any name. */
   selectFlagged(now: number, max: number): readonly DueItem[] {
-    return this.#selectFlagged.all(now, max);
+    return this.#selectFlagged.all(now, max).map((item) => ({ ...item, isExpired: false }));
   }
 
   /** When the next item of these names may be claimed, or anyone may end one; the past means now. */

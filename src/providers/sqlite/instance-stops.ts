@@ -55,7 +55,7 @@ export class InstanceStops {
   request(scope: Scope, row: FullRow, request: StopRequest): boolean {
     if (row.status !== 'pending' && row.status !== 'running') return false;
     if (row.isTask === 1) {
-      this.#taskRuns.cancel(scope, { ...request, instanceKey: row.instanceKey });
+      this.#taskRuns.cancel(scope, row, request);
     } else if (row.status === 'pending') this.#cancelPending(scope, row, request);
     else this.#askToStop(scope, row, request);
     return true;
@@ -65,7 +65,7 @@ export class InstanceStops {
   terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
     if (isTerminal(row.status)) return false;
     if (row.isTask === 1) {
-      this.#taskRuns.terminate(scope, { ...request, instanceKey: row.instanceKey });
+      this.#taskRuns.terminate(scope, row, request);
       return true;
     }
     let changed = this.#terminateOne(scope, row, request);

@@ -5,17 +5,17 @@ import { mustChangeOne } from './instance-rows.ts';
 
 /** A task run that a write has ended just now. */
 export interface EndedRun {
-  readonly instanceKey: number;
   readonly instanceId: string;
-  readonly status: TerminalStatus;
-  readonly definitionKey: number;
   readonly concurrencyKey: string | null;
+}
+
+/** A task run that has failed just now. */
+export interface FailedRun extends EndedRun {
   readonly priority: number;
+  /** `ready`: it was created with a handler for failures. */
   readonly onFail: 'ready' | null;
   readonly onFailOptions: string | null;
 }
-
-type KeyColumns = Pick<EndedRun, 'instanceKey' | 'definitionKey' | 'concurrencyKey'>;
 
 interface End {
   readonly instanceKey: number;
@@ -69,17 +69,16 @@ export class TaskRows {
     this.#countFailure = db.prepare<[number]>(
       'UPDATE instances SET failures = failures + 1 WHERE instance_key = ?',
     );
-    const end = <Values extends object = object>(status: string, assignments = '') =>
-      db.prepare<[End & Values], EndedRun>(
-        `UPDATE instances SET status = '${status}', ended_at = :now, ${status}_at = :now ${assignments}
-         WHERE instance_key = :instanceKey AND ended_at IS NULL
-         RETURNING instance_key AS instanceKey, instance_id AS instanceId, status, definition_key AS definitionKey,
-                   concurrency_key AS concurrencyKey, priority, on_fail AS onFail, on_fail_options AS onFailOptions`,
-      );
+    const update = (status: TerminalStatus, assignments = '') =>
+      `UPDATE instances SET status = '${status}', ended_at = :now, ${status}_at = :now ${assignments}
+       WHERE instance_key = :instanceKey AND ended_at IS NULL
+       RETURNING instance_id AS instanceId, concurrency_key AS concurrencyKey`;
+    const end = <Values extends object = object>(status: TerminalStatus, assignments = '') =>
+      db.prepare<[End & Values], EndedRun>(update(status, assignments));
     this.#complete = end<{ output: string | null }>('completed', ', output = :output');
-    this.#fail = end<{ failure: string }>(
-      'failed',
-      ', failure = :failure, failures = failures + 1',
+    this.#fail = db.prepare<[End & { failure: string }], FailedRun>(
+      `${update('failed', ', failure = :failure, failures = failures + 1')},
+                 priority, on_fail AS onFail, on_fail_options AS onFailOptions`,
     );
     this.#skip = end('skipped');
     this.#expire = end('expired');
@@ -105,10 +104,11 @@ export class TaskRows {
     this.#endOnFail = db.prepare<[OnFailState, string | null, number]>(
       'UPDATE instances SET on_fail = ?, on_fail_failure = ? WHERE instance_key = ?',
     );
-    this.#selectKey = db.prepare<[number], KeyColumns>(
-      `SELECT instance_key AS instanceKey, definition_key AS definitionKey, concurrency_key AS concurrencyKey
-       FROM instances WHERE instance_key = ?`,
-    );
+    this.#selectKey = db
+      .prepare<[number], string | null>(
+        'SELECT concurrency_key FROM instances WHERE instance_key = ?',
+      )
+      .pluck();
   }
 
   /** Inserts a run that waits for its first claim; `undefined` when the id is taken. */
@@ -144,7 +144,7 @@ export class TaskRows {
     return this.#complete.get({ instanceKey, now, output });
   }
 
-  fail(instanceKey: number, failure: string, now: number): EndedRun | undefined {
+  fail(instanceKey: number, failure: string, now: number): FailedRun | undefined {
     return this.#fail.get({ instanceKey, now, failure });
   }
 
@@ -182,7 +182,7 @@ export class TaskRows {
   }
 
   /** The key that a run was created with, whether it still has it or not. */
-  keyOf(instanceKey: number): KeyColumns | undefined {
-    return this.#selectKey.get(instanceKey);
+  keyOf(instanceKey: number): string | null {
+    return this.#selectKey.get(instanceKey) ?? null;
   }
 }

@@ -9,17 +9,23 @@ import type { ItemCancels } from './item-cancels.ts';
 import { knownStart } from './known-start.ts';
 import { parseFailure } from './parse-failure.ts';
 import type { StopRows } from './stop-rows.ts';
-import type { EndedRun, TaskRows } from './task-rows.ts';
+import type { EndedRun, FailedRun, TaskRows } from './task-rows.ts';
 import {
   onFailOperation,
   taskOperation,
   type ClaimedItem,
+  type ClaimedRun,
+  type ExpiredItem,
   type HeldItem,
   type WorkItems,
 } from './work-items.ts';
 
-interface StopRequest {
+interface Run {
   readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+interface StopRequest {
   readonly reason: string;
   readonly actor: string | null;
 }
@@ -78,10 +84,10 @@ export class TaskRuns {
   }
 
   /** An item of a run was claimed. */
-  started({ now }: Scope, row: ClaimedItem): void {
-    if (row.instanceStatus === 'pending') this.#rows.start(row.instanceKey, now);
-    if (row.operation === onFailOperation && row.onFail === 'queued') {
-      this.#rows.setOnFail(row.instanceKey, 'running');
+  started({ now }: Scope, { instanceKey, operation }: ClaimedItem, run: ClaimedRun): void {
+    if (run.status === 'pending') this.#rows.start(instanceKey, now);
+    if (operation === onFailOperation && run.onFail === 'queued') {
+      this.#rows.setOnFail(instanceKey, 'running');
     }
   }
 
@@ -102,43 +108,36 @@ export class TaskRuns {
       this.#rows.endOnFail(instanceKey, state, failure);
       return undefined;
     }
-    const ended = this.#end(item, outcome, scope.now);
-    if (ended === undefined) {
-      // Terminated before: what remains of it is its key.
-      this.#freeKey(instanceKey);
-      return undefined;
-    }
-    this.#ended(scope, ended);
-    if (outcome.kind === 'failed' && ended.status === 'failed') {
-      const onFail = ended.onFail === null ? outcome.onFail : { options: ended.onFailOptions };
-      if (onFail !== undefined) this.#enqueueOnFail(scope, ended, onFail.options);
-    }
-    return ended.status;
+    // What was asked to stop has stopped, whatever it brings.
+    const isStopped = item.cancelRequested === 1 || outcome.kind === 'canceled';
+    const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
+    if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
+    // Terminated before: what remains of it is its key.
+    this.#keys.free({ ...item, concurrencyKey: this.#rows.keyOf(instanceKey) });
+    return undefined;
   }
 
   /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
-  cancel(scope: Scope, { instanceKey, reason, actor }: StopRequest): void {
+  cancel(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
+    const { instanceKey } = run;
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
     effects.addCancelRequests(this.#itemCancels.cancelAll('request', items).tokens);
     const request = { instanceKey, now, reason, actor };
-    if (this.#itemCancels.hasAttended(instanceKey)) {
-      this.#rows.requestCancel(request);
-      return;
-    }
-    const ended = this.#rows.cancel(request);
-    if (ended !== undefined) this.#ended(scope, ended);
+    if (this.#itemCancels.hasAttended(instanceKey)) this.#rows.requestCancel(request);
+    else this.#ended(scope, run, this.#rows.cancel(request));
   }
 
   /** Ends a run at once; a key stays with it until its handler has stopped. */
-  terminate(scope: Scope, { instanceKey, reason, actor }: StopRequest): void {
+  terminate(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
+    const { instanceKey } = run;
     const ended = this.#rows.terminate({ instanceKey, now, reason, actor });
     if (ended === undefined) return;
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
     effects.addCancelRequests(this.#itemCancels.cancelAll('terminate', items).tokens);
     effects.finished.push(ended.instanceId);
-    if (!this.#itemCancels.hasAttended(instanceKey)) this.#keys.free(ended);
+    if (!this.#itemCancels.hasAttended(instanceKey)) this.#keys.free({ ...run, ...ended });
   }
 
   /** Ends runs that were to have started by now; some stay for the next call where there are many. */
@@ -149,54 +148,68 @@ export class TaskRuns {
   }
 
   /** Ends one run that was to have started by now. */
-  expire(scope: Scope, itemKey: number): void {
+  expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
     const instanceKey = this.#workItems.instanceOf(itemKey);
-    if (instanceKey !== undefined) this.#expire(scope, { itemKey, instanceKey });
+    if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
   }
 
-  #expire(
+  #expire(scope: Scope, item: ExpiredItem): void {
+    this.#workItems.delete(item.itemKey);
+    this.#ended(scope, item, this.#rows.expire(item.instanceKey, scope.now));
+  }
+
+  /** Ends a run as its handler says; `undefined` when it is over already. */
+  #end(
     scope: Scope,
-    { itemKey, instanceKey }: { readonly itemKey: number; readonly instanceKey: number },
-  ): void {
-    this.#workItems.delete(itemKey);
-    const ended = this.#rows.expire(instanceKey, scope.now);
-    if (ended !== undefined) this.#ended(scope, ended);
-  }
-
-  /** Sets the terminal state; `undefined` when the run has one already. */
-  #end(item: HeldItem, outcome: WorkOutcome, now: number): EndedRun | undefined {
+    item: HeldItem,
+    outcome: Exclude<WorkOutcome, { kind: 'canceled' }>,
+  ): EndedRun | undefined {
+    const { now } = scope;
     const { instanceKey } = item;
-    const canceled = { instanceKey, now, reason: 'canceled', actor: null };
-    if (item.cancelRequested === 1) return this.#rows.cancel(canceled);
     switch (outcome.kind) {
       case 'completed':
-        return this.#rows.complete(instanceKey, outcome.payload, now);
-      case 'failed':
-        return this.#rows.fail(instanceKey, outcome.failure, now);
+        return this.#ended(scope, item, this.#rows.complete(instanceKey, outcome.payload, now));
       case 'skipped':
-        return this.#rows.skip(instanceKey, now);
-      case 'canceled':
-        return this.#rows.cancel(canceled);
+        return this.#ended(scope, item, this.#rows.skip(instanceKey, now));
+      case 'failed': {
+        const failed = this.#rows.fail(instanceKey, outcome.failure, now);
+        const ended = this.#ended(scope, item, failed);
+        if (failed !== undefined) this.#enqueueOnFail(scope, item, { failed, outcome });
+        return ended;
+      }
     }
   }
 
-  /** The item is gone and the run is over. */
-  #ended({ effects }: Scope, ended: EndedRun): void {
-    this.#keys.free(ended);
-    effects.finished.push(ended.instanceId);
+  #cancelEnd(scope: Scope, { instanceKey, definitionKey }: HeldItem): EndedRun | undefined {
+    const canceled = { instanceKey, now: scope.now, reason: 'canceled', actor: null };
+    return this.#ended(scope, { instanceKey, definitionKey }, this.#rows.cancel(canceled));
   }
 
-  #enqueueOnFail({ now, effects }: Scope, run: EndedRun, options: string | null): void {
-    const { instanceKey, definitionKey, priority } = run;
+  /** The item is gone and the run is over. */
+  #ended({ effects }: Scope, run: Run, ended: EndedRun | undefined): EndedRun | undefined {
+    if (ended === undefined) return undefined;
+    const { instanceKey, definitionKey } = run;
+    this.#keys.free({ instanceKey, definitionKey, concurrencyKey: ended.concurrencyKey });
+    effects.finished.push(ended.instanceId);
+    return ended;
+  }
+
+  #enqueueOnFail(
+    { now, effects }: Scope,
+    { instanceKey, definitionKey }: Run,
+    {
+      failed,
+      outcome,
+    }: { readonly failed: FailedRun; readonly outcome: Extract<WorkOutcome, { kind: 'failed' }> },
+  ): void {
+    const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
+    if (onFail === undefined) return;
+    const { options } = onFail;
+    const { priority } = failed;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
     this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
     effects.due('work', now);
-  }
-
-  #freeKey(instanceKey: number): void {
-    const run = this.#rows.keyOf(instanceKey);
-    if (run !== undefined) this.#keys.free(run);
   }
 
   #refuse(task: NewTask, holder: string): CreateTaskResult {

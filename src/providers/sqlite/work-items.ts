@@ -41,12 +41,24 @@ export interface ClaimedItem extends CancelColumns {
   readonly claims: number;
   readonly failures: number;
   readonly heartbeat: string | null;
-  readonly instanceStatus: InstanceStatus;
-  /** Of a task run. */
+  /** Absent: it is an activity. */
+  readonly run?: ClaimedRun;
+}
+
+/** The task run that a claimed item belongs to. */
+export interface ClaimedRun {
+  readonly status: InstanceStatus;
   readonly input: string | null;
-  readonly taskOptions: string | null;
+  readonly options: string | null;
   readonly failure: string | null;
   readonly onFail: OnFailState | 'ready' | null;
+}
+
+/** The item of a task run that was to have started by now. */
+export interface ExpiredItem {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly definitionKey: number;
 }
 
 /** The item of a task run, or of its handler for failure. */
@@ -91,7 +103,9 @@ export class WorkItems {
   readonly #selectExpired;
   readonly #selectInstance;
   readonly #claim;
+  readonly #claimTask;
   readonly #selectClaimed;
+  readonly #selectRun;
   readonly #delete;
   readonly #renew;
   readonly #renewWithHeartbeat;
@@ -139,24 +153,30 @@ export class WorkItems {
               definition_key AS definitionKey, claims, cancel_requested AS cancelRequested
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
-    this.#selectExpired = db.prepare<[number, number], { itemKey: number; instanceKey: number }>(
-      `SELECT item_key AS itemKey, instance_key AS instanceKey FROM worker_queue
+    this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
        WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
     );
     this.#selectInstance = db
       .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')
       .pluck();
-    this.#claim = db.prepare<[string, number, number, number]>(
-      `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, expires_at = NULL
-       WHERE item_key = ?`,
-    );
+    const claim = (assignment: string) =>
+      db.prepare<[string, number, number, number]>(
+        `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1 ${assignment}
+         WHERE item_key = ?`,
+      );
+    this.#claim = claim('');
+    // What has started does not expire. Apart, because an index more to look at would cost every activity.
+    this.#claimTask = claim(', expires_at = NULL');
     this.#selectClaimed = db.prepare<[number], ClaimedItem>(
       `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
               worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
               instances.definition_key AS instanceDefinitionKey, payload, worker_queue.options, claims,
-              worker_queue.failures, heartbeat, status AS instanceStatus, input, instances.options AS taskOptions,
-              failure, on_fail AS onFail, ${cancelColumns}
+              worker_queue.failures, heartbeat, ${cancelColumns}
        FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
+    );
+    this.#selectRun = db.prepare<[number], ClaimedRun>(
+      `SELECT status, input, options, failure, on_fail AS onFail FROM instances WHERE instance_key = ?`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM worker_queue WHERE item_key = ?');
     const renew = (assignment: string) =>
@@ -256,10 +276,7 @@ export class WorkItems {
   }
 
   /** Items of task runs that were to have started by now, the longest overdue first. */
-  selectExpired(
-    now: number,
-    max: number,
-  ): readonly { readonly itemKey: number; readonly instanceKey: number }[] {
+  selectExpired(now: number, max: number): readonly ExpiredItem[] {
     return this.#selectExpired.all(now, max);
   }
 
@@ -271,15 +288,19 @@ export class WorkItems {
   claim(
     itemKey: number,
     lockedUntil: number,
+    isTask: boolean,
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
     const secret = newSecret();
-    this.#claim.run(secret, lockedUntil, lockedUntil, itemKey);
+    const claim = isTask ? this.#claimTask : this.#claim;
+    claim.run(secret, lockedUntil, lockedUntil, itemKey);
     const row = this.#selectClaimed.get(itemKey);
     if (row === undefined) {
       this.#delete.run(itemKey);
       return undefined;
     }
-    return { lockToken: formatToken(itemKey, secret), row };
+    const lockToken = formatToken(itemKey, secret);
+    const run = isTask ? this.#selectRun.get(row.instanceKey) : undefined;
+    return { lockToken, row: run === undefined ? row : { ...row, run } };
   }
 
   delete(itemKey: number): void {

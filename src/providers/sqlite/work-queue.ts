@@ -16,7 +16,7 @@ import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
 import { parseFailure } from './parse-failure.ts';
 import type { Store } from './store.ts';
-import { onFailOperation, toCancelInfo, type ClaimedItem, type HeldItem } from './work-items.ts';
+import { onFailOperation, toCancelInfo, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {
@@ -135,7 +135,7 @@ function handBack(
   return true;
 }
 
-function isTask({ definitions }: Store, { definitionKey }: HeldItem | ClaimedItem): boolean {
+function isTask({ definitions }: Store, { definitionKey }: HeldItem | DueItem): boolean {
   return definitions.get(definitionKey).kind === 'task';
 }
 
@@ -208,10 +208,10 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
     keyOf: ({ itemKey }) => itemKey,
   });
   const items: WorkItem[] = [];
-  for (const { itemKey, isExpired } of chosen) {
-    if (isExpired === 1) store.taskRuns.expire(scope, itemKey);
+  for (const due of chosen) {
+    if (due.isExpired) store.taskRuns.expire(scope, due);
     else {
-      const item = claimOne(store, scope, { itemKey, lockMs });
+      const item = claimOne(store, scope, { due, lockMs });
       if (item !== undefined) items.push(item);
     }
   }
@@ -222,18 +222,16 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
 function claimOne(
   store: Store,
   scope: Scope,
-  { itemKey, lockMs }: { readonly itemKey: number; readonly lockMs: number },
+  { due, lockMs }: { readonly due: DueItem; readonly lockMs: number },
 ): WorkItem | undefined {
   const { now } = scope;
-  const claimed = store.workItems.claim(itemKey, now + Math.ceil(lockMs));
+  const claimed = store.workItems.claim(due.itemKey, now + Math.ceil(lockMs), isTask(store, due));
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
-  const kind = !isTask(store, row)
-    ? 'activity'
-    : row.operation === onFailOperation
-      ? 'onFail'
-      : 'task';
-  if (kind !== 'activity') store.taskRuns.started(scope, row);
+  const { run } = row;
+  const kind =
+    run === undefined ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  if (run !== undefined) store.taskRuns.started(scope, row, run);
   return {
     kind,
     lockToken,
@@ -244,14 +242,14 @@ function claimOne(
     operation: row.operation,
     name: store.definitions.get(row.definitionKey).name,
     orchestration: store.definitions.get(row.instanceDefinitionKey).name,
-    payload: kind === 'activity' ? row.payload : row.input,
-    options: kind === 'task' ? row.taskOptions : row.options,
+    payload: run === undefined ? row.payload : run.input,
+    options: run !== undefined && kind === 'task' ? run.options : row.options,
     claims: row.claims,
     failures: row.failures,
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
-    ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
+    ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
 }
 
