@@ -18,6 +18,7 @@ export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,
   EventToken,
+  FlowRef,
   OrchestrationRef,
   StandardSchema,
   TaskRef,
@@ -70,6 +71,7 @@ export type { TaskInfo } from './client/task-info.ts';
 export type { SchedulePage, Schedules } from './client/schedules.ts';
 export type { ScheduleInfo } from './client/schedule-info.ts';
 export type {
+  FlowSchedule,
   OrchestrationSchedule,
   ScheduledInput,
   ScheduleTiming,

@@ -1,4 +1,4 @@
-import type { OrchestrationRef, TaskRef } from '../model/definition.ts';
+import type { FlowRef, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { inputHash } from '../model/input-hash.ts';
@@ -50,6 +50,11 @@ export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
   readonly options?: { readonly version?: string | undefined } | undefined;
 } & ScheduledInput<Input>;
 
+/** A schedule that starts a flow at each tick, as it was defined when the schedule was put. */
+export type FlowSchedule<Input = unknown> = ScheduleTiming & {
+  readonly flow: FlowRef<Input>;
+} & ScheduledInput<Input>;
+
 const fieldNames = [
   'cron',
   'timeZone',
@@ -59,6 +64,7 @@ const fieldNames = [
   'catchUp',
   'task',
   'orchestration',
+  'flow',
   'input',
   'options',
 ] as const;
@@ -113,15 +119,25 @@ function readScheduled(
   fields: Fields,
   limitBytes: number,
 ): Promise<ScheduledTask | ScheduledOrchestration> {
-  if ((fields.task === undefined) === (fields.orchestration === undefined)) {
+  const { task, orchestration, flow } = fields;
+  if ([task, orchestration, flow].filter((one) => one !== undefined).length !== 1) {
     throw new PerdureError(
       'INVALID_SCHEDULE',
-      'A schedule starts either a task or an orchestration.',
+      'A schedule starts either a task, an orchestration or a flow.',
     );
   }
-  return fields.task === undefined
-    ? readScheduledOrchestration(fields, limitBytes)
-    : readScheduledTask(fields, limitBytes);
+  if (task !== undefined) return readScheduledTask(fields, limitBytes);
+  return readScheduledOrchestration(flow === undefined ? fields : unfold(fields), limitBytes);
+}
+
+/** A flow is an orchestration whose input carries its graph. */
+function unfold({ flow, input, options, ...rest }: Fields): Fields {
+  const given = flow as Partial<FlowRef> | null;
+  if (typeof given !== 'object' || given?.kind !== 'flow') {
+    throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
+  }
+  readFields(options, 'options', [] as const);
+  return { ...rest, orchestration: given.orchestration, input: { flow: given.graph, input } };
 }
 
 async function readScheduledTask(fields: Fields, limitBytes: number): Promise<ScheduledTask> {

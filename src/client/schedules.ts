@@ -10,7 +10,12 @@ import {
   type ScheduleDefinition,
 } from '../schedules/schedule-definition.ts';
 import { toScheduleInfo, type ScheduleInfo } from './schedule-info.ts';
-import { readSchedule, type OrchestrationSchedule, type TaskSchedule } from './schedule-request.ts';
+import {
+  readSchedule,
+  type FlowSchedule,
+  type OrchestrationSchedule,
+  type TaskSchedule,
+} from './schedule-request.ts';
 
 /** A page of schedules, by name. */
 export interface SchedulePage {
@@ -31,7 +36,7 @@ export interface SchedulesParams {
 
 const maxCount = 1_000;
 
-/** Starts tasks and orchestrations at given times, once for each tick among all workers. */
+/** Starts tasks, orchestrations and flows at given times, once for each tick among all workers. */
 export class Schedules {
   readonly #params: SchedulesParams;
 
@@ -45,6 +50,7 @@ export class Schedules {
    */
   put<Input>(name: string, schedule: TaskSchedule<Input>): Promise<ScheduleInfo>;
   put<Input>(name: string, schedule: OrchestrationSchedule<Input>): Promise<ScheduleInfo>;
+  put<Input>(name: string, schedule: FlowSchedule<Input>): Promise<ScheduleInfo>;
   async put(name: string, schedule: unknown): Promise<ScheduleInfo> {
     const { provider, clock, payloadLimitBytes, assertOpen, onChanged } = this.#params;
     assertOpen();

@@ -39,6 +39,15 @@ export interface TaskRunDefaults {
   readonly onFail: boolean;
 }
 
+/** What a schedule needs to know of a flow: the orchestration that runs it, and the graph that each run is given. */
+export interface FlowRef<Input = unknown> {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly graph: object;
+  readonly orchestration: OrchestrationRef;
+  readonly '~input'?: Input;
+}
+
 /** The name of an external event together with the type of its payload. */
 export interface EventToken<Value = unknown> {
   readonly kind: 'event';

@@ -12,7 +12,7 @@ import {
 } from './schedule-definition.ts';
 
 /** The id of what a tick starts: the same in every process, so that no tick starts anything twice. */
-export function tickInstanceId(schedule: string, tickMs: number): string {
+function tickInstanceId(schedule: string, tickMs: number): string {
   return `${schedule}@${new Date(tickMs).toISOString()}`;
 }
 

@@ -70,7 +70,7 @@ export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskR
 }
 
 /** The handler for failures of a task. */
-export interface OnFailDefinition<Input = unknown> {
+interface OnFailDefinition<Input = unknown> {
   readonly retry?: ResolvedRetryPolicy | undefined;
   readonly attemptTimeoutMs?: number | undefined;
   handler(context: TaskAttempt, failed: FailedRun<Input>): unknown;

@@ -23,6 +23,7 @@ describe('bad input for schedules', () => {
     ['a negative interval', { ...starts, every: -1 }, 'INVALID_DURATION'],
     ['nothing to start', { every: '1h' }, 'INVALID_SCHEDULE'],
     ['two things to start', { ...starts, orchestration: 'o', every: '1h' }, 'INVALID_SCHEDULE'],
+    ['a flow by its name alone', { flow: 'orders', every: '1h' }, 'INVALID_INPUT'],
     ['a policy that does not exist', { ...starts, every: '1h', catchUp: 'some' }, 'INVALID_INPUT'],
     ['a field that does not exist', { ...starts, every: '1h', zone: 'UTC' }, 'INVALID_INPUT'],
     [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { orchestration, task, type CatchUp, type Client } from '../../src/index.ts';
+import { orchestration, task, type CatchUp, type Client, type FlowRef } from '../../src/index.ts';
 import { minute, scheduledStore } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
@@ -49,6 +49,24 @@ describe('schedules', () => {
     expect(await ticksOf(client, 'daily')).toEqual([90]);
     const id = `daily@${new Date(minute(90)).toISOString()}`;
     expect(await client.handle(report, id).result()).toBe('report of today');
+  });
+
+  it('a flow is started with its graph, as it was when the schedule was put', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    const runs = orchestration('orders', async (_ctx, run: unknown) => run);
+    const orders: FlowRef<string> = {
+      kind: 'flow',
+      name: 'orders',
+      graph: { name: 'orders', steps: [] },
+      orchestration: runs,
+    };
+    await perdure.startWorker({ orchestrations: [runs] });
+    await client.schedules.put('s', { every: '1h', flow: orders, input: 'today' });
+    await clock.advance('61m');
+    const id = `s@${new Date(minute(60)).toISOString()}`;
+    expect(await client.handle(id).result()).toEqual({ flow: orders.graph, input: 'today' });
   });
 
   it('each tick happens once, however many workers there are', async () => {
