@@ -43,15 +43,10 @@ export class WorkFetcher {
 
   /** Begins to fetch; also with nothing registered, because anyone may end an item that was asked to stop. */
   start(): void {
-    const { handlers, slots } = this.#params;
+    const { handlers } = this.#params;
     const [names, tasks] = [handlers.activityNames(), handlers.unboundedTasks()];
-    const { signal } = this.#stopping;
     this.#loops = [
-      this.#repeat(() =>
-        slots.free > 0
-          ? this.#fetch({ max: slots.free, names, tasks, signal })
-          : this.#fetchFlagged(),
-      ),
+      this.#repeat(() => this.#fetchUnbounded(names, tasks)),
       ...handlers.gates().map((gate) => this.#repeat(() => this.#fetchThrough(gate))),
     ];
   }
@@ -76,6 +71,16 @@ export class WorkFetcher {
     }
   }
 
+  async #fetchUnbounded(names: readonly string[], tasks: readonly string[]): Promise<void> {
+    const { slots } = this.#params;
+    const { signal } = this.#stopping;
+    // Handlers that end in the same turn of the event loop make room for one fetch, which then shares its transaction
+    // with their acks.
+    if (slots.free === 0) await nextTurn();
+    if (slots.free > 0) await this.#fetch({ max: slots.free, names, tasks, signal });
+    else await this.#fetchFlagged();
+  }
+
   async #fetchThrough(gate: TaskGate): Promise<void> {
     const { clock, slots } = this.#params;
     const max = Math.min(gate.room(clock.now()), slots.free);
@@ -94,8 +99,7 @@ export class WorkFetcher {
     } finally {
       this.#waiting.delete(wake);
     }
-    // What ends in the same turn of the event loop makes room for one fetch, not for one each.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
 
   async #fetch(params: {
@@ -132,4 +136,8 @@ export class WorkFetcher {
   #wake(): void {
     for (const wake of this.#waiting) wake();
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
 }
