@@ -14,7 +14,7 @@ import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
-import { skipped, type WorkHandler } from './work-handler.ts';
+import type { WorkHandler } from './work-handler.ts';
 import type { WorkOptions } from './work-options.ts';
 
 /** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
@@ -152,6 +152,12 @@ export class ActivityRun {
       // What was told to stop, or ended, while its input was looked at does not start.
       if (input === undefined || this.#finish === undefined) return;
       this.#context.throwIfCanceled();
+      if (
+        (await this.#params.handler.isUnwanted?.(this.#context, input.value, this.item)) === true
+      ) {
+        this.#end({ kind: 'skipped' });
+        return;
+      }
       const output = await this.#runHandler(input.value);
       this.#end(this.#completed(output));
     } catch (error) {
@@ -191,7 +197,6 @@ export class ActivityRun {
   }
 
   #completed(output: unknown): AttemptResult {
-    if (output === skipped) return { kind: 'skipped' };
     const { handler, options } = this.#params;
     const what = `The result of ${handler.what}`;
     try {

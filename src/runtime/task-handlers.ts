@@ -7,23 +7,25 @@ import type { FailedRun, TaskDefinition } from '../tasks/task.ts';
 import { RunningTaskContext } from './running-task-context.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';
 import { TaskGate } from './task-gate.ts';
-import { skipped, type WorkHandler } from './work-handler.ts';
+import type { WorkHandler } from './work-handler.ts';
 import type { WorkOptions } from './work-options.ts';
 
 /** The handler of a task: how it is tried is its definition's business, so that a deploy mends what waits. */
 export function taskHandler(definition: TaskDefinition): WorkHandler {
-  const hasCondition = definition.condition !== undefined;
   const options = attemptOptions(definition);
   return {
     what: `task ${JSON.stringify(definition.name)}`,
     inputSchema: definition.inputSchema,
+    isolated: definition.isolated,
     gate: TaskGate.of(definition),
     hasOnFail: definition.onFail !== undefined,
     options: (item) => checked(item, options),
-    run: (context, input, item) =>
-      hasCondition && item.failures === 0
-        ? runIfWanted(definition, taskContext(context), input)
-        : definition.handler(taskContext(context), input),
+    ...(definition.condition !== undefined && {
+      // What has been tried is wanted.
+      isUnwanted: async (context, input, item) =>
+        item.failures === 0 && (await isUnwanted(definition, taskContext(context), input)),
+    }),
+    run: (context, input) => definition.handler(taskContext(context), input),
   };
 }
 
@@ -67,11 +69,11 @@ function taskContext(context: RunningActivityContext): RunningTaskContext {
   throw new Error('A task was given the context of an activity.');
 }
 
-async function runIfWanted(
+async function isUnwanted(
   definition: TaskDefinition,
   context: RunningTaskContext,
   input: unknown,
-): Promise<unknown> {
+): Promise<boolean> {
   let wanted: unknown;
   try {
     wanted = await definition.condition?.(input, context);
@@ -83,7 +85,7 @@ async function runIfWanted(
     throw conditionFailed(definition.name, `answered ${typeof wanted}, not true or false`);
   }
   context.throwIfCanceled();
-  return wanted ? definition.handler(context, input) : skipped;
+  return !wanted;
 }
 
 // Not tried again: a condition that breaks says nothing about the work, and its mistake would only come back.

@@ -5,9 +5,6 @@ import type { RunningActivityContext } from './running-activity-context.ts';
 import type { TaskGate } from './task-gate.ts';
 import { decodeWorkOptions, type WorkOptions } from './work-options.ts';
 
-/** What a handler returns instead of a result when its run is to be skipped. */
-export const skipped: unique symbol = Symbol('skipped');
-
 /** The code for one kind of work item: an activity, a task, or what a task does after a failure. */
 export interface WorkHandler {
   /** For messages: `activity "x"`. */
@@ -21,6 +18,8 @@ export interface WorkHandler {
   readonly hasOnFail: boolean;
   /** How it is tried; throws `UNDECODABLE` for options that no version of Perdure has written. */
   options(item: WorkItem): WorkOptions;
+  /** Asked before it is run: whether the run is not wanted any more. */
+  isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
   run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
 }
 

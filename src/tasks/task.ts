@@ -64,6 +64,8 @@ export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskR
   readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
+  /** Where its handler is found, when it runs in a thread of its own. */
+  readonly isolated?: { readonly module: string; readonly exportName: string };
   // Methods, so that definitions of all inputs fit into one list.
   handler(context: TaskContext, input: Input): Output | Promise<Output>;
   condition?(input: Input, context: TaskAttempt): boolean | Promise<boolean>;
