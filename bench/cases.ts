@@ -7,6 +7,7 @@ import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
 import { sequentialSteps } from './cases/steps.ts';
+import { taskThroughput } from './cases/tasks.ts';
 import { timerLateness } from './cases/timers.ts';
 import { warmMemory } from './cases/warm-memory.ts';
 
@@ -44,6 +45,7 @@ export const cases = {
     run: sequentialSteps(10_000),
     slow: true,
   },
+  tasks: { title: '10,000 tasks that do nothing', run: taskThroughput },
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'a worker with nothing to do', run: idleCost },
   memory: { title: 'instances kept warm', run: warmMemory },

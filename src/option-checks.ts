@@ -14,6 +14,7 @@ const openOptions = [
 const workerOptions = [
   'orchestrations',
   'activities',
+  'tasks',
   'activityConcurrency',
   'orchestrationBatch',
   'activityLease',
@@ -59,8 +60,8 @@ export function checkProvider(store: unknown): Provider {
 /** Refuses options that no worker has, and lists that are none. */
 export function checkWorkerOptions(options: StartWorkerOptions) {
   checkKeys(options, 'startWorker', workerOptions);
-  const { orchestrations = [], activities = [], logger, hooks } = options;
-  for (const [name, list] of Object.entries({ orchestrations, activities })) {
+  const { orchestrations = [], activities = [], tasks = [], logger, hooks } = options;
+  for (const [name, list] of Object.entries({ orchestrations, activities, tasks })) {
     if (!Array.isArray(list)) throw invalid(`${name} must be an array of definitions.`);
   }
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
@@ -71,7 +72,7 @@ export function checkWorkerOptions(options: StartWorkerOptions) {
   if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
     throw invalid('hooks must be an object of functions.');
   }
-  return { ...options, orchestrations, activities };
+  return { ...options, orchestrations, activities, tasks };
 }
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {

@@ -5,6 +5,7 @@ import { PerdureError } from './model/errors.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
+import type { TaskDefinition } from './tasks/task.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import { openSqlite } from './providers/sqlite/provider.ts';
 import type { WorkerOptions } from './runtime/options.ts';
@@ -29,6 +30,7 @@ export interface OpenOptions {
 export interface StartWorkerOptions extends WorkerOptions {
   readonly orchestrations?: readonly OrchestrationDefinition[];
   readonly activities?: readonly ActivityDefinition[];
+  readonly tasks?: readonly TaskDefinition[];
 }
 
 /** An open store, with a client to start and watch instances and workers to run them. */
@@ -53,6 +55,9 @@ export class Perdure {
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
       starter: () => this.#starter,
+      onScheduleChanged: () => {
+        for (const worker of this.#workers) worker.scheduleChanged();
+      },
     });
   }
 
@@ -73,11 +78,11 @@ export class Perdure {
         'This store is closed; open it again before starting a worker.',
       );
     }
-    const { orchestrations, activities, ...workerOptions } = checkWorkerOptions(options);
+    const { orchestrations, activities, tasks, ...workerOptions } = checkWorkerOptions(options);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,
-      definitions: { orchestrations, activities },
+      definitions: { orchestrations, activities, tasks },
       options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
       onStopped: () => this.#workers.delete(worker),

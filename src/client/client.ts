@@ -6,7 +6,7 @@ import { pruneExecutionsBulk, type BulkPruneOptions } from '../management/prune-
 import { pruneExecutions, type PruneOptions } from '../management/prune-executions.ts';
 import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
@@ -54,7 +54,16 @@ import {
   type CancelOptions,
   type TerminateOptions,
 } from './stopping.ts';
+import { Schedules } from './schedules.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import type { TaskHandle } from './task-handle.ts';
+import type { RunTaskOptions } from './task-request.ts';
+import {
+  TaskRuns,
+  type RunTaskArguments,
+  type TaskHandles,
+  type TaskRequest,
+} from './task-runs.ts';
 
 export interface ClientOptions {
   readonly provider: Provider;
@@ -69,6 +78,8 @@ export interface ClientOptions {
   readonly guard?: (() => void) | undefined;
   /** Lets a worker in this process create instances together with their first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
+  /** Tells the workers of this process that a schedule changed. */
+  readonly onScheduleChanged?: (() => void) | undefined;
 }
 
 /** Creates an instance together with its first turn, or declines with `undefined`. */
@@ -80,6 +91,8 @@ export interface InstanceStarter {
 export class Client {
   /** What the workers of this store delete by themselves. */
   readonly retention: RetentionControl;
+  /** What is started at given times. */
+  readonly schedules: Schedules;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
@@ -88,6 +101,7 @@ export class Client {
   readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
+  readonly #tasks: TaskRuns;
   #closed = false;
 
   constructor(options: ClientOptions) {
@@ -112,6 +126,17 @@ export class Client {
     this.retention = new RetentionControl(options.provider, options.clock, () =>
       this.#assertOpen(),
     );
+    this.#tasks = new TaskRuns({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      access: this.#access,
+    });
+    this.schedules = new Schedules({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      assertOpen: () => this.#assertOpen(),
+      onChanged: options.onScheduleChanged ?? (() => undefined),
+    });
   }
 
   /**
@@ -148,10 +173,42 @@ export class Client {
     return new Handle(instanceId, this.#access);
   }
 
+  /**
+   * Runs a task. With an `id` the same request may be made any number of times: the first creates the run, the others
+   * find it. With a `concurrencyKey` an active run of the task that has the key is found instead.
+   */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: RunTaskArguments<Input>
+  ): Promise<TaskHandle<Output>>;
+  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
+  async runTask(
+    task: TaskRef | string,
+    input?: unknown,
+    options?: RunTaskOptions,
+  ): Promise<TaskHandle> {
+    this.#assertOpen();
+    return this.#tasks.run(task, input, options);
+  }
+
+  /**
+   * Runs many tasks at the cost of few transactions. All requests are checked before the first run is created; where
+   * an id then turns out to be taken, the error of the first such request is thrown and the other runs exist.
+   */
+  async runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
+    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
+  }): Promise<TaskHandles<Tasks>> {
+    this.#assertOpen();
+    return (await this.#tasks.runAll(requests)) as unknown as TaskHandles<Tasks>;
+  }
+
   /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
   handle<Output = unknown>(id: string): Handle<Output>;
-  handle<Input, Output>(definition: OrchestrationRef<Input, Output>, id: string): Handle<Output>;
-  handle(definitionOrId: OrchestrationRef | string, id?: string): Handle {
+  handle<Input, Output>(
+    definition: OrchestrationRef<Input, Output> | TaskRef<Input, Output>,
+    id: string,
+  ): Handle<Output>;
+  handle(definitionOrId: OrchestrationRef | TaskRef | string, id?: string): Handle {
     return new Handle(checkInstanceId(id ?? definitionOrId), this.#access);
   }
 

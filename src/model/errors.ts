@@ -22,6 +22,9 @@ export type ErrorCode =
   | 'CANCEL_IGNORED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
   | 'CLOSED'
+  | 'OUTSIDE_HANDLER'
+  | 'INVALID_SCHEDULE'
+  | 'SCHEDULE_NOT_FOUND'
   // Outcomes of user code.
   | 'ACTIVITY_FAILED'
   | 'CHILD_FAILED'
@@ -30,6 +33,9 @@ export type ErrorCode =
   | 'POISON'
   | 'TIMEOUT'
   | 'EVENT_BUFFER_FULL'
+  | 'TASK_SKIPPED'
+  | 'CONDITION_FAILED'
+  | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'
   // Platform.

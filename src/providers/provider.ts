@@ -36,6 +36,8 @@ import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { ScheduleStore } from './schedules.ts';
+import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { WorkQueue } from './work-queue.ts';
 
@@ -63,7 +65,14 @@ export type Hint =
 
 /** A store: SQLite, PostgreSQL, or yours. */
 export interface Provider
-  extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore, ManagementStore {
+  extends
+    OrchestrationQueue,
+    WorkQueue,
+    InstanceStore,
+    CancellationStore,
+    ManagementStore,
+    TaskStore,
+    ScheduleStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
 

@@ -10,6 +10,8 @@ export interface FetchWorkItemsParams {
   readonly signal?: AbortSignal;
   /** Only activities with these names; absent: any. */
   readonly names?: readonly string[];
+  /** Task runs with these names; absent: any, as with `names`. */
+  readonly tasks?: readonly string[];
 }
 
 /** A durable wish that an item stop. */
@@ -19,8 +21,9 @@ export interface CancelInfo {
   readonly trigger: CancelTrigger;
 }
 
-/** One claimed activity. */
+/** One claimed activity, task run, or handler for the failure of a task run. */
 export interface WorkItem {
+  readonly kind: 'activity' | 'task' | 'onFail';
   readonly lockToken: string;
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -42,13 +45,22 @@ export interface WorkItem {
   readonly cancel: CancelInfo | null;
   /** The store's clock at the claim. */
   readonly nowMs: number;
+  /** With `onFail`: why the run failed, a `Failure` as JSON text. */
+  readonly failure?: string;
 }
 
 /** How an activity ended for good. */
 export type WorkOutcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   /** `failure` is a `Failure` as JSON text. */
-  | { readonly kind: 'failed'; readonly failure: string }
+  | {
+      readonly kind: 'failed';
+      readonly failure: string;
+      /** A handler for failures that the worker knows of and whoever created the run did not: as `NewTask.onFail`. */
+      readonly onFail?: { readonly options: string | null };
+    }
+  /** The condition of a task run did not hold. */
+  | { readonly kind: 'skipped' }
   /** It was flagged and has stopped; `leaked` when its handler went on past the grace period. */
   | { readonly kind: 'canceled'; readonly leaked: boolean };
 

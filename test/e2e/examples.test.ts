@@ -22,6 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 it('there is an example for each thing that a newcomer looks for', () => {
   expect(examples).toEqual(
     [
+      'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
       'continue-as-new',
@@ -31,6 +32,8 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'retention',
       'retries',
       'saga',
+      'schedules',
+      'tasks',
       'testing-with-skipped-time',
       'timeout-with-cleanup',
       'timers-and-events',

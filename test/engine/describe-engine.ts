@@ -12,9 +12,9 @@ interface Engine {
   readonly client: Perdure['client'];
   readonly path: string;
   /** Starts one more worker with the mode's options. */
-  startWorker(options: StartWorkerOptions): ReturnType<Perdure['startWorker']>;
+  readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
   /** Opens the same store once more, as another process would. */
-  reopen(): Promise<Engine>;
+  readonly reopen: () => Promise<Engine>;
 }
 
 interface Mode {
@@ -34,9 +34,16 @@ const modes: readonly Mode[] = [
   { name: 'all hints dropped', worker: { activityLease: 300 }, hints: false },
 ];
 
+/** The modes that differ for what takes no turns: tasks and schedules. */
+export const modesWithoutTurns = ['all fast paths', 'all hints dropped'];
+
 /** Registers a behaviour suite once per mode, on a real SQLite file. */
-export function describeEngine(title: string, suite: (open: OpenEngine) => void): void {
-  for (const mode of modes) {
+export function describeEngine(
+  title: string,
+  suite: (open: OpenEngine) => void,
+  names = modes.map(({ name }) => name),
+): void {
+  for (const mode of modes.filter(({ name }) => names.includes(name))) {
     describe(`${title} (${mode.name})`, () => {
       const cleanups: (() => Promise<unknown>)[] = [];
       afterEach(async () => {

@@ -177,7 +177,7 @@ function observeItemCall(
         const item = result.ok ? model.heldBy(lockToken, 'an item was acked') : undefined;
         if (item === undefined) continue;
         if (outcome.kind === 'canceled' && outcome.leaked) item.instance.leaked += 1;
-        model.settle(item, outcome.kind);
+        if (outcome.kind !== 'skipped') model.settle(item, outcome.kind);
       }
       return;
     case 'ackTurns':
