@@ -42,7 +42,7 @@ export type {
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
-export type { OpenOptions, StartWorkerOptions } from './perdure.ts';
+export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
 export type { WorkerOptions } from './runtime/options.ts';
 export type {
@@ -55,6 +55,7 @@ export type {
 // The client
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { FlowRef } from './client/flow-ref.ts';
 export type { StartOptions } from './client/call-types.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { InstanceInfo } from './client/instance-info.ts';

@@ -14,6 +14,7 @@ const openOptions = [
 const workerOptions = [
   'orchestrations',
   'activities',
+  'flows',
   'activityConcurrency',
   'orchestrationBatch',
   'activityLease',
@@ -58,9 +59,14 @@ export function checkProvider(store: unknown): Provider {
 /** Refuses options that no worker has, and lists that are none. */
 export function checkWorkerOptions(options: StartWorkerOptions) {
   checkKeys(options, 'startWorker', workerOptions);
-  const { orchestrations = [], activities = [], logger, hooks } = options;
-  for (const [name, list] of Object.entries({ orchestrations, activities })) {
+  const { orchestrations = [], activities = [], flows = [], logger, hooks } = options;
+  for (const [name, list] of Object.entries({ orchestrations, activities, flows })) {
     if (!Array.isArray(list)) throw invalid(`${name} must be an array of definitions.`);
+  }
+  if (flows.some((flow) => (flow as { kind?: unknown } | null)?.kind !== 'flow')) {
+    throw invalid(
+      'Something in flows is not one. Define it with flow(name) and end it with output().',
+    );
   }
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (logger !== undefined && typeof logger?.[method] !== 'function') {
@@ -70,7 +76,7 @@ export function checkWorkerOptions(options: StartWorkerOptions) {
   if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
     throw invalid('hooks must be an object of functions.');
   }
-  return { ...options, orchestrations, activities };
+  return { ...options, orchestrations, activities, flows };
 }
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {

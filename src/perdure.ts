@@ -29,6 +29,16 @@ export interface OpenOptions {
 export interface StartWorkerOptions extends WorkerOptions {
   readonly orchestrations?: readonly OrchestrationDefinition[];
   readonly activities?: readonly ActivityDefinition[];
+  /** Flows, made with `perdure/flows`. */
+  readonly flows?: readonly RunnableFlow[];
+}
+
+/** What a worker needs of a flow. */
+export interface RunnableFlow {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly orchestration: OrchestrationDefinition;
+  readonly activities: readonly ActivityDefinition[];
 }
 
 /** An open store, with a client to start and watch instances and workers to run them. */
@@ -73,11 +83,14 @@ export class Perdure {
         'This store is closed; open it again before starting a worker.',
       );
     }
-    const { orchestrations, activities, ...workerOptions } = checkWorkerOptions(options);
+    const { orchestrations, activities, flows, ...workerOptions } = checkWorkerOptions(options);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,
-      definitions: { orchestrations, activities },
+      definitions: {
+        orchestrations: [...orchestrations, ...flows.map((flow) => flow.orchestration)],
+        activities: [...activities, ...flows.flatMap((flow) => flow.activities)],
+      },
       options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
       onStopped: () => this.#workers.delete(worker),

@@ -9,10 +9,11 @@ import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { CreateResult, ExecutionRecord, NewInstance } from '../providers/instances.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
+import { notAFlow, type FlowRef } from './flow-ref.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
@@ -127,6 +128,16 @@ export class Client {
     return new Handle(instanceId, this.#access);
   }
 
+  /** Starts a run of a flow; the same `id` may be used again as in `start`. */
+  async runFlow<Input, Output>(
+    flow: FlowRef<Input, Output>,
+    ...[input, options]: StartArguments<Input>
+  ): Promise<Handle<Output>> {
+    this.#assertOpen();
+    if (typeof (flow as Partial<FlowRef> | null)?.start !== 'function') throw notAFlow();
+    return (await flow.start(this, input as Input, options)) as Handle<Output>;
+  }
+
   /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
   handle<Output = unknown>(id: string): Handle<Output>;
   handle<Input, Output>(definition: OrchestrationRef<Input, Output>, id: string): Handle<Output>;
@@ -173,6 +184,12 @@ export class Client {
     const info = toInstanceInfo(record);
     if (record.status !== 'canceling') return info;
     return { ...info, running: await this.#provider.listRunningItems(instanceId) };
+  }
+
+  /** Lists the activities of an instance that a worker holds at this moment. */
+  async running(id: string): Promise<readonly RunningItem[]> {
+    this.#assertOpen();
+    return this.#provider.listRunningItems(checkInstanceId(id));
   }
 
   /** Waits until an instance is over, however it ends. */
