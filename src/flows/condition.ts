@@ -29,7 +29,7 @@ type Comparable = number | string;
 /** The two are equal, as JSON. */
 export function eq<Value>(
   left: Reference<Value>,
-  right: ValueOrReference<NoInfer<Value>>,
+  right: NoInfer<ValueOrReference<Value>>,
 ): Condition {
   return compare('eq', left, right);
 }
@@ -37,7 +37,7 @@ export function eq<Value>(
 /** The two differ, as JSON. */
 export function ne<Value>(
   left: Reference<Value>,
-  right: ValueOrReference<NoInfer<Value>>,
+  right: NoInfer<ValueOrReference<Value>>,
 ): Condition {
   return compare('ne', left, right);
 }
