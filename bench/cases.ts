@@ -1,6 +1,7 @@
 import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
+import { flowMap, flowOverhead } from './cases/flows.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
@@ -48,6 +49,8 @@ export const cases = {
   memory: { title: 'instances kept warm', run: warmMemory },
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
+  flowOverhead: { title: 'a flow of 20 steps beside an orchestration', run: flowOverhead },
+  flowMap: { title: 'a flow with a map of 10,000 items', run: flowMap },
   massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 

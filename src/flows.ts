@@ -6,6 +6,7 @@ export type { Flow } from './flows/flow.ts';
 export type { FlowDefinition } from './flows/flow-definition.ts';
 export type { StepContext } from './flows/step-context.ts';
 export type { GeneratorContext } from './flows/generator-activity.ts';
+export type { FlowGraph, StepKind, StepNode } from './flows/graph.ts';
 export type { FlowFailure } from './flows/flow-failure.ts';
 
 // Conditions

@@ -15,7 +15,7 @@ import { onFailActivity, stepActivities, type StepCode } from './step-activities
 import type { StepContext } from './step-context.ts';
 
 /** The options of any step, without the types of its flow. */
-export interface UntypedStepOptions extends CallOptions {
+interface UntypedStepOptions extends CallOptions {
   readonly needs?: readonly string[] | undefined;
   readonly optional?: readonly string[] | undefined;
   readonly after?: readonly string[] | undefined;

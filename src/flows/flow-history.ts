@@ -17,7 +17,7 @@ export interface RecordedCall {
 }
 
 /** How a call ended. */
-export interface RecordedEnd {
+interface RecordedEnd {
   readonly kind: 'completed' | 'failed' | 'canceled';
   readonly at: number;
   readonly attempts?: number;

@@ -50,7 +50,7 @@ type Sources<S extends Shape> = { readonly input: Ref<S['input'], 'input'> } & {
 };
 
 /** How a step hangs together with others, and how it is tried. */
-export interface StepOptions<
+interface StepOptions<
   S extends Shape,
   Needs extends string,
   Optional extends string,
@@ -71,7 +71,7 @@ export interface StepOptions<
 }
 
 /** How a map is run. */
-export interface MapOptions<
+interface MapOptions<
   S extends Shape,
   Needs extends string,
   Optional extends string,
@@ -88,7 +88,7 @@ export interface MapOptions<
 }
 
 /** How a generator is run. */
-export interface GeneratorOptions<
+interface GeneratorOptions<
   S extends Shape,
   Needs extends string,
   Optional extends string,
@@ -103,7 +103,7 @@ export interface GeneratorOptions<
 }
 
 /** How a reduce is run. */
-export interface ReduceOptions<
+interface ReduceOptions<
   S extends Shape,
   Needs extends string,
   Optional extends string,

@@ -6,6 +6,7 @@ import {
 } from '../index.ts';
 import { holds } from './condition-evaluation.ts';
 import { StepFailedError } from './flow-failure.ts';
+import type { FlowStatus } from './flow-status.ts';
 import {
   dependenciesOf,
   hasItems,
@@ -34,13 +35,6 @@ export class EarlyEnd extends Error {
     this.output = output;
     this.reason = reason;
   }
-}
-
-/** What a run shows of itself while it goes on. */
-export interface FlowStatus {
-  /** The token of each signal that was taken. */
-  readonly signals?: Readonly<Record<string, string>>;
-  readonly completedEarly?: { readonly step: string; readonly reason: string };
 }
 
 /**

@@ -1,9 +1,9 @@
 import type { Client, InstanceInfo } from '../index.ts';
 import { FlowHistory } from './flow-history.ts';
 import type { FlowItem, FlowRun } from './flow-run.ts';
+import { statusOf } from './flow-status.ts';
 import { activityNames, hasItems } from './graph.ts';
 import { RunReader } from './run-reader.ts';
-import { statusOf } from './signal-flow.ts';
 import { invalidFlow } from './invalid-flow.ts';
 
 /** Which items to read. */

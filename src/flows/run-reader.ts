@@ -2,6 +2,7 @@ import { isPerdureError, type Failure, type InstanceInfo } from '../index.ts';
 import { holds } from './condition-evaluation.ts';
 import type { FlowHistory, RecordedCall } from './flow-history.ts';
 import type { FlowItem, FlowStep, ItemCounts, StepState, StepStatus } from './flow-run.ts';
+import { statusOf } from './flow-status.ts';
 import {
   activityNames,
   dependenciesOf,
@@ -140,7 +141,10 @@ export class RunReader {
   /** A step that has called nothing: it waits, was skipped, had nothing to do, failed, or was given up. */
   #withoutCalls(node: StepNode, graph: FlowGraph): Known {
     const byName = new Map(graph.steps.map((step) => [step.name, step]));
+    const { completedEarly } = statusOf(this.#info);
     const settled = dependenciesOf(node, graph).every((name) => {
+      // Whoever completes the whole flow makes nobody begin.
+      if (name === completedEarly?.step) return false;
       const dependency = byName.get(name);
       const status = dependency && this.#read(dependency, graph).state.status;
       return status === 'completed' || status === 'skipped';
@@ -173,8 +177,7 @@ export class RunReader {
   }
 
   #hasSignal(signal: string): boolean {
-    const { signals } = (this.#info.customStatus ?? {}) as { signals?: Record<string, string> };
-    return signals?.[signal] !== undefined;
+    return statusOf(this.#info).signals?.[signal] !== undefined;
   }
 
   /** How many items a map or reduce has; `undefined` while that is open. Throws for what is no array. */

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { PerdureError, type Client, type EventToken, type InstanceInfo } from '../index.ts';
+import { PerdureError, type Client, type EventToken } from '../index.ts';
+import { statusOf } from './flow-status.ts';
 import { signalEvent } from './graph.ts';
-import type { FlowStatus } from './live-flow.ts';
 import { readRunInput } from './run-input.ts';
 import type { SentSignal } from './signals.ts';
 
@@ -88,11 +88,6 @@ async function look(
     'INSTANCE_OVER',
     `Run '${id}' is ${info.status}, so signal '${name}' was not taken. See with get() how it ended.`,
   );
-}
-
-/** What a run shows of itself. */
-export function statusOf(info: InstanceInfo): FlowStatus {
-  return (info.customStatus as FlowStatus | undefined) ?? {};
 }
 
 async function poll(deadline: number, name: string, isDone: () => Promise<boolean>): Promise<void> {

@@ -26,6 +26,8 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'child-orchestrations',
       'continue-as-new',
       'fan-out-fan-in',
+      'flow',
+      'flow-with-failures',
       'hello',
       'race',
       'retries',

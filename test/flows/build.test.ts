@@ -12,7 +12,7 @@ interface Untyped {
   output(...names: unknown[]): FlowDefinition;
 }
 
-const untyped = (name = 'bad'): Untyped => flow(name) as Untyped;
+const untyped = (name = 'bad'): Untyped => flow(name);
 const nothing = (): undefined => undefined;
 const always = { when: ({ input }: { input: never }) => eq(input, 1) };
 const over = (name: string) => ({ over: (sources: Record<string, unknown>) => sources[name] });

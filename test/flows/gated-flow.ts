@@ -110,7 +110,7 @@ function toOptions(spec: FlowSpec, step: StepSpec, place: number): object {
   const when = (references: Record<string, Record<string, Record<number, never>>>) =>
     condition?.kind === 'exists'
       ? exists(references[nameOf(optional[0] ?? 0)] as never)
-      : eq(references['input']?.['holds']?.[place] as never, true as never);
+      : eq(references['input']?.['holds']?.[place] as never, true);
   return {
     needs: given('needs'),
     after: given('after'),
