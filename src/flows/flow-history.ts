@@ -49,7 +49,6 @@ export class FlowHistory {
   #itemActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
   #run: RunInput | undefined;
-  #lastReason: string | undefined;
 
   constructor(focus?: HistoryFocus) {
     this.#focus = focus;
@@ -79,11 +78,6 @@ export class FlowHistory {
     return this.#run;
   }
 
-  /** Why steps were given up last: the reason for those that never began. */
-  get lastReason(): string | undefined {
-    return this.#lastReason;
-  }
-
   calls(activity: string): readonly RecordedCall[] {
     return this.#byActivity.get(activity) ?? [];
   }
@@ -97,7 +91,6 @@ export class FlowHistory {
         this.#schedule(event);
         return;
       case 'operationWithdrawn':
-        this.#lastReason = event.reason;
         this.#change(event.target, (call) => {
           call.withdrawn = { at: event.at, reason: event.reason };
         });

@@ -2,7 +2,7 @@ import {
   isPerdureError,
   NondeterminismError,
   type OrchestrationContext,
-  type PerdureError,
+  PerdureError,
 } from '../index.ts';
 import { StepFailedError, toFailure, type FlowFailure } from './flow-failure.ts';
 import { activityNames, thawCall, type RunInput } from './graph.ts';
@@ -14,10 +14,16 @@ export async function interpret(
   run: RunInput,
   activities: ReadonlySet<string>,
 ): Promise<unknown> {
-  const format: number = run.flow.format;
+  const format: unknown = (run as Partial<RunInput> | undefined)?.flow?.format;
+  if (format === undefined) {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `'${ctx.name}' is a flow: start it with client.runFlow, which hands its steps to the run.`,
+    );
+  }
   if (format !== 1) {
     throw new NondeterminismError(
-      `Run '${ctx.instanceId}' was started by a newer version of Perdure: its flow has format ${format}. Deploy that version here.`,
+      `Run '${ctx.instanceId}' was started by a newer version of Perdure: its flow has format ${JSON.stringify(format)}. Deploy that version here.`,
       0,
     );
   }

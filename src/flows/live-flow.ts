@@ -1,4 +1,5 @@
 import {
+  CanceledError,
   isPerdureError,
   NondeterminismError,
   PerdureError,
@@ -24,6 +25,8 @@ import { OutputStream } from './output-stream.ts';
 import { Signals } from './signals.ts';
 import type { StepResult } from './step-result.ts';
 import { runStep } from './step-runs.ts';
+
+const neverRaised = '$canceled?';
 
 /** A handler completed the flow: unwinds everything else. */
 export class EarlyEnd extends Error {
@@ -145,7 +148,7 @@ export class LiveFlow {
     try {
       await this.#runStep(step);
     } catch (error) {
-      throw this.#endBy(step, error);
+      throw this.#endBy(step, await this.#cancelBefore(step, error));
     }
   }
 
@@ -159,6 +162,21 @@ export class LiveFlow {
 
   #values(step: LiveStep): Readonly<Record<string, unknown>> {
     return { ...this.inputsOf(step), input: this.input };
+  }
+
+  /**
+   * A step that is waited for when the run is canceled may still fail with an error of its own. The cancel came first
+   * then: what is refused tells.
+   */
+  async #cancelBefore({ node }: LiveStep, error: unknown): Promise<unknown> {
+    if (node.call?.cancellation !== 'wait' || this.#end !== undefined) return error;
+    const question = this.ctx.waitFor(neverRaised);
+    question.cancel(neverRaised);
+    return question.then(
+      () => error,
+      (answer: unknown) =>
+        answer instanceof CanceledError && answer.reason !== neverRaised ? answer : error,
+    );
   }
 
   /** The first failure, or the first early completion, decides; a cancel from outside is passed on as it is. */

@@ -213,8 +213,17 @@ export class RunReader {
   /** A status of something that has not ended; once the run is over it was given up. */
   #open(status: StepStatus): StepState {
     if (!this.#isOver || status === 'running') return { status };
-    const reason = this.#history.lastReason ?? this.#info.cancel?.reason;
+    const reason = this.#reason();
     return { status: 'canceled', ...(reason !== undefined && { reason }) };
+  }
+
+  /** Why nothing of the run starts any more, in the words that handlers are told. */
+  #reason(): string | undefined {
+    const { failure, cancel } = this.#info;
+    const { completedEarly } = statusOf(this.#info);
+    if (completedEarly !== undefined) return `completed early: ${completedEarly.step}`;
+    const { step } = (failure?.details ?? {}) as { readonly step?: string };
+    return step === undefined ? cancel?.reason : `sibling failed: ${step}`;
   }
 
   #ofCall(call: RecordedCall): StepState {
@@ -232,10 +241,10 @@ export class RunReader {
     }
     if (running !== undefined) return { status: 'running', attempts: running.attempt, queuedAt };
     const stopped = withdrawn ?? end;
-    const { endedAt, cancel } = this.#info;
+    const { endedAt } = this.#info;
     if (stopped === undefined && !this.#isOver) return { status: 'queued', queuedAt };
     const at = end?.at ?? withdrawn?.at ?? endedAt;
-    const reason = stopped?.reason ?? cancel?.reason;
+    const reason = stopped?.reason ?? this.#reason();
     return {
       status: 'canceled',
       queuedAt,

@@ -214,6 +214,59 @@ describeEngine('cancelling a flow', (open) => {
     });
   });
 
+  it('that waits for a step which then fails with an error of its own is canceled all the same', async () => {
+    const runs = signalled<void>();
+    const ran: string[] = [];
+    const waits = flow('waits')
+      .input<boolean>()
+      .step('a', { cancellation: 'wait' }, async (ctx, { input }) => {
+        runs.resolve();
+        if (input) await ctx.canceled();
+        throw new Error('an error of its own');
+      })
+      .step('b', { after: ['a'] }, () => void ran.push('b'))
+      .onFail(() => void ran.push('onFail'))
+      .output();
+    const { client } = await open({ flows: [waits] });
+    const run = await client.runFlow(waits, true);
+    await runs.promise;
+    await run.cancel({ reason: 'stop' });
+    await expect(run.result()).rejects.toMatchObject({ reason: 'stop' });
+    expect(ran).toEqual([]);
+    // Without a cancel it fails like any other.
+    const failing = await client.runFlow(waits, false);
+    await expect(failing.result()).rejects.toMatchObject({ failure: { code: 'STEP_FAILED' } });
+    expect(ran).toEqual(['onFail']);
+    expect((await readFlowRun(client, failing.id))?.steps[1]).toMatchObject({
+      status: 'canceled',
+      reason: 'sibling failed: a',
+    });
+  });
+
+  it('is not what a shutdown of the worker is: the handler can tell, and another worker goes on', async () => {
+    const runs = signalled<void>();
+    const told = signalled<unknown>();
+    let calls = 0;
+    const one = flow('one')
+      .step('a', async (ctx) => {
+        calls += 1;
+        if (calls > 1) return `attempt ${ctx.attempt}`;
+        runs.resolve();
+        told.resolve(await ctx.canceled());
+        ctx.throwIfCanceled();
+        return 'never';
+      })
+      .output();
+    const engine = await open();
+    const worker = await engine.startWorker({ flows: [one], shutdownGrace: 0 });
+    const run = await engine.client.runFlow(one);
+    await runs.promise;
+    await worker.stop();
+    expect(await told.promise).toMatchObject({ trigger: 'shutdown' });
+    await engine.startWorker({ flows: [one] });
+    expect(await run.result()).toBe('attempt 1');
+  });
+
   it('stops a generator and its items, and keeps the result of neither', async () => {
     const runs = signalled<void>();
     const ended: string[] = [];

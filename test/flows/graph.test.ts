@@ -157,6 +157,19 @@ describeEngine('a flow', (open) => {
     expect(await (await client.runFlow(strict, { euros: 3 })).result()).toBe(3);
   });
 
+  it('is started with runFlow: as a plain orchestration it fails and says so', async () => {
+    const one = flow('one')
+      .step('a', () => 1)
+      .output();
+    const { client } = await open({ flows: [one] });
+    const run = await client.start('one', 5);
+    await expect(run.result()).rejects.toMatchObject({
+      failure: { code: 'INVALID_INPUT', message: expect.stringContaining('runFlow') as string },
+    });
+    await expect(readFlowRun(client, run.id)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    expect(await readFlowRun(client, 'nobody')).toBeUndefined();
+  });
+
   it('has a name as long as names may be', async () => {
     const long = flow('f'.repeat(200))
       .step('s'.repeat(50), async (ctx) => void (await ctx.canceled()))
