@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createTestEnvironment } from 'perdure/testing';
 import { flow, readFlowItems, readFlowRun } from 'perdure/flows';
 import { describeEngine } from '../engine/describe-engine.ts';
+import { signalled } from '../engine/signalled.ts';
 
 describeEngine('the items of a step', (open) => {
   it('give their results in the order of the array, however they finish', async () => {
@@ -207,6 +208,34 @@ describeEngine('the items of a step', (open) => {
     expect(await (await client.runFlow(rows)).result()).toEqual(all);
     expect(handled.toSorted((a, b) => a - b)).toEqual(all);
     expect(began).toEqual(begins);
+  });
+
+  it('of a generator that lost its lease are dropped where the run has them, and kept where it has not', async () => {
+    const isStale = signalled<void>();
+    const handled: string[] = [];
+    const rows = flow('rows')
+      .generator(
+        'g',
+        {},
+        async function* () {
+          await isStale.promise;
+          yield* ['a', 'b', 'c'];
+        },
+        (_ctx, row) => {
+          handled.push(row);
+          return row;
+        },
+      )
+      .output();
+    const { client } = await open({ flows: [rows] });
+    const run = await client.runFlow(rows);
+    // An attempt that nobody counts on any more hands over two of them, twice.
+    const stale = { offset: 0, items: ['a', 'b'] };
+    await run.raiseEvent('$items/g', stale);
+    await run.raiseEvent('$items/g', stale);
+    isStale.resolve();
+    expect(await run.result()).toEqual(['a', 'b', 'c']);
+    expect(handled.toSorted()).toEqual(['a', 'b', 'c']);
   });
 
   it('of a generator that yields nothing are none', async () => {
