@@ -55,7 +55,7 @@ export type {
 // The client
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
-export type { FlowRef } from './client/flow-ref.ts';
+export type { StartableFlow } from './client/startable-flow.ts';
 export type { StartOptions } from './client/call-types.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { InstanceInfo } from './client/instance-info.ts';

@@ -13,7 +13,7 @@ import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
-import { notAFlow, type FlowRef } from './flow-ref.ts';
+import { notAFlow, type StartableFlow } from './startable-flow.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
@@ -130,11 +130,11 @@ export class Client {
 
   /** Starts a run of a flow; the same `id` may be used again as in `start`. */
   async runFlow<Input, Output>(
-    flow: FlowRef<Input, Output>,
+    flow: StartableFlow<Input, Output>,
     ...[input, options]: StartArguments<Input>
   ): Promise<Handle<Output>> {
     this.#assertOpen();
-    if (typeof (flow as Partial<FlowRef> | null)?.start !== 'function') throw notAFlow();
+    if (typeof (flow as Partial<StartableFlow> | null)?.start !== 'function') throw notAFlow();
     return (await flow.start(this, input as Input, options)) as Handle<Output>;
   }
 

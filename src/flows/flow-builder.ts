@@ -7,7 +7,15 @@ import {
 import { requireCondition } from './condition.ts';
 import { defineFlow } from './flow-definition.ts';
 import type { FlowFailure } from './flow-failure.ts';
-import { freezeCall, inputName, terminalSteps, type FlowGraph, type StepNode } from './graph.ts';
+import {
+  callOptionNames,
+  freezeCall,
+  inputName,
+  pickCall,
+  terminalSteps,
+  type FlowGraph,
+  type StepNode,
+} from './graph.ts';
 import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
 import { invalidFlow } from './invalid-flow.ts';
 import { pathOf, referencesTo, referenceTo, type Path } from './reference.ts';
@@ -36,17 +44,7 @@ interface Parts {
   readonly onFail?: FlowGraph['onFail'];
 }
 
-const shared = [
-  'needs',
-  'optional',
-  'after',
-  'when',
-  'signal',
-  'retry',
-  'attemptTimeout',
-  'timeout',
-  'cancellation',
-];
+const shared = ['needs', 'optional', 'after', 'when', 'signal', ...callOptionNames];
 const known: Readonly<Record<StepNode['kind'], readonly string[]>> = {
   step: shared,
   map: [...shared, 'over', 'concurrency'],
@@ -201,20 +199,6 @@ function signalName(what: string, signal: unknown): string {
 function count(what: string, key: string, value: unknown): number {
   if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
   throw invalidFlow(`${key} of ${what} is ${String(value)}; use a whole number of 1 or more.`);
-}
-
-function pickCall({
-  retry,
-  attemptTimeout,
-  timeout,
-  cancellation,
-}: UntypedStepOptions): CallOptions {
-  return {
-    ...(retry !== undefined && { retry }),
-    ...(attemptTimeout !== undefined && { attemptTimeout }),
-    ...(timeout !== undefined && { timeout }),
-    ...(cancellation !== undefined && { cancellation }),
-  };
 }
 
 function checkOptions(what: string, kind: StepNode['kind'], options: unknown): UntypedStepOptions {

@@ -122,18 +122,29 @@ export function signalEvent(signal: string): string {
   return `$signal/${signal}`;
 }
 
+/** Options of a step that are those of its calls; whether a value makes sense is for activities to say. */
+export const callOptionNames: readonly string[] = [
+  'retry',
+  'attemptTimeout',
+  'timeout',
+  'priority',
+  'cancellation',
+];
+
+/** The options of a step's calls, among all of its options. */
+export function pickCall(options: object): CallOptions {
+  const chosen = Object.entries(options).filter(
+    ([key, value]) => value !== undefined && callOptionNames.includes(key),
+  );
+  return Object.fromEntries(chosen);
+}
+
 /** Makes options fit for JSON. */
 export function freezeCall(options: CallOptions): FrozenCall | undefined {
-  const { retry, attemptTimeout, timeout, cancellation } = options;
-  const frozen: FrozenCall = {
-    ...(retry !== undefined && {
-      retry: { ...retry, ...(retry.maxAttempts === Infinity && { maxAttempts: null }) },
-    }),
-    ...(attemptTimeout !== undefined && { attemptTimeout }),
-    ...(timeout !== undefined && { timeout }),
-    ...(cancellation !== undefined && { cancellation }),
-  };
-  return Object.keys(frozen).length === 0 ? undefined : frozen;
+  const { retry, ...rest } = pickCall(options);
+  if (retry === undefined) return Object.keys(rest).length === 0 ? undefined : rest;
+  const isEndless = retry.maxAttempts === Infinity;
+  return { ...rest, retry: { ...retry, ...(isEndless && { maxAttempts: null }) } };
 }
 
 /** The options that were frozen. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { Perdure } from 'perdure';
 import { createTestEnvironment } from 'perdure/testing';
 import { flow, readFlowItems, readFlowRun } from 'perdure/flows';
 import { describeEngine } from '../engine/describe-engine.ts';
@@ -313,5 +314,23 @@ describe('many items', () => {
       completed: 2_000,
       queued: 0,
     });
+  });
+
+  it('a generator that is faster than its run waits, and loses nothing', async () => {
+    const fast = flow('fast')
+      .generator(
+        'g',
+        {},
+        async function* () {
+          for (let row = 0; row < 1_050; row += 1) yield row;
+        },
+        (_ctx, row) => row,
+      )
+      .reduce('sum', { over: ({ g }) => g, initial: 0 }, (_ctx, sum, row) => sum + row)
+      .output();
+    await using perdure = await Perdure.open(':memory:', { maxBufferedEvents: 1 });
+    await perdure.startWorker({ flows: [fast], fastPaths: false });
+    const run = await perdure.client.runFlow(fast);
+    expect(await run.result()).toBe((1_049 * 1_050) / 2);
   });
 });

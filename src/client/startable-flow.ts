@@ -4,7 +4,7 @@ import type { Client } from './client.ts';
 import type { Handle } from './handle.ts';
 
 /** What a client needs of a flow: how to start a run of it, and its types. */
-export interface FlowRef<Input = unknown, Output = unknown> {
+export interface StartableFlow<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
   readonly '~input'?: Input;
