@@ -2,6 +2,7 @@ import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
+import { flowMap, flowOverhead } from './cases/flows.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
@@ -56,6 +57,8 @@ export const cases = {
     run: deletionUnderLoad,
   },
   deleteFamily: { title: 'a root with 2,000 children deleted', run: deleteFamily },
+  flowOverhead: { title: 'a flow of 20 steps beside an orchestration', run: flowOverhead },
+  flowMap: { title: 'a flow with a map of 10,000 items', run: flowMap },
   massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 

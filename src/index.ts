@@ -50,7 +50,7 @@ export type { Headers } from './model/task-options.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
-export type { OpenOptions, StartWorkerOptions } from './perdure.ts';
+export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
 export type { WorkerOptions } from './runtime/options.ts';
 export type {
@@ -64,6 +64,7 @@ export type {
 // The client
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { StartableFlow } from './client/startable-flow.ts';
 export type { StartOptions } from './client/call-types.ts';
 export type { TaskHandle } from './client/task-handle.ts';
 export type { RunTaskOptions } from './client/task-request.ts';

@@ -31,6 +31,16 @@ export interface StartWorkerOptions extends WorkerOptions {
   readonly orchestrations?: readonly OrchestrationDefinition[];
   readonly activities?: readonly ActivityDefinition[];
   readonly tasks?: readonly TaskDefinition[];
+  /** Flows, made with `perdure/flows`. */
+  readonly flows?: readonly RunnableFlow[];
+}
+
+/** What a worker needs of a flow. */
+export interface RunnableFlow {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly orchestration: OrchestrationDefinition;
+  readonly activities: readonly ActivityDefinition[];
 }
 
 /** An open store, with a client to start and watch instances and workers to run them. */
@@ -78,11 +88,16 @@ export class Perdure {
         'This store is closed; open it again before starting a worker.',
       );
     }
-    const { orchestrations, activities, tasks, ...workerOptions } = checkWorkerOptions(options);
+    const { orchestrations, activities, tasks, flows, ...workerOptions } =
+      checkWorkerOptions(options);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,
-      definitions: { orchestrations, activities, tasks },
+      definitions: {
+        orchestrations: [...orchestrations, ...flows.map((flow) => flow.orchestration)],
+        activities: [...activities, ...flows.flatMap((flow) => flow.activities)],
+        tasks,
+      },
       options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
       onStopped: () => this.#workers.delete(worker),

@@ -23,12 +23,13 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/management.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
+import { notAFlow, type StartableFlow } from './startable-flow.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
@@ -202,6 +203,16 @@ export class Client {
     return (await this.#tasks.runAll(requests)) as unknown as TaskHandles<Tasks>;
   }
 
+  /** Starts a run of a flow; the same `id` may be used again as in `start`. */
+  async runFlow<Input, Output>(
+    flow: StartableFlow<Input, Output>,
+    ...[input, options]: StartArguments<Input>
+  ): Promise<Handle<Output>> {
+    this.#assertOpen();
+    if (typeof (flow as Partial<StartableFlow> | null)?.start !== 'function') throw notAFlow();
+    return (await flow.start(this, input as Input, options)) as Handle<Output>;
+  }
+
   /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
   handle<Output = unknown>(id: string): Handle<Output>;
   handle<Input, Output>(
@@ -251,6 +262,12 @@ export class Client {
     const info = toInstanceInfo(record);
     if (record.status !== 'canceling') return info;
     return { ...info, running: await this.#provider.listRunningItems(instanceId) };
+  }
+
+  /** Lists the activities of an instance that a worker holds at this moment. */
+  async running(id: string): Promise<readonly RunningItem[]> {
+    this.#assertOpen();
+    return this.#provider.listRunningItems(checkInstanceId(id));
   }
 
   /** Waits until an instance is over, however it ends. */

@@ -222,8 +222,9 @@ export class ActivityRun {
       retry === undefined
         ? undefined
         : nextRetryDelayMs(retry, this.item.failures + 1, failure, Math.random);
+    const attempts = this.item.failures + 1;
     return delayMs === undefined
-      ? { kind: 'failed', failure }
+      ? { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure }
       : { kind: 'retry', failure, delayMs };
   }
 

@@ -27,6 +27,8 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'child-orchestrations',
       'continue-as-new',
       'fan-out-fan-in',
+      'flow-with-failures',
+      'flow',
       'hello',
       'race',
       'retention',
