@@ -33,6 +33,7 @@ const workerOptions = [
   'alwaysReplay',
   'logger',
   'hooks',
+  'retention',
 ];
 
 /** Refuses bad options before anything is opened. */

@@ -5,7 +5,7 @@ import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
 import { Births } from './births.ts';
-import { clientClosed } from './instance-errors.ts';
+import { clientClosed, replaced } from './instance-errors.ts';
 import { InstanceReader } from './instance-reader.ts';
 
 export interface CompletionWaiterParams {
@@ -22,6 +22,8 @@ interface Waiter {
   readonly timeoutMs: number | undefined;
   readonly resolve: (record: InstanceRecord) => void;
   readonly reject: (error: Error) => void;
+  /** The life of the id that is waited for, once it is known. */
+  incarnation: string | undefined;
   cancelAlarm: (() => void) | undefined;
   timedOut: boolean;
 }
@@ -43,6 +45,7 @@ const recheckPauseMs = 50;
  *     seconds where n waits are more than 2,000.
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
  * W4. When nobody waits, no listener and no timer is left.
+ * W5. A wait is for one life of an id: when that is deleted it ends, though the id may be in use again.
  */
 export class CompletionWaiter {
   /** Instances that are being created here. */
@@ -84,6 +87,7 @@ export class CompletionWaiter {
         timeoutMs,
         resolve,
         reject,
+        incarnation: this.births.newAndAlive(instanceId),
         cancelAlarm: undefined,
         timedOut: false,
       };
@@ -91,7 +95,7 @@ export class CompletionWaiter {
       this.#listen();
       this.#cancelRecheck ??= this.#setRecheck();
       if (timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
-      if (!this.births.isNewAndAlive(instanceId)) this.#reader.request(instanceId);
+      if (waiter.incarnation === undefined) this.#reader.request(instanceId);
     });
   }
 
@@ -138,11 +142,26 @@ export class CompletionWaiter {
   #onRecord(instanceId: string, record: InstanceRecord | undefined): void {
     if (record === undefined) {
       this.#end(instanceId, ({ reject }) => reject(notFound(instanceId)));
-    } else if (isTerminal(record.status)) {
+      return;
+    }
+    this.#endReplaced(record);
+    if (isTerminal(record.status)) {
       this.#end(instanceId, ({ resolve }) => resolve(record));
     } else {
       this.#endTimedOut(instanceId);
     }
+  }
+
+  /** Ends the waits for a former life of an id: they would else be told how another instance ended. */
+  #endReplaced({ instanceId, incarnation }: InstanceRecord): void {
+    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+      waiter.incarnation ??= incarnation;
+      if (waiter.incarnation === incarnation) continue;
+      waiter.cancelAlarm?.();
+      this.#remove(instanceId, waiter);
+      waiter.reject(replaced(instanceId));
+    }
+    this.#rest();
   }
 
   // A store that may recover is asked again by the next recheck; the limit is the wait's own timeout.

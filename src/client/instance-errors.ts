@@ -21,6 +21,14 @@ export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string
   );
 }
 
+/** The instance was deleted, and its id was given to another one. */
+export function replaced(instanceId: string): PerdureError {
+  return new PerdureError(
+    'INSTANCE_NOT_FOUND',
+    `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
+  );
+}
+
 /** An event that found nobody to read it. */
 export function refusedEvent(
   instanceId: string,

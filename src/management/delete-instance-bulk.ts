@@ -5,7 +5,7 @@ import { newAuditEntry } from './audit-entry.ts';
 import { addDeleted, nothingDeleted } from './counts.ts';
 import { deleteSelected } from './delete-selected.ts';
 import { readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
-import { readActor, readCallback, readFlag, readSignal } from './option-values.ts';
+import { checkCallback, readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';
 import { reclaim } from './reclaim.ts';
 
@@ -40,7 +40,7 @@ export async function deleteInstanceBulk(
   const { limit, shape, ...selection } = readInstanceFilter(filter);
   const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
   const dryRun = readFlag('dryRun', given.dryRun);
-  const onProgress = readCallback<DeleteProgress>('onProgress', given.onProgress);
+  checkCallback('onProgress', given.onProgress);
   const pacer = new Pacer(readSignal(given.signal));
   let sum: DeleteProgress = { ...nothingDeleted, rootsDeleted: 0, rootsSkipped: 0 };
   await deleteSelected(store, {
@@ -55,7 +55,7 @@ export async function deleteInstanceBulk(
         rootsDeleted: sum.rootsDeleted + rootsDeleted,
         rootsSkipped: sum.rootsSkipped + rootsSkipped,
       };
-      onProgress?.(sum);
+      options?.onProgress?.(sum);
     },
   });
   if (!dryRun && sum.rootsDeleted > 0) await reclaim(store, pacer);

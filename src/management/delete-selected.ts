@@ -14,11 +14,11 @@ export interface SelectedDeletion {
   readonly audit: AuditEntry;
   readonly pacer: Pacer;
   /** After each transaction; what it throws ends the deletion. */
-  readonly onStep: (step: DeletionStep) => void | Promise<void>;
+  readonly onStep: (step: DeletionStep) => void;
 }
 
 /** What one transaction did. */
-export interface DeletionStep {
+interface DeletionStep {
   readonly counts: DeleteInstanceResult;
   readonly rootsDeleted: number;
   /** Roots that stay because they, or something below them, run. */
@@ -37,7 +37,7 @@ export async function deleteSelected(store: Provider, deletion: SelectedDeletion
       const step = await pacer.step(() => deleteTrees(store, batch, deletion));
       pacer.weigh(batch.length, rowsOf(step.counts));
       remaining -= step.rootsDeleted;
-      await onStep(step);
+      onStep(step);
     }
     if (remaining === 0) return;
   }

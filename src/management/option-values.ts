@@ -35,14 +35,9 @@ export function readSignal(signal: unknown): AbortSignal | undefined {
   throw invalidOption('signal', signal, 'an AbortSignal');
 }
 
-/** Reads a function to call. */
-export function readCallback<T>(
-  option: string,
-  value: unknown,
-): ((argument: T) => void) | undefined {
-  if (value === undefined || typeof value === 'function') {
-    return value as ((argument: T) => void) | undefined;
-  }
+/** Refuses what cannot be called. */
+export function checkCallback(option: string, value: unknown): void {
+  if (value === undefined || typeof value === 'function') return;
   throw invalidOption(option, value, 'a function');
 }
 

@@ -5,7 +5,7 @@ import type { Provider } from '../providers/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addPruned, nothingPruned } from './counts.ts';
 import { readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
-import { readActor, readCallback, readFlag, readSignal } from './option-values.ts';
+import { checkCallback, readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';
 import { pruneShape, readPruneConditions } from './prune-conditions.ts';
 import type { PruneOptions } from './prune-executions.ts';
@@ -29,8 +29,7 @@ const optionKeys = [
   'signal',
 ] as const;
 
-/** The states of what is not over. */
-export const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
+const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
 
 /** Deletes finished executions of the instances that a filter selects, in small transactions. */
 export async function pruneExecutionsBulk(
@@ -42,7 +41,7 @@ export async function pruneExecutionsBulk(
   const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
   const conditions = readPruneConditions(given);
   const includeRunning = readFlag('includeRunning', given.includeRunning);
-  const onProgress = readCallback<PruneResult>('onProgress', given.onProgress);
+  checkCallback('onProgress', given.onProgress);
   let sum = nothingPruned;
   await pruneSelected(store, {
     selection: {
@@ -51,7 +50,7 @@ export async function pruneExecutionsBulk(
       rootsOnly: false,
       withFinishedExecutions: true,
     },
-    conditions,
+    conditionsOf: () => conditions,
     limit,
     dryRun: readFlag('dryRun', given.dryRun),
     audit: newAuditEntry('pruneBulk', readActor(given.actor), {
@@ -62,7 +61,7 @@ export async function pruneExecutionsBulk(
     pacer: new Pacer(readSignal(given.signal)),
     onStep: (result) => {
       sum = addPruned(sum, result);
-      onProgress?.(sum);
+      options?.onProgress?.(sum);
     },
   });
   return sum;

@@ -33,8 +33,7 @@ export async function pruneExecutions(
   const dryRun = readFlag('dryRun', given.dryRun);
   const shape = { instanceIds: 1, ...pruneShape(conditions) };
   const { found, result } = await pruneBatch(store, {
-    instances: [{ instanceId }],
-    conditions,
+    targets: [{ instanceId, conditions }],
     dryRun,
     audit: newAuditEntry('prune', readActor(given.actor), shape),
     pacer: new Pacer(readSignal(given.signal)),

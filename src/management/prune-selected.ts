@@ -1,26 +1,34 @@
-import type { AuditEntry, PruneResult } from '../providers/management.ts';
+import type { AuditEntry, PruneResult, ScannedInstance } from '../providers/management.ts';
 import type { Provider } from '../providers/provider.ts';
 import { addPruned, nothingPruned } from './counts.ts';
 import type { Pacer } from './pacer.ts';
 import type { CheckedPrune } from './prune-conditions.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
 
-/** A prune of some instances. */
-export interface BatchPrune {
-  readonly instances: readonly { readonly instanceId: string; readonly incarnation?: string }[];
+/** An instance, and which of its executions go. */
+interface PruneTarget {
+  readonly instanceId: string;
+  readonly incarnation?: string;
   readonly conditions: CheckedPrune;
+}
+
+/** A prune of some instances. */
+interface BatchPrune {
+  readonly targets: readonly PruneTarget[];
   readonly dryRun: boolean;
   readonly audit: AuditEntry;
   readonly pacer: Pacer;
 }
 
 /** A prune of all instances that are selected. */
-export interface SelectedPrune extends Omit<BatchPrune, 'instances'> {
+export interface SelectedPrune extends Omit<BatchPrune, 'targets'> {
   readonly selection: Selection;
+  /** `undefined`: this one keeps all it has. */
+  readonly conditionsOf: (instance: ScannedInstance) => CheckedPrune | undefined;
   /** Instances that may lose executions; those that lose none do not count. */
   readonly limit: number;
   /** After each batch; what it throws ends the prune. */
-  readonly onStep: (result: PruneResult) => void | Promise<void>;
+  readonly onStep: (result: PruneResult) => void;
 }
 
 const instancesAtOnce = 16;
@@ -29,16 +37,21 @@ const unbounded = 2 ** 31 - 1;
 
 /** Prunes the executions of the instances that are selected. */
 export async function pruneSelected(store: Provider, prune: SelectedPrune): Promise<void> {
-  const { selection, pacer, onStep } = prune;
+  const { selection, conditionsOf, pacer, onStep } = prune;
   let remaining = prune.limit;
   if (remaining === 0) return;
   for await (const found of selectInstances(store, selection, pacer)) {
-    for (let from = 0; from < found.length && remaining > 0;) {
-      const instances = found.slice(from, from + Math.min(instancesAtOnce, remaining));
-      from += instances.length;
-      const { result } = await pruneBatch(store, { ...prune, instances });
+    const due = found.flatMap((instance): readonly PruneTarget[] => {
+      const conditions = conditionsOf(instance);
+      const { instanceId, incarnation } = instance;
+      return conditions === undefined ? [] : [{ instanceId, incarnation, conditions }];
+    });
+    for (let from = 0; from < due.length && remaining > 0;) {
+      const targets = due.slice(from, from + Math.min(instancesAtOnce, remaining));
+      from += targets.length;
+      const { result } = await pruneBatch(store, { ...prune, targets });
       remaining -= result.instancesProcessed;
-      await onStep(result);
+      onStep(result);
     }
     if (remaining === 0) return;
   }
@@ -47,17 +60,17 @@ export async function pruneSelected(store: Provider, prune: SelectedPrune): Prom
 /** Prunes some instances until nothing is left to prune; counts those that were found and those that lost executions. */
 export async function pruneBatch(
   store: Provider,
-  { instances, conditions, dryRun, audit, pacer }: BatchPrune,
+  { targets, dryRun, audit, pacer }: BatchPrune,
 ): Promise<{ readonly found: number; readonly result: PruneResult }> {
   const touched = new Set<string>();
   let found = 0;
   let result = nothingPruned;
-  for (let due = instances, isFirst = true; due.length > 0; isFirst = false) {
+  for (let due = targets, isFirst = true; due.length > 0; isFirst = false) {
     const max = dryRun ? unbounded : Math.max(1, Math.floor(pacer.size / due.length));
-    const how = { ...conditions, max, ...(dryRun ? { dryRun } : { audit }) };
-    const prunes = due.map(({ instanceId, incarnation }) => ({
-      instanceId,
-      ...(incarnation !== undefined && { incarnation }),
+    const how = { max, ...(dryRun ? { dryRun } : { audit }) };
+    const prunes = due.map(({ conditions, ...instance }) => ({
+      ...instance,
+      ...conditions,
       ...how,
     }));
     const answers = await pacer.step(() => store.pruneExecutionsAtomic(prunes));

@@ -11,8 +11,8 @@ export interface InstanceRetention {
   readonly statuses?: TerminalStatus | readonly TerminalStatus[];
   /** Only orchestrations with these names; `*` stands for any text. Default: all. */
   readonly names?: string | readonly string[];
-  /** How long after its end a root is kept. */
-  readonly keepFor: Duration | 'forever';
+  /** How long after its end a root is kept, or `'forever'`. */
+  readonly keepFor: Duration;
 }
 
 /** How many finished executions are kept of instances that continue as new, also while they run. */
@@ -41,7 +41,7 @@ export interface InstanceRule {
 }
 
 /** A policy for executions that was checked. */
-export interface ExecutionRule {
+interface ExecutionRule {
   readonly names: readonly string[] | undefined;
   readonly matchesName: (name: string) => boolean;
   readonly keepLast: number;

@@ -52,9 +52,9 @@ const names = {
 export async function readRetention<Key extends keyof RetentionStatus>(
   store: Records,
   key: Key,
-): Promise<RetentionStatus[Key]> {
+): Promise<RetentionStatus[Key] | null> {
   const text = await store.readRecord(names[key]);
-  if (text === null) return null as RetentionStatus[Key];
+  if (text === null) return null;
   try {
     return JSON.parse(text) as RetentionStatus[Key];
   } catch (cause) {

@@ -1,14 +1,14 @@
 import { ProviderError } from '../model/errors.ts';
+import { instanceStatuses } from '../model/status.ts';
 import type { ScannedInstance } from '../providers/management.ts';
 import type { Provider } from '../providers/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addDeleted, addPruned, nothingDeleted, nothingPruned } from './counts.ts';
-import { deleteSelected } from './delete-selected.ts';
+import { deleteSelected, type SelectedDeletion } from './delete-selected.ts';
 import { Pacer } from './pacer.ts';
-import { runningStatuses } from './prune-executions-bulk.ts';
-import { pruneSelected } from './prune-selected.ts';
+import { pruneSelected, type SelectedPrune } from './prune-selected.ts';
 import { reclaim } from './reclaim.ts';
-import type { ExecutionRule, InstanceRule, RetentionRules } from './retention-policy.ts';
+import type { InstanceRule, RetentionRules } from './retention-policy.ts';
 import type { RetentionReport } from './retention-records.ts';
 
 /** What a sweep is to do. */
@@ -21,7 +21,7 @@ export interface SweepParams {
   /** Also look where instances were created too late to be due by a true clock. */
   readonly fullWalk: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Asked between two transactions: why to end early, or `undefined` to go on. */
+  /** Asked before each transaction: why to end early, or `undefined` to go on. */
   readonly interrupted: () => Promise<Interruption | undefined>;
 }
 
@@ -44,42 +44,33 @@ const everything = Number.MAX_SAFE_INTEGER;
 
 /** Applies policies to the whole store once. Never throws: what went wrong is in the report. */
 export async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
-  const { rules, nowMs, dryRun, actor, signal } = params;
+  const { rules, dryRun, actor, signal } = params;
   const sum = { deleted: nothingDeleted, pruned: nothingPruned, left: 0 };
   const audit = newAuditEntry('retention', actor, shapeOf(rules));
-  const pacer = new Pacer(signal);
-  const goOn = async (): Promise<void> => {
+  const pacer = new Pacer(signal, async () => {
     const why = await params.interrupted();
     if (why !== undefined) throw new Interrupted(why);
-  };
+  });
+  const how = { dryRun, audit, pacer, limit: everything };
   const finish = (outcome: SweepCounts['outcome'], errors: readonly string[]): SweepCounts => ({
     ...sum,
     outcome,
     errors,
   });
   try {
-    await deleteDue(store, { dryRun, audit, pacer, limit: everything }, params, async (step) => {
-      sum.deleted = addDeleted(sum.deleted, step.counts);
-      sum.left += step.rootsSkipped;
-      await goOn();
+    await deleteDue(store, params, {
+      ...how,
+      onStep: ({ counts, rootsSkipped }) => {
+        sum.deleted = addDeleted(sum.deleted, counts);
+        sum.left += rootsSkipped;
+      },
     });
-    for (const rule of rules.executions) {
-      await pruneSelected(store, {
-        selection: selectForPruning(rule, rules.executions),
-        conditions: {
-          keepLast: rule.keepLast,
-          ...(rule.keepForMs > 0 && { endedBefore: nowMs - rule.keepForMs }),
-        },
-        limit: everything,
-        dryRun,
-        audit,
-        pacer,
-        onStep: async (result) => {
-          sum.pruned = addPruned(sum.pruned, result);
-          await goOn();
-        },
-      });
-    }
+    await pruneDue(store, params, {
+      ...how,
+      onStep: (result) => {
+        sum.pruned = addPruned(sum.pruned, result);
+      },
+    });
     if (!dryRun) await reclaim(store, pacer);
     return finish('done', []);
   } catch (error) {
@@ -91,9 +82,8 @@ export async function sweep(store: Provider, params: SweepParams): Promise<Sweep
 
 async function deleteDue(
   store: Provider,
-  how: Pick<Parameters<typeof deleteSelected>[1], 'dryRun' | 'audit' | 'pacer' | 'limit'>,
   { rules, nowMs, fullWalk }: SweepParams,
-  onStep: Parameters<typeof deleteSelected>[1]['onStep'],
+  how: Omit<SelectedDeletion, 'selection'>,
 ): Promise<void> {
   const deciding = rules.instances.filter(({ keepForMs }) => Number.isFinite(keepForMs));
   if (deciding.length === 0) return;
@@ -109,7 +99,6 @@ async function deleteDue(
       // What ended before a time was created before it, unless clocks disagree: hence a full walk now and then.
       ...(!fullWalk && { createdBefore: endedBefore }),
     },
-    onStep,
   });
 }
 
@@ -125,13 +114,22 @@ export function isDue(
   return rule !== undefined && endedAt !== null && endedAt < nowMs - rule.keepForMs;
 }
 
-function selectForPruning(rule: ExecutionRule, rules: readonly ExecutionRule[]) {
-  return {
-    statuses: ['completed', 'failed', 'canceled', 'terminated', ...runningStatuses] as const,
-    accepts: ({ name }: ScannedInstance) => rules.find((one) => one.matchesName(name)) === rule,
-    rootsOnly: false,
-    withFinishedExecutions: true,
-  };
+async function pruneDue(
+  store: Provider,
+  { rules, nowMs }: SweepParams,
+  how: Omit<SelectedPrune, 'selection' | 'conditionsOf'>,
+): Promise<void> {
+  if (rules.executions.length === 0) return;
+  await pruneSelected(store, {
+    ...how,
+    selection: { statuses: instanceStatuses, rootsOnly: false, withFinishedExecutions: true },
+    conditionsOf: ({ name }) => {
+      const rule = rules.executions.find(({ matchesName }) => matchesName(name));
+      if (rule === undefined) return undefined;
+      const { keepLast, keepForMs } = rule;
+      return { keepLast, ...(keepForMs > 0 && { endedBefore: nowMs - keepForMs }) };
+    },
+  });
 }
 
 function shapeOf({ instances, executions }: RetentionRules): object {

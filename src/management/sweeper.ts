@@ -1,5 +1,7 @@
+import { hostname } from 'node:os';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
+import { randomToken } from '../model/random-id.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { ResolvedRetention } from './retention-options.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
@@ -11,8 +13,6 @@ export interface SweeperParams {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly retention: ResolvedRetention;
-  /** Names this process in reports and leases; unique. */
-  readonly owner: string;
 }
 
 /**
@@ -21,13 +21,15 @@ export interface SweeperParams {
  */
 export class Sweeper {
   readonly #params: SweeperParams;
+  /** Which machine and process, for reports and leases; unique. */
+  readonly #name = `${hostname()} ${process.pid} ${randomToken()}`;
   readonly #lease: SweepLease;
   readonly #stop = new AbortController();
   #ended: Promise<void> = Promise.resolve();
 
   constructor(params: SweeperParams) {
     this.#params = params;
-    this.#lease = new SweepLease(params.store, params.clock, params.owner);
+    this.#lease = new SweepLease(params.store, params.clock, this.#name);
   }
 
   /** Begins to look. */
@@ -70,7 +72,7 @@ export class Sweeper {
   }
 
   async #sweepIfDue(): Promise<number> {
-    const { store, clock, logger, retention, owner: sweeper } = this.#params;
+    const { store, clock, logger, retention } = this.#params;
     // Another may have swept between our look and our lease.
     const dueInMs = await this.#dueInMs();
     if (dueInMs > 0) return dueInMs + this.#jitter();
@@ -82,7 +84,7 @@ export class Sweeper {
       clock,
       rules,
       dryRun,
-      sweeper,
+      sweeper: this.#name,
       signal: this.#stop.signal,
       interrupted: () => this.#lease.check(true),
     });

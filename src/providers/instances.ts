@@ -101,7 +101,7 @@ export interface ExecutionRecord {
 }
 
 /** Conditions that must all hold. Absent: any. */
-export interface InstanceFilter {
+export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
   readonly kind?: 'orchestration' | 'task';
   readonly name?: string;
@@ -114,7 +114,7 @@ export interface InstanceFilter {
 
 /** One page of a listing. */
 export interface ListInstancesParams {
-  readonly filter: InstanceFilter;
+  readonly filter: InstanceConditions;
   readonly limit: number;
   /** Only instances older than this key: where the last page ended. */
   readonly beforeKey?: number;
@@ -195,7 +195,7 @@ export interface InstanceStore {
    * - list the oldest first, the current one included; none for a missing instance
    *   (read/executions-of-a-new-instance, continue/keeps-the-finished-execution,
    *   terminal/leaves-its-history-readable)
-   * - list those after an execution id, at most `limit`
+   * - list those after an execution id, at most `limit` (read/executions-come-in-pages)
    */
   listExecutions(params: ListExecutionsParams): Promise<readonly ExecutionRecord[]>;
 

@@ -115,6 +115,8 @@ export interface ScannedInstance {
   readonly endedAt: number | null;
 }
 
+/** What a step of a walk found. */
+/** One step of a walk. */
 export interface ScanInstancesResult {
   readonly instances: readonly ScannedInstance[];
   /** Where the next step begins; `null` when the walk is over. */
@@ -133,6 +135,8 @@ export interface QueueDepth {
   readonly oldestReadyAt: number | null;
 }
 
+/** How much waits in each queue. */
+/** How much waits in all queues. */
 export interface QueueDepths {
   /** Instances with messages. */
   readonly orchestrations: QueueDepth;
@@ -171,7 +175,8 @@ export interface ManagementStore {
    * Lists the direct children of instances, by id.
    *
    * A provider must:
-   * - answer per id in the order asked; none for an unknown id or one without children
+   * - answer per id in the order asked; none for an unknown id or one without children, and detached ones are
+   *   nobody's children (family/children-come-in-the-order-asked, family/detached-ones-have-no-parent)
    */
   listChildren(instanceIds: readonly string[]): Promise<readonly (readonly string[])[]>;
 
@@ -179,7 +184,7 @@ export interface ManagementStore {
    * Names the parent of an instance.
    *
    * A provider must:
-   * - answer `null` for a root, and `undefined` for an unknown id
+   * - answer `null` for a root, and `undefined` for an unknown id (family/a-parent-is-named)
    */
   getParentId(instanceId: string): Promise<string | null | undefined>;
 
@@ -187,19 +192,38 @@ export interface ManagementStore {
    * Deletes trees, each in one transaction: gone for every reader at one moment, and nothing of it comes back.
    *
    * A provider must, per tree:
-   * - delete history, executions, messages, timers, work items, locks and rows of every instance in it
+   * - delete history, executions, messages, timers, work items, locks and rows of every instance in it, and of no
+   *   other (delete/takes-everything, delete/a-tree-goes-whole, delete/a-large-tree-goes-at-one-moment,
+   *   delete/nobody-is-left-to-tell)
    * - judge inside the transaction: an instance that is pending, running, canceling or between two executions is
    *   `running` without force, and so is a task run whose handler for failure has still to run
-   * - refuse what would leave an orphan, with or without force: a child that is not among the ids, or comes after its parent
-   * - count exactly, and unknown ids and repeats as nothing
-   * - answer `replaced`, changing nothing, when the root is another life of its id
-   * - with `dryRun` answer the same and change nothing
-   * - make every later write with a token of the former life fail, and leave the id free at once
+   *   (delete/what-is-not-over-needs-force, on-fail/keeps-its-run-from-deletion, delete/between-two-executions-is-running,
+   *   delete/a-canceled-end-that-waits-is-running, delete/a-running-child-keeps-the-tree,
+   *   delete/every-end-is-an-end)
+   * - refuse what would leave an orphan, with or without force: a child that is not among the ids, or comes after
+   *   its parent (delete/refuses-to-leave-an-orphan, delete/children-come-before-their-parents,
+   *   delete/a-child-born-meanwhile-is-no-orphan)
+   * - count exactly, and unknown ids and repeats as nothing (delete/takes-everything,
+   *   delete/unknown-ids-count-nothing, delete/concurrent-deletions-count-once)
+   * - answer `replaced`, changing nothing, when the root is gone or another life of its id
+   *   (delete/a-later-life-is-not-meant)
+   * - with `dryRun` answer the same and change nothing (delete/a-dry-run-changes-nothing)
+   * - make every later write with a token of the former life fail (former-life/a-turn-is-lost,
+   *   former-life/a-first-turn-is-lost, former-life/a-result-is-lost, former-life/a-fast-turn-is-lost,
+   *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back,
+   *   former-life/has-no-point-of-no-return, former-life/a-claim-cannot-be-handed-back,
+   *   former-life/a-child-tells-nobody, former-life/a-canceling-instance-stays-gone,
+   *   former-life/a-race-ends-one-way)
+   * - leave the id free at once (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
    * - tell of the ids with `finished`, and of claimed items with `cancelRequested`; a renewal of such an item then
-   *   answers `deleted`
-   * - record the audit entry in the same transaction, or add to the counts of the one with its id
+   *   answers `deleted` (delete/tells-whoever-waits, delete/tells-whoever-runs-its-work,
+   *   delete/tells-of-work-that-outlived-its-instance, shared/a-deletion-elsewhere-is-told)
+   * - record the audit entry in the same transaction, or add to the counts of the one with its id; what took nothing
+   *   away is not recorded (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
+   *   audit/nothing-taken-nothing-recorded)
    * - where the rows are many, hide them in the transaction and leave their removal to `reclaimDeleted`
-   * - keep one tree from spoiling its neighbours
+   *   (reclaim/what-is-hidden-is-gone, former-life/is-not-read)
+   * - keep one tree from spoiling its neighbours (delete/a-refused-tree-spares-its-neighbours)
    */
   deleteInstancesAtomic(trees: readonly TreeDeletion[]): Promise<readonly TreeDeletionResult[]>;
 
@@ -207,7 +231,9 @@ export interface ManagementStore {
    * Takes away rows that deletions have only hidden, about `maxRows` in one short transaction.
    *
    * A provider must:
-   * - answer whether some are left; what a crash interrupted goes on with the next call, whoever makes it
+   * - answer how many went and whether some are left, and touch nothing that lives
+   *   (reclaim/goes-on-in-steps, reclaim/spares-what-was-kept)
+   * - go on with what a crash interrupted, whoever makes the call (shared/a-reclaim-goes-on-elsewhere)
    */
   reclaimDeleted(maxRows: number): Promise<{ readonly rows: number; readonly left: boolean }>;
 
@@ -215,10 +241,17 @@ export interface ManagementStore {
    * Deletes finished executions, each instance in one transaction.
    *
    * A provider must, per instance:
-   * - never delete the current execution, whatever the conditions, and delete only where all conditions hold
-   * - take the history and the outstanding items of the execution with it, and tell of claimed ones as a deletion does
-   * - delete at most `max`, the oldest first, and say whether some are left
-   * - count, audit and `dryRun` as a deletion does; an unknown instance, or another life of its id, is not found
+   * - never delete the current execution, whatever the conditions, and disturb no turn of it
+   *   (prune/never-takes-the-current-one, prune/leaves-a-turn-under-way, prune/leaves-the-time-to-clean-up)
+   * - delete only where all conditions hold (prune/spares-the-last, prune/takes-those-that-ended-before,
+   *   prune/all-conditions-must-hold)
+   * - take the history and the outstanding items of the execution with it, and tell of claimed ones as a deletion
+   *   does (prune/takes-executions-with-their-history, prune/takes-outstanding-items,
+   *   prune/lets-a-canceled-end-come, prune/tells-whoever-runs-its-work)
+   * - delete at most `max`, the oldest first, and say whether some are left (prune/goes-on-in-steps)
+   * - count, audit and `dryRun` as a deletion does (prune/each-of-a-batch-by-its-own-conditions,
+   *   prune/a-dry-run-changes-nothing)
+   * - answer that an unknown instance, or another life of its id, is not found (prune/another-life-is-not-found)
    */
   pruneExecutionsAtomic(
     prunes: readonly ExecutionPrune[],
@@ -229,7 +262,9 @@ export interface ManagementStore {
    *
    * A provider must:
    * - answer in the order of creation those of the next `maxScanned` rows for which all conditions hold
-   * - visit every row that stays, once
+   *   (scan/tells-what-it-met, scan/finds-those-for-which-all-conditions-hold,
+   *   scan/looks-at-no-more-than-asked, scan/ends-where-it-is-told)
+   * - visit every row that stays, once (scan/visits-every-row-once, scan/goes-on-while-rows-go)
    */
   scanInstances(params: ScanInstancesParams): Promise<ScanInstancesResult>;
 
@@ -237,27 +272,44 @@ export interface ManagementStore {
    * Lists audit records, the newest first.
    *
    * A provider must:
-   * - keep them through deletions, and at least the newest 10,000, but not for ever more
+   * - list at most `limit`, and only those older than `beforeKey` (audit/comes-in-pages-newest-first)
+   * - keep them through deletions, and at least the newest 10,000, but not for ever more (audit/is-bounded)
    */
   listAudit(params: {
     readonly limit: number;
     readonly beforeKey?: number;
   }): Promise<readonly AuditRecord[]>;
 
-  /** Counts what waits in the queues. */
+  /**
+   * Counts what waits in the queues.
+   *
+   * A provider must:
+   * - count each entry once, where it stands now (figures/queues-are-counted)
+   */
   queueDepths(): Promise<QueueDepths>;
 
-  /** Counts what is in the store. */
+  /**
+   * Counts what is in the store.
+   *
+   * A provider must:
+   * - count exactly, except for bytes (figures/the-store-is-counted)
+   */
   systemMetrics(): Promise<SystemMetrics>;
 
-  /** Counts what an instance holds; `undefined` for an unknown id. */
+  /**
+   * Counts what an instance holds.
+   *
+   * A provider must:
+   * - answer `undefined` for an unknown id (figures/an-instance-is-measured)
+   */
   measureInstance(instanceId: string): Promise<InstanceSize | undefined>;
 
   /**
    * Takes or extends a lease that one process of all may hold, under a name.
    *
    * A provider must:
-   * - give it to an owner if it is free, expired, or the owner's own; `false` otherwise
+   * - give it to an owner if it is free, expired, or the owner's own; `false` otherwise (lease/has-one-owner,
+   *   lease/goes-on-when-it-has-expired, shared/a-lease-excludes-other-processes)
    */
   takeLease(lease: {
     readonly name: string;
@@ -265,10 +317,20 @@ export interface ManagementStore {
     readonly leaseMs: number;
   }): Promise<boolean>;
 
-  /** Gives a lease back, if the owner holds it. */
+  /**
+   * Gives a lease back.
+   *
+   * A provider must:
+   * - do so for its owner alone (lease/is-given-back-by-its-owner)
+   */
   releaseLease(lease: { readonly name: string; readonly owner: string }): Promise<void>;
 
-  /** Reads a small record that belongs to the whole store, as text; `null` when there is none. */
+  /**
+   * Reads a small record that belongs to the whole store, as text; `null` when there is none.
+   *
+   * A provider must:
+   * - answer what was written last (record/is-kept-as-it-is)
+   */
   readRecord(name: string): Promise<string | null>;
 
   /** Writes such a record; `null` removes it. */

@@ -42,9 +42,9 @@ import type { WorkQueue } from './work-queue.ts';
 
 /** Something a waiting process may want to look at. A hint can come late, twice, or not at all. */
 export type Hint =
-  /** Instances reached a terminal state in this process. */
+  /** Instances reached a terminal state, or were deleted, in this process. */
   | { readonly kind: 'finished'; readonly instanceIds: readonly string[] }
-  /** Cancel was requested for these claimed items. */
+  /** Cancel was requested for these claimed items, or they were deleted: a renewal tells. */
   | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
   /** Another process changed something. */
   | { readonly kind: 'changed' };
@@ -66,8 +66,8 @@ export interface Provider
    * Calls back on hints; returns how to stop.
    *
    * A provider must:
-   * - tell of instances that ended, after that has committed, on every path that ends one
-   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances,
+   * - tell of instances that ended or were deleted, after that has committed, on every path that ends one
+   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances, delete/tells-whoever-waits,
    *   hint/tells-nothing-of-instances-that-go-on)
    * - tell of cancel requests to claimed items, with the tokens that hold them
    *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)

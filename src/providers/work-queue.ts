@@ -198,6 +198,8 @@ export interface WorkQueue {
    * - keep the heartbeat for the next attempt (renew/stores-heartbeats, renew/a-heartbeat-belongs-to-its-item)
    * - answer `held: false` for a token that is unknown or expired, changing nothing
    *   (renew/an-expired-lease-is-lost, renew/answers-each-token)
+   * - add `deleted` for an item that was deleted while it was held, until its lease would have ended
+   *   (delete/tells-whoever-runs-its-work, former-life/tokens-are-told-apart)
    */
   renewWorkItemLocks(
     renewals: readonly WorkItemRenewal[],

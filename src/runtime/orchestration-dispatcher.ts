@@ -169,11 +169,11 @@ export class OrchestrationDispatcher {
     // Only for the log: a store that cannot be asked leaves the plainest answer.
     const records = await provider.getInstances(ids).catch(() => undefined);
     for (const [index, { live, error }] of refused.entries()) {
-      const { instanceId, incarnation } = live;
+      const { instanceId, instanceKey } = live;
       const record = records?.[index];
       const isKnown = records !== undefined && error instanceof LockLostError;
       const fields = { error, instanceId };
-      if (isKnown && record?.incarnation !== incarnation) {
+      if (isKnown && record?.instanceKey !== instanceKey) {
         options.logger.debug(fields, 'a turn was dropped: its instance was deleted');
       } else if (isKnown && record !== undefined && isTerminal(record.status)) {
         options.logger.debug(fields, 'a turn was dropped: its instance has ended');

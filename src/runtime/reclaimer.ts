@@ -1,3 +1,5 @@
+import { Pacer } from '../management/pacer.ts';
+import { reclaim } from '../management/reclaim.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
 import type { Provider } from '../providers/provider.ts';
@@ -9,7 +11,6 @@ export interface ReclaimerParams {
 }
 
 const everyMs = 3_600_000;
-const rowsAtOnce = 1_000;
 
 /**
  * Takes away what deletions have only hidden. Whoever deletes does that, too; this is for the rows of a process that
@@ -17,9 +18,9 @@ const rowsAtOnce = 1_000;
  */
 export class Reclaimer {
   readonly #params: ReclaimerParams;
+  readonly #stopping = new AbortController();
   #nextAt = -Infinity;
   #underWay: Promise<void> | undefined;
-  #stopped = false;
 
   constructor(params: ReclaimerParams) {
     this.#params = params;
@@ -27,24 +28,25 @@ export class Reclaimer {
 
   lookIfDue(): void {
     const { clock } = this.#params;
-    if (this.#stopped || this.#underWay !== undefined || clock.now() < this.#nextAt) return;
+    const isDue = clock.now() >= this.#nextAt && this.#underWay === undefined;
+    if (!isDue || this.#stopping.signal.aborted) return;
     this.#nextAt = clock.now() + everyMs;
     this.#underWay = this.#reclaim().finally(() => (this.#underWay = undefined));
   }
 
-  /** Ends after the batch that is under way. */
+  /** Ends after the transaction that is under way. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stopping.abort();
     await this.#underWay;
   }
 
   async #reclaim(): Promise<void> {
     const { provider, logger } = this.#params;
+    const { signal } = this.#stopping;
     try {
-      for (let left = true; left && !this.#stopped;) {
-        ({ left } = await provider.reclaimDeleted(rowsAtOnce));
-      }
+      await reclaim(provider, new Pacer(signal));
     } catch (error) {
+      if (signal.aborted) return;
       logger.warn({ error }, 'taking away deleted rows failed; trying again in an hour');
     }
   }

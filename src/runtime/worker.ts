@@ -5,6 +5,7 @@
  * memory where it can), leases (claims are kept alive). A task run has only the middle of it: work-fetcher,
  * activity-dispatcher, completions.
  */
+import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import { encodeMessage } from '../model/message.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
@@ -56,6 +57,7 @@ export class Worker {
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #reclaimer: Reclaimer;
   readonly #scheduler: Scheduler;
+  readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -132,6 +134,8 @@ export class Worker {
       onLook: () => this.#reclaimer.lookIfDue(),
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
+    const { retention } = options;
+    this.#sweeper = retention && new Sweeper({ store: provider, clock, logger, retention });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
   }
@@ -141,6 +145,7 @@ export class Worker {
     this.#orchestrations.start();
     this.#activities.start();
     this.#scheduler.start();
+    this.#sweeper?.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
@@ -165,12 +170,14 @@ export class Worker {
   async #stop(): Promise<void> {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
     await this.#scheduler.stop();
+    const swept = this.#sweeper?.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.handedBack();
     await this.#reclaimer.stop();
+    await swept;
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();

@@ -69,4 +69,12 @@ describe('a hint that overtakes the answer to its claim', () => {
     expect(await told).toMatchObject({ reason: 'overtaken', trigger: 'cancel' });
     await expect(handle.result()).rejects.toMatchObject({ reason: 'overtaken' });
   });
+
+  it.each(claims)('tells the handler of a deletion at once (%s)', async (method, options) => {
+    const { handle, told } = await openOvertaken(method, options, (client) =>
+      client.deleteInstance('i', { force: true }),
+    );
+    expect(await told).toMatchObject({ trigger: 'deleted' });
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+  });
 });

@@ -13,6 +13,8 @@ export type Command = { readonly pace: number | 'rest' } & (
       readonly cleanupMs: number;
     }
   | { readonly do: 'terminate'; readonly target: number; readonly tree: boolean }
+  | { readonly do: 'delete'; readonly target: number; readonly force: boolean }
+  | { readonly do: 'prune'; readonly target: number; readonly keepLast: number }
   | { readonly do: 'raise'; readonly target: number }
   | {
       readonly do: 'tell';
@@ -101,6 +103,9 @@ const held = {
     'requestCancel:before',
     'requestCancel:after',
     'terminate:before',
+    'deleteInstancesAtomic:before',
+    'deleteInstancesAtomic:after',
+    'pruneExecutionsAtomic:before',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -117,6 +122,7 @@ const held = {
   ],
   crashes: [
     'requestCancel:before',
+    'deleteInstancesAtomic:before',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -142,6 +148,7 @@ const decisive = [
 
 const duelling = [
   'requestCancel:before',
+  'deleteInstancesAtomic:before',
   'enqueueMessages:before',
   'terminate:before',
   'ackOrchestrationItems:before',
@@ -160,6 +167,10 @@ const fail: Command = { do: 'tell', handler: 0, word: 'fail', ...rest };
 const pass: Command = { do: 'tell', handler: 0, word: 'pass', ...rest };
 const raise: Command = { do: 'raise', target: 1, ...rest };
 const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
+const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
+// The same id once more: the script is one of those that are there.
+const recreate: Command = { do: 'start', script: 2, process: 0, ...rest };
+const prune: Command = { do: 'prune', target: 1, keepLast: 1, ...rest };
 const advance: Command = { do: 'advance', ms: 110, ...rest };
 
 // Some are there twice: two of them may meet, and what comes at once is dealt with in one turn.
@@ -174,12 +185,15 @@ const acts: readonly Command[] = [
   { ...raise, ...atOnce },
   terminate,
   { ...terminate, tree: true, ...atOnce },
+  remove,
+  recreate,
+  prune,
   advance,
   { do: 'repeat', ack: 1, ...rest },
 ];
 
 // Meetings that need more than two to come in the right order, and would be rare otherwise.
-const plots: readonly (readonly Command[])[] = [
+const stops: readonly (readonly Command[])[] = [
   [pass, fail, cancel],
   [fail, cancel],
   [fail, advance, cancel],
@@ -192,6 +206,14 @@ const plots: readonly (readonly Command[])[] = [
   [{ ...complete, ...atOnce }, cancel],
   [cancel, terminate],
 ];
+const deletions: readonly (readonly Command[])[] = [
+  [remove, recreate],
+  [complete, remove, recreate],
+  [fail, remove, recreate],
+  [cancel, remove, recreate],
+  [{ ...raise, ...atOnce }, remove, recreate],
+];
+const plots = [...stops, ...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -210,6 +232,11 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
       }),
     },
     { weight: 1, arbitrary: record('terminate', { target: which, tree: fc.boolean() }) },
+    {
+      weight: 1,
+      arbitrary: record('delete', { target: which, force: fc.constantFrom(true, true, false) }),
+    },
+    { weight: 1, arbitrary: record('prune', { target: which, keepLast: fc.nat(2) }) },
     { weight: 2, arbitrary: record('raise', { target: which }) },
     {
       weight: 7,
@@ -293,7 +320,7 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
       .tuple(
         fc.oneof(
           { weight: 3, arbitrary: fc.shuffledSubarray([...acts], { minLength: 2, maxLength: 4 }) },
-          { weight: 2, arbitrary: fc.constantFrom(...plots) },
+          { weight: 3, arbitrary: fc.constantFrom(...plots) },
         ),
         fc.array(record('release', { call: which, fate: fc.constant('go') }), {
           minLength: 1,
@@ -301,6 +328,43 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
         }),
       )
       .map(([some, releases]) => [...some, ...releases]),
+  ),
+});
+
+/** Work that an execution left behind is still running when things happen to the next one. */
+const leftovers: fc.Arbitrary<Scenario> = fc.record({
+  ...modes,
+  profile: fc.constant('races'),
+  hold: fc.subarray<HoldPoint>([...duelling]),
+  holdFrom: fc.constant(3),
+  scripts: fc
+    .record({
+      call: fc.record({
+        cancellation: fc.constantFrom('request', 'abandon'),
+        attempts: fc.constantFrom(1, 2),
+        deaf: fc.constant(true),
+      }),
+      last: leafStep,
+    })
+    .map(({ call: left, last }): readonly Script[] => [
+      {
+        steps: [{ do: 'race', call: left, ms: 50 }, { do: 'again' }, last],
+        onError: 'throw',
+        cleanUp: false,
+      },
+    ]),
+  commands: commandsOf(
+    fc
+      .tuple(
+        fc.shuffledSubarray([...acts], { minLength: 1, maxLength: 3 }),
+        fc.nat(3),
+        fc.array(record('release', { call: which, fate: fc.constant('go') }), { maxLength: 4 }),
+      )
+      .map(([some, at, releases]) => [
+        { ...advance, ms: 60 },
+        ...some.toSpliced(at, 0, prune),
+        ...releases,
+      ]),
   ),
 });
 
@@ -313,6 +377,10 @@ function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<re
 /** Scenarios of a profile. */
 export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
   return profile === 'races'
-    ? fc.oneof({ weight: 3, arbitrary: melees(profile) }, { weight: 2, arbitrary: duels })
+    ? fc.oneof(
+        { weight: 6, arbitrary: melees(profile) },
+        { weight: 6, arbitrary: duels },
+        { weight: 1, arbitrary: leftovers },
+      )
     : melees(profile);
 }

@@ -1,12 +1,18 @@
 import type Database from 'better-sqlite3';
 import type { AuditEntry, AuditRecord } from '../management.ts';
 
-/** What one transaction took away. */
-export interface Taken {
+/** What was taken away. */
+interface Taken {
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
   readonly queueMessagesDeleted: number;
+}
+
+/** What one step of an operation took away; without an entry it is not recorded. */
+export interface AuditedStep {
+  readonly entry: AuditEntry | undefined;
+  readonly taken: Taken;
 }
 
 type Params = [Taken & AuditEntry & { readonly now: number }];
@@ -45,11 +51,19 @@ export class Audit {
     );
   }
 
-  /** Records what was taken away, or adds it to the record of the same operation. */
-  record(entry: AuditEntry | undefined, taken: Taken, now: number): void {
-    const isNothing = Object.values(taken).every((count) => count === 0);
-    if (entry === undefined || isNothing) return;
-    const params = { ...entry, ...taken, now };
+  /** Records what was taken away, or adds it to the records of the same operations. */
+  record(steps: readonly AuditedStep[], now: number): void {
+    const sums = new Map<string, { readonly entry: AuditEntry; readonly taken: Taken }>();
+    for (const { entry, taken } of steps) {
+      const isNothing = Object.values(taken).every((count) => count === 0);
+      if (entry === undefined || isNothing) continue;
+      const sum = sums.get(entry.auditId);
+      sums.set(entry.auditId, sum === undefined ? { entry, taken } : add(sum, taken));
+    }
+    for (const { entry, taken } of sums.values()) this.#recordOne({ ...entry, ...taken, now });
+  }
+
+  #recordOne(params: Params[0]): void {
     if (this.#add.run(params).changes === 1) return;
     const { lastInsertRowid } = this.#insert.run(params);
     this.#trim.run(Number(lastInsertRowid) - maxRecords);
@@ -58,4 +72,14 @@ export class Audit {
   list(limit: number, beforeKey: number | undefined): readonly AuditRecord[] {
     return this.#list.all(beforeKey ?? Number.MAX_SAFE_INTEGER, limit);
   }
+}
+
+function add({ entry, taken: a }: { readonly entry: AuditEntry; readonly taken: Taken }, b: Taken) {
+  const taken = {
+    instancesDeleted: a.instancesDeleted + b.instancesDeleted,
+    executionsDeleted: a.executionsDeleted + b.executionsDeleted,
+    eventsDeleted: a.eventsDeleted + b.eventsDeleted,
+    queueMessagesDeleted: a.queueMessagesDeleted + b.queueMessagesDeleted,
+  };
+  return { entry, taken };
 }

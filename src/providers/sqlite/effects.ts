@@ -5,7 +5,7 @@ export type Topic = 'orchestrations' | 'work';
 export class Effects {
   /** The earliest time at which something of the topic may be claimed that could not be before. */
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
-  /** Ids of instances that reached a terminal state. */
+  /** Ids of instances that reached a terminal state, or were deleted. */
   readonly finished: string[] = [];
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
@@ -20,6 +20,11 @@ export class Effects {
   /** Something may be claimed from this time on: by now, or when a lock that was taken expires. */
   due(topic: Topic, at: number): void {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
+  }
+
+  /** Whoever waits for these finds nobody. */
+  deleted(instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) this.finished.push(instanceId);
   }
 
   mark(): EffectsMark {

@@ -1,7 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { ExecutionPrune, ExecutionPruneResult } from '../management.ts';
-import type { Audit } from './audit.ts';
+import type { Audit, AuditedStep } from './audit.ts';
 import type { Scope } from './group-commit.ts';
+import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -33,6 +34,7 @@ export class ExecutionPrunes {
   readonly #audit: Audit;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
+  readonly #locks: InstanceLocks;
   readonly #stops: InstanceStops;
   readonly #selectInstance;
   readonly #select;
@@ -47,12 +49,14 @@ export class ExecutionPrunes {
       readonly audit: Audit;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
+      readonly locks: InstanceLocks;
       readonly stops: InstanceStops;
     },
   ) {
     this.#audit = parts.audit;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
+    this.#locks = parts.locks;
     this.#stops = parts.stops;
     this.#selectInstance = db.prepare<[string], { instanceKey: number; incarnation: string }>(
       'SELECT instance_key AS instanceKey, incarnation FROM instances WHERE instance_id = ?',
@@ -85,8 +89,9 @@ export class ExecutionPrunes {
 
   /** Prunes instances, each by its own conditions. */
   run(scope: Scope, prunes: readonly ExecutionPrune[]): readonly ExecutionPruneResult[] {
+    const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
-    return prunes.map((prune) => {
+    const results = prunes.map((prune) => {
       const chosen = this.#choose(prune);
       const { result } = chosen;
       if (!chosen.found || prune.dryRun === true || result.executionsDeleted === 0) return result;
@@ -95,9 +100,11 @@ export class ExecutionPrunes {
       this.#deleteExecutions(scope, chosen, deleteHistory);
       const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
       const taken = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
-      this.#audit.record(prune.audit, { instancesDeleted: 0, ...taken }, scope.now);
+      steps.push({ entry: prune.audit, taken: { instancesDeleted: 0, ...taken } });
       return result;
     });
+    this.#audit.record(steps, scope.now);
+    return results;
   }
 
   /** What a prune would take away. */
@@ -144,6 +151,7 @@ export class ExecutionPrunes {
     effects.addCancelRequests(this.#tombstones.addOfExecutions(instanceKey, executionIds, now));
     this.#deleteItems.run(executions);
     this.#deleteMessages.run(executions);
+    this.#locks.refresh(instanceKey);
     // It may have been waiting for these items alone.
     this.#stops.finishClosing(scope, instanceKey);
   }

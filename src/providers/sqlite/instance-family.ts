@@ -8,7 +8,7 @@ export class InstanceFamily {
   constructor(db: Database.Database) {
     this.#children = db
       .prepare<[string], string>(
-        'SELECT instance_id FROM instances WHERE parent_instance_id = ? ORDER BY instance_id',
+        'SELECT instance_id FROM instances WHERE parent_instance_id = ? ORDER BY instance_key',
       )
       .pluck();
     this.#parent = db

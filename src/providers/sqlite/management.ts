@@ -18,11 +18,17 @@ export function createManagementStore(store: Store): ManagementStore {
       return store.writeOnce(operation, (scope) => treeDeletions.run(scope, trees));
     },
 
-    reclaimDeleted: (maxRows) =>
-      store.writeOnce('reclaimDeleted', ({ now }) => {
-        store.tombstones.purge(now);
-        return store.reclaims.run(maxRows);
-      }),
+    async reclaimDeleted(maxRows) {
+      const operation = 'reclaimDeleted';
+      const { reclaims, tombstones } = store;
+      // A look without the write lock: nearly always there is nothing.
+      const isDue = () => reclaims.hasAny() || tombstones.hasExpired(store.now());
+      if (!(await store.read(operation, isDue))) return { rows: 0, left: false };
+      return store.writeOnce(operation, ({ now }) => {
+        tombstones.purge(now);
+        return reclaims.run(maxRows);
+      });
+    },
 
     async pruneExecutionsAtomic(prunes) {
       const operation = 'pruneExecutionsAtomic';

@@ -88,7 +88,12 @@ export class Reclaims {
   run(maxRows: number): { readonly rows: number; readonly left: boolean } {
     const max = Math.max(Math.floor(maxRows), 0);
     const rows = this.#runEntries(this.#first.all(max), max);
-    return { rows, left: this.#hasAny.get() !== undefined };
+    return { rows, left: this.hasAny() };
+  }
+
+  /** Says whether something was left for later. */
+  hasAny(): boolean {
+    return this.#hasAny.get() !== undefined;
   }
 
   #runEntries(entries: readonly Entry[], max: number): number {

@@ -12,6 +12,7 @@ export class Tombstones {
   readonly #ofExecutions;
   readonly #has;
   readonly #since;
+  readonly #hasExpired;
   readonly #purge;
 
   constructor(db: Database.Database) {
@@ -40,6 +41,9 @@ export class Tombstones {
       `SELECT item_key AS itemKey, lock_token AS secret FROM tombstones
        WHERE locked_until > ? AND deleted_at >= ?`,
     );
+    this.#hasExpired = db
+      .prepare<[number], 1>('SELECT 1 FROM tombstones WHERE locked_until <= ? LIMIT 1')
+      .pluck();
     this.#purge = db.prepare<[number]>('DELETE FROM tombstones WHERE locked_until <= ?');
   }
 
@@ -69,6 +73,11 @@ export class Tombstones {
   /** The tokens of items that were deleted at a time or later and would still be held. */
   since(time: number, now: number): readonly string[] {
     return toTokens(this.#since.all(now, time));
+  }
+
+  /** Says whether there is something to forget. */
+  hasExpired(now: number): boolean {
+    return this.#hasExpired.get(now) !== undefined;
   }
 
   /** Forgets the claims that would have ended by now. */

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { DeleteInstanceResult, TreeDeletion, TreeDeletionResult } from '../management.ts';
-import type { Audit } from './audit.ts';
+import type { Audit, AuditedStep } from './audit.ts';
 import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Scope } from './group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
@@ -100,8 +100,9 @@ export class TreeDeletions {
 
   /** Deletes trees, each whole or not at all. */
   run(scope: Scope, trees: readonly TreeDeletion[]): readonly TreeDeletionResult[] {
+    const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
-    return trees.map((tree) => {
+    const results = trees.map((tree): TreeDeletionResult => {
       const judged = this.#judge(tree);
       if (judged.kind !== 'deletable') return judged;
       const { counts } = judged;
@@ -109,10 +110,12 @@ export class TreeDeletions {
         const deleteHistory = counts.eventsDeleted <= eventsLeft;
         if (deleteHistory) eventsLeft -= counts.eventsDeleted;
         this.#delete(scope, judged, deleteHistory);
-        this.#audit.record(tree.audit, counts, scope.now);
+        steps.push({ entry: tree.audit, taken: counts });
       }
       return { kind: 'deleted', counts };
     });
+    this.#audit.record(steps, scope.now);
+    return results;
   }
 
   /** What would become of a tree. */
@@ -178,7 +181,7 @@ export class TreeDeletions {
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
     this.#deleteRows.run({ keys });
-    for (const { instanceId } of rows) effects.finished.push(instanceId);
+    effects.deleted(rows.map(({ instanceId }) => instanceId));
   }
 }
 

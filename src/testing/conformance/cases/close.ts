@@ -80,6 +80,22 @@ export const close: Capability = {
           listSchedules: () => provider.listSchedules({ limit: 1 }),
           dueSchedules: () => provider.dueSchedules(1),
           tickSchedules: () => provider.tickSchedules([]),
+          listChildren: () => provider.listChildren(['a']),
+          getParentId: () => provider.getParentId('a'),
+          deleteInstancesAtomic: () =>
+            provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]),
+          reclaimDeleted: () => provider.reclaimDeleted(1),
+          pruneExecutionsAtomic: () =>
+            provider.pruneExecutionsAtomic([{ instanceId: 'a', max: 1 }]),
+          scanInstances: () => provider.scanInstances({ afterKey: 0, maxScanned: 1 }),
+          listAudit: () => provider.listAudit({ limit: 1 }),
+          queueDepths: () => provider.queueDepths(),
+          systemMetrics: () => provider.systemMetrics(),
+          measureInstance: () => provider.measureInstance('a'),
+          takeLease: () => provider.takeLease({ name: 'x', owner: 'x', leaseMs: 1 }),
+          releaseLease: () => provider.releaseLease({ name: 'x', owner: 'x' }),
+          readRecord: () => provider.readRecord('x'),
+          writeRecord: () => provider.writeRecord('x', 'x'),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(
