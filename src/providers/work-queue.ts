@@ -30,9 +30,9 @@ export interface WorkItem {
   readonly incarnation: string;
   readonly executionId: number;
   readonly operation: number;
-  /** The name of the activity. */
+  /** The name of the activity or task. */
   readonly name: string;
-  /** The name of the orchestration that scheduled it. */
+  /** The name of the orchestration that scheduled it; of a task run its own. */
   readonly orchestration: string;
   readonly payload: Payload | null;
   readonly options: string | null;
@@ -121,7 +121,8 @@ export interface WorkQueue {
    * - claim only visible items that are unlocked, or whose lock has expired
    *   (lock/an-expired-claim-of-work-is-handed-out-again, lock/concurrent-fetchers-share-out-work,
    *   order/a-max-of-zero-claims-nothing)
-   * - hand out the item that became visible first, first (order/the-work-that-waits-longest-is-first)
+   * - hand out the item of the highest priority first, and of one priority the one that became visible first
+   *   (order/the-work-that-waits-longest-is-first, priority/counts-across-names)
    * - give each claim a fresh token, count the claim, and report claims, failures, heartbeat and the store's
    *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)

@@ -122,8 +122,8 @@ export class TaskRows {
       task.priority,
       task.payload,
       task.options,
-      task.runAt ?? null,
-      task.expiresAt ?? null,
+      wholeOrNull(task.runAt),
+      wholeOrNull(task.expiresAt),
       task.concurrencyKey ?? null,
       task.onFail === undefined ? null : 'ready',
       task.onFail?.options ?? null,
@@ -185,4 +185,8 @@ export class TaskRows {
   keyOf(instanceKey: number): string | null {
     return this.#selectKey.get(instanceKey) ?? null;
   }
+}
+
+function wholeOrNull(time: number | undefined): number | null {
+  return time === undefined ? null : Math.ceil(time);
 }
