@@ -12,7 +12,7 @@ export interface InstanceFilter {
   readonly completedBefore?: Date | number | undefined;
   /** Only those that ended so. */
   readonly status?: TerminalStatus | readonly TerminalStatus[] | undefined;
-  /** Only those of orchestrations with these names; `*` stands for any text. */
+  /** Only those of orchestrations with these names, 100 at most; `*` stands for any text. */
   readonly name?: string | readonly string[] | undefined;
   /** At most so many, applied last. Default 1,000. */
   readonly limit?: number | undefined;

@@ -258,6 +258,7 @@ it('bad filters and options are refused before anything is touched', async () =>
     [{ status: [] }],
     [{ status: ['completed', 'pending'] }],
     [{ name: [] }],
+    [{ name: names('quick', 101) }],
     [{}, { dryRun: 'no' }],
     [{}, { dryrun: true }],
     [{}, { signal: {} }],
