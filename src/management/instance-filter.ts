@@ -40,6 +40,10 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
     'INVALID_OPTION',
   );
   const { completedBefore, status, name } = given;
+  // No ids where some were meant would select everything.
+  if (Object.hasOwn(Object(filter) as object, 'instanceIds') && given.instanceIds === undefined) {
+    throw invalidOption('instanceIds', undefined, 'an array of instance ids, or left out');
+  }
   const instanceIds = given.instanceIds === undefined ? undefined : readIds(given.instanceIds);
   const endedBefore =
     completedBefore === undefined ? undefined : readMoment('completedBefore', completedBefore);

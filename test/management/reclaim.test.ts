@@ -1,6 +1,6 @@
 /** What the calls of a client leave of rows that were only hidden. */
 import { expect, it } from 'vitest';
-import type { Provider } from 'perdure';
+import { ProviderError, type Provider } from 'perdure';
 import {
   continued,
   createEnded,
@@ -31,6 +31,19 @@ it('a prune of long executions leaves no hidden rows, also where no worker runs'
     expect(await prune()).toMatchObject({ executionsDeleted: 1, eventsDeleted: manyEvents });
     expect(await client.systemMetrics()).toMatchObject({ pendingReclaims: 0 });
   }
+});
+
+it('a store in trouble after the deletion has committed does not make it fail', async () => {
+  const { client } = await openManaged({}, (provider) => ({
+    ...provider,
+    reclaimDeleted: () =>
+      Promise.reject(
+        new ProviderError({ operation: 'reclaimDeleted', message: 'away', retryable: true }),
+      ),
+  }));
+  await complete(client, ['a']);
+  expect(await client.deleteInstance('a')).toMatchObject({ instancesDeleted: 1 });
+  expect(await client.get('a')).toBeUndefined();
 });
 
 it('who deletes little does not wait until what others have hidden is gone', async () => {
