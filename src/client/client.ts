@@ -8,7 +8,7 @@ import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { isPerdureError, PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
@@ -243,8 +243,14 @@ export class Client {
     const waits = readFlag('wait', options?.wait);
     const result = await requestCancel(this.#provider, id, options);
     if (!result.found || !waits) return result;
-    const { status } = await this.#completions.wait(id, undefined);
-    return { ...result, status };
+    try {
+      const { status } = await this.#completions.wait(id, undefined);
+      return { ...result, status };
+    } catch (error) {
+      // Deleted meanwhile: it has stopped, and there is nothing left to tell of it.
+      if (isPerdureError(error, 'INSTANCE_NOT_FOUND')) return { ...result, status: null };
+      throw error;
+    }
   }
 
   /** Ends an instance at once, without running its code. Never throws for one that is over or unknown. */

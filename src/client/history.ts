@@ -100,7 +100,9 @@ async function assertNotPruned(
   executionId: number,
 ): Promise<void> {
   const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
-  if (found?.executionId === executionId) return;
+  // There is always a current one, and none of its life is later than the one that was read.
+  if (found === undefined) throw notFound(instanceId);
+  if (found.executionId === executionId) return;
   throw new PerdureError(
     'INVALID_INPUT',
     `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. See with listExecutions() which are left.`,

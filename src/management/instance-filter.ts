@@ -12,7 +12,7 @@ export interface InstanceFilter {
   readonly completedBefore?: Date | number | undefined;
   /** Only those that ended so. */
   readonly status?: TerminalStatus | readonly TerminalStatus[] | undefined;
-  /** Only those of orchestrations with these names; `*` stands for any text. */
+  /** Only those of orchestrations with these names, 100 at most; `*` stands for any text. */
   readonly name?: string | readonly string[] | undefined;
   /** At most so many, applied last. Default 1,000. */
   readonly limit?: number | undefined;
@@ -40,6 +40,10 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
     'INVALID_OPTION',
   );
   const { completedBefore, status, name } = given;
+  // No ids where some were meant would select everything.
+  if (Object.hasOwn(Object(filter) as object, 'instanceIds') && given.instanceIds === undefined) {
+    throw invalidOption('instanceIds', undefined, 'an array of instance ids, or left out');
+  }
   const instanceIds = given.instanceIds === undefined ? undefined : readIds(given.instanceIds);
   const endedBefore =
     completedBefore === undefined ? undefined : readMoment('completedBefore', completedBefore);

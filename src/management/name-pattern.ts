@@ -4,12 +4,18 @@ import { invalidOption } from '../model/option-fields.ts';
 /** Says whether a name is meant. */
 export type NameMatcher = (name: string) => boolean;
 
+// Every name is compared with each of them, and audit records keep them all.
+const maxPatterns = 100;
+
 /** Reads one or several patterns of names, in which `*` stands for any text; absent: any name. */
 export function readNamePatterns(option: string, value: unknown): readonly string[] | undefined {
   if (value === undefined) return undefined;
   const patterns: readonly unknown[] = Array.isArray(value) ? value : [value];
-  if (patterns.length > 0) return patterns.map((pattern) => checkName(pattern, option));
-  throw invalidOption(option, 'empty', 'one or several names, in which * stands for any text');
+  if (patterns.length === 0 || patterns.length > maxPatterns) {
+    const found = patterns.length === 0 ? 'empty' : `a list of ${patterns.length}`;
+    throw invalidOption(option, found, `1 to ${maxPatterns} names, in which * stands for any text`);
+  }
+  return patterns.map((pattern) => checkName(pattern, option));
 }
 
 /** Makes patterns a question. */

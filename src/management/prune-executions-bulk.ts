@@ -67,6 +67,6 @@ export async function pruneExecutionsBulk(
       options?.onProgress?.(sum);
     },
   });
-  if (!dryRun) await reclaim(store, pacer, sum.eventsDeleted);
+  if (!dryRun && sum.executionsDeleted > 0) await reclaim(store, pacer);
   return sum;
 }

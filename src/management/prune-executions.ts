@@ -41,6 +41,6 @@ export async function pruneExecutions(
     pacer,
   });
   if (found === 0) throw notFound(instanceId);
-  if (!dryRun) await reclaim(store, pacer, result.eventsDeleted);
+  if (result.executionsDeleted > 0 && !dryRun) await reclaim(store, pacer, result.eventsDeleted);
   return { ...result, instancesProcessed: 1 };
 }

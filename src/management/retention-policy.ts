@@ -9,7 +9,7 @@ import { readCount, readTerminalStatuses } from './option-values.ts';
 export interface InstanceRetention {
   /** Only roots that ended so. Default: however they ended. */
   readonly statuses?: TerminalStatus | readonly TerminalStatus[];
-  /** Only orchestrations with these names; `*` stands for any text. Default: all. */
+  /** Only orchestrations with these names, 100 at most; `*` stands for any text. Default: all. */
   readonly names?: string | readonly string[];
   /** How long after its end a root is kept, or `'forever'`. */
   readonly keepFor: Duration;
@@ -17,7 +17,7 @@ export interface InstanceRetention {
 
 /** How many finished executions are kept of instances that continue as new, also while they run. */
 export interface ExecutionRetention {
-  /** Only orchestrations with these names; `*` stands for any text. Default: all. */
+  /** Only orchestrations with these names, 100 at most; `*` stands for any text. Default: all. */
   readonly names?: string | readonly string[];
   /** The last so many are kept, the current one among them. */
   readonly keepExecutions: number;

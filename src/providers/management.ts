@@ -116,7 +116,6 @@ export interface ScannedInstance {
 }
 
 /** What a step of a walk found. */
-/** One step of a walk. */
 export interface ScanInstancesResult {
   readonly instances: readonly ScannedInstance[];
   /** Where the next step begins; `null` when the walk is over. */
@@ -135,7 +134,6 @@ export interface QueueDepth {
   readonly oldestReadyAt: number | null;
 }
 
-/** How much waits in each queue. */
 /** How much waits in all queues. */
 export interface QueueDepths {
   /** Instances with messages. */
@@ -220,7 +218,7 @@ export interface ManagementStore {
    * - record the audit entry in the same transaction, or add to the counts of the one with its id; what took nothing
    *   away is not recorded (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
    *   audit/nothing-taken-nothing-recorded)
-   * - where the rows are many, hide them in the transaction and leave their removal to `reclaimDeleted`
+   * - where the rows are many, more than 500 events, hide them in the transaction and leave their removal to `reclaimDeleted`
    *   (reclaim/what-is-hidden-is-gone, former-life/is-not-read)
    * - keep one tree from spoiling its neighbours (delete/a-refused-tree-spares-its-neighbours)
    */

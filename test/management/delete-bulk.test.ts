@@ -51,6 +51,14 @@ it('ids select what they name: repeats count once, unknown ones and running ones
   });
 });
 
+it('ids that are undefined are refused, because no ids would select everything', async () => {
+  const { client } = await openManaged();
+  await complete(client, ['a']);
+  const filter = { instanceIds: undefined } as never;
+  await expect(client.deleteInstanceBulk(filter)).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+  expect(await idsLeft(client)).toEqual(['a']);
+});
+
 it('the id of a child is skipped, and its root takes it along', async () => {
   const { client } = await openManaged();
   await (await client.start(chain, { below: 2, wait: false }, { id: 'r' })).result();
@@ -258,6 +266,7 @@ it('bad filters and options are refused before anything is touched', async () =>
     [{ status: [] }],
     [{ status: ['completed', 'pending'] }],
     [{ name: [] }],
+    [{ name: names('quick', 101) }],
     [{}, { dryRun: 'no' }],
     [{}, { dryrun: true }],
     [{}, { signal: {} }],

@@ -11,6 +11,7 @@ import {
   openFile,
   openManaged,
   quick,
+  tidies,
   until,
   waits,
   whatIsLeft,
@@ -357,3 +358,13 @@ describe('at the same time', () => {
 async function turnOfTheLoop(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
+
+it('whoever waits for the end of a cancel is told when the instance is deleted instead', async () => {
+  const { client } = await openManaged();
+  await client.start(tidies, undefined, { id: 'a' });
+  await until(async () => (await client.get('a'))?.status === 'running');
+  const canceled = client.cancel('a', { wait: true });
+  await until(async () => (await client.get('a'))?.status === 'canceling');
+  await client.deleteInstance('a', { force: true });
+  expect(await canceled).toEqual({ found: true, changed: true, status: null });
+});

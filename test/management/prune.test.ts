@@ -114,6 +114,23 @@ it('a long chain is pruned in several transactions, and counted whole', async ()
   expect(items).toMatchObject([{ action: 'prune', executionsDeleted: 391 }]);
 });
 
+it('the history of an instance that is deleted while it is read is not found, and not pruned', async () => {
+  const deleting: { now?: () => Promise<unknown> } = {};
+  const { client } = await openManaged({}, (store) => ({
+    ...store,
+    readInstanceHistory: async (range) => {
+      await deleting.now?.();
+      return store.readInstanceHistory(range);
+    },
+  }));
+  for (const read of [client.history.bind(client), client.exportHistory.bind(client)]) {
+    await makeRounds(client, 'e', 2);
+    deleting.now = () => client.deleteInstance('e', { force: true });
+    await expect(read('e')).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+    delete deleting.now;
+  }
+});
+
 it('the history of a pruned execution says that it was pruned', async () => {
   const { client } = await openManaged();
   await makeRounds(client, 'e', 2);

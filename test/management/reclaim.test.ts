@@ -1,6 +1,6 @@
 /** What the calls of a client leave of rows that were only hidden. */
 import { expect, it } from 'vitest';
-import type { Provider } from 'perdure';
+import { ProviderError, type Provider } from 'perdure';
 import {
   continued,
   createEnded,
@@ -33,17 +33,31 @@ it('a prune of long executions leaves no hidden rows, also where no worker runs'
   }
 });
 
+it('a store in trouble after the deletion has committed does not make it fail', async () => {
+  const { client } = await openManaged({}, (provider) => ({
+    ...provider,
+    reclaimDeleted: () =>
+      Promise.reject(
+        new ProviderError({ operation: 'reclaimDeleted', message: 'away', retryable: true }),
+      ),
+  }));
+  await complete(client, ['a']);
+  expect(await client.deleteInstance('a')).toMatchObject({ instancesDeleted: 1 });
+  expect(await client.get('a')).toBeUndefined();
+});
+
 it('who deletes little does not wait until what others have hidden is gone', async () => {
   const managed = await openManaged(null);
   const { client, provider } = managed;
   const store = movesOn(managed);
-  for (const id of ['small', 'small too']) await createEnded(store, id);
-  await createEnded(store, 'large', manyEvents);
+  await createEnded(store, 'small');
+  for (const id of ['large', 'large too']) await createEnded(store, id, manyEvents);
   await provider.deleteInstancesAtomic([{ instanceIds: ['large'], force: false }]);
   await client.deleteInstance('small');
-  await client.deleteInstanceBulk({ instanceIds: ['small too'] });
   const { pendingReclaims } = await client.systemMetrics();
   expect(pendingReclaims).toBeGreaterThan(manyEvents / 2);
+  await client.deleteInstance('large too');
+  expect(await client.systemMetrics()).toMatchObject({ pendingReclaims: 0 });
 });
 
 it('transactions stay small where large trees follow small roots', async () => {

@@ -103,6 +103,26 @@ it('a circle of parents can be read, and is refused without a change', async () 
   expect(await provider.getInstances(ids)).toHaveLength(3);
 });
 
+// Without its guard this never comes back: nothing interrupts a transaction.
+it('a circle of parents that is terminated as a tree ends, each once', async () => {
+  const { provider, below } = await openWithBelow();
+  const ids = ['a', 'b'];
+  await provider.createInstances(ids.map((id) => newInstance(id)));
+  below((db) => {
+    db.exec(`UPDATE instances
+             SET parent_instance_id = iif(instance_id = 'a', 'b', 'a'), parent_execution_id = 1,
+                 parent_operation = 1, cancellation = 'request'`);
+  });
+  const request = { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 0, tree: true };
+  expect(await provider.terminate([request])).toMatchObject([{ changed: true }]);
+  const records = await provider.getInstances(ids);
+  expect(records.map((record) => record?.status)).toEqual(['terminated', 'terminated']);
+  const page = { executionId: 1, after: 0, limit: 9 };
+  for (const instanceId of ids) {
+    expect(await provider.readInstanceHistory({ instanceId, ...page })).toHaveLength(1);
+  }
+});
+
 it('an instance that is its own parent orphans nobody when it goes', async () => {
   const { provider, below } = await openWithBelow();
   const firstTurn = newTurn({ outcome: completed });

@@ -70,10 +70,14 @@ export class InstanceStops {
     }
     let changed = this.#terminateOne(scope, row, request);
     const parents = [row];
+    // In a damaged store an instance may be its own ancestor.
+    const seen = new Set([row.instanceKey]);
     for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
       // A tree goes on below a child that has ended: its own children may still clean up.
       const children = this.#childrenOf(parent.instanceId, 1, request.tree ? 'all' : 'live');
       for (const child of children) {
+        if (seen.has(child.instanceKey)) continue;
+        seen.add(child.instanceKey);
         if (request.tree) parents.push(child);
         if (isTerminal(child.status)) continue;
         const stopped = request.tree
