@@ -30,6 +30,9 @@ interface StopRequest {
   readonly actor: string | null;
 }
 
+// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+const onFailPriority = 100;
+
 // Bounds how long one claim is kept by runs that nobody came for.
 const maxExpiredAtOnce = 500;
 
@@ -205,7 +208,7 @@ export class TaskRuns {
     const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
     if (onFail === undefined) return;
     const { options } = onFail;
-    const { priority } = failed;
+    const priority = onFailPriority;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
     this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
