@@ -39,6 +39,34 @@ describeEngine(
         .toBe(true);
     });
 
+    it('bulk deletion takes runs that are over, however they ended, and none that waits or runs', async () => {
+      const started = makeGate();
+      const ends = task(
+        'ends',
+        (_ctx, how: string) => {
+          if (how === 'failed') throw new Error('no');
+        },
+        { condition: (how) => how !== 'skipped' },
+      );
+      const stays = task('stays', async (ctx) => {
+        started.open();
+        await ctx.canceled();
+        ctx.throwIfCanceled();
+      });
+      const { client } = await open({ tasks: [ends, stays] });
+      for (const id of ['completed', 'failed', 'skipped']) await client.runTask(ends, id, { id });
+      await client.runTask('nobody', 1, { id: 'expired', expiresIn: 10 });
+      for (const id of ['canceled', 'pending']) await client.runTask('nobody', 1, { id });
+      await client.cancel('canceled');
+      const over = ['completed', 'failed', 'skipped', 'expired', 'canceled'];
+      for (const id of over) expect(await client.wait(id)).toMatchObject({ status: id });
+      await client.runTask(stays, undefined, { id: 'running' });
+      await started.opened;
+      expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: over.length });
+      const { items } = await client.list();
+      expect(items.map(({ id }) => id).sort()).toEqual(['pending', 'running']);
+    });
+
     it('a failed run whose handler for failures has not ended counts as running', async () => {
       const [started, mayEnd] = [makeGate(), makeGate()];
       const fails = task(
