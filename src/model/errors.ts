@@ -107,7 +107,10 @@ export class LockLostError extends ProviderError {
   }
 }
 
-/** Code and history disagree: the orchestration was changed under a live instance. */
+/**
+ * Code and history disagree: the orchestration was changed under a live instance. Code that throws it says so of
+ * itself: the turn is not taken, and the instance is held back.
+ */
 export class NondeterminismError extends PerdureError {
   /** Where the two part: the id of the recorded event, or of the one after the last. */
   readonly eventId: number;
