@@ -353,6 +353,8 @@ describe('a cancel that races with the end of a flow', () => {
         expect(terminal[0]?.kind.toLowerCase()).toBe(`execution${status}`);
       }
       expect(ends.completed + ends.failed + ends.canceled).toBe(1_000);
+      // Each of them has won some.
+      expect(Math.min(ends.completed, ends.failed, ends.canceled)).toBeGreaterThan(0);
     },
   );
 });
