@@ -54,6 +54,8 @@ export async function generate(
     }
   } catch (error) {
     await batches.flushBefore(error);
+  } finally {
+    context.end();
   }
   await batches.flush();
   return { output: place };

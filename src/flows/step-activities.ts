@@ -123,6 +123,8 @@ async function run(
     }
   } catch (error) {
     if (context.early === undefined) throw error;
+  } finally {
+    context.end();
   }
   return { early: true, ...context.early };
 }

@@ -1,4 +1,10 @@
-import type { ActivityClient, ActivityContext, CancelInfo, Logger } from '../index.ts';
+import {
+  PerdureError,
+  type ActivityClient,
+  type ActivityContext,
+  type CancelInfo,
+  type Logger,
+} from '../index.ts';
 
 /** What the handler of a step is given besides its inputs. */
 export interface StepContext<Early = never> {
@@ -52,6 +58,7 @@ export class LiveStepContext implements StepContext<unknown> {
   readonly index?: number;
   readonly #activity: ActivityContext;
   #early: EarlyCompletion | undefined;
+  #isOver = false;
 
   constructor(
     activity: ActivityContext,
@@ -116,7 +123,18 @@ export class LiveStepContext implements StepContext<unknown> {
     this.#activity.heartbeat(details);
   }
 
+  /** The handler has settled: whoever keeps the context can no longer speak for the step. */
+  end(): void {
+    this.#isOver = true;
+  }
+
   async cancel(reason?: string): Promise<void> {
+    if (this.#isOver) {
+      throw new PerdureError(
+        'CLOSED',
+        `Step '${this.step}' is over, so it cannot cancel its run any more. Use client.cancel('${this.runId}').`,
+      );
+    }
     await this.client.cancel(this.runId, reason === undefined ? {} : { reason });
   }
 

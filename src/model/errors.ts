@@ -40,7 +40,6 @@ export type ErrorCode =
   | 'TIMEOUT'
   | 'EVENT_BUFFER_FULL'
   | 'TASK_SKIPPED'
-  | 'CONDITION_FAILED'
   | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'
@@ -115,7 +114,10 @@ export class LockLostError extends ProviderError {
   }
 }
 
-/** Code and history disagree: the orchestration was changed under a live instance. */
+/**
+ * Code and history disagree: the orchestration was changed under a live instance. Code that throws it says so of
+ * itself: the turn is not taken, and the instance is held back.
+ */
 export class NondeterminismError extends PerdureError {
   /** Where the two part: the id of the recorded event, or of the one after the last. */
   readonly eventId: number;

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { openSqlite } from 'perdure/sqlite';
 import { flow, gt, readFlowItems, readFlowRun, type FlowFailure } from 'perdure/flows';
 import { describeEngine } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
@@ -202,6 +203,38 @@ describeEngine('a flow that fails', (open) => {
     const { client } = await open({ flows: [order], payloadLimitBytes: 3_200 });
     await expect((await client.runFlow(order, { fail: true })).result()).rejects.toThrow('no');
     expect(told).toMatchObject([{ step: 'c', outputs: {} }]);
+  });
+
+  it('whose on-fail handler was held by a process that died runs it after the lease', async () => {
+    const told: string[] = [];
+    const order = flow('order')
+      .step('charge', () => {
+        throw new Error('declined');
+      })
+      .onFail((_ctx, { failure }) => void told.push(failure.message))
+      .output();
+    const engine = await open();
+    const [charge, onFail] = order.activities;
+    if (charge === undefined || onFail === undefined) throw new Error('An activity is missing.');
+    await engine.startWorker({ orchestrations: [order.orchestration], activities: [charge] });
+    const run = await engine.client.runFlow(order);
+    const dead = await openSqlite({ path: engine.path });
+    try {
+      const isDue = async (): Promise<boolean> => {
+        const { events } = await engine.client.exportHistory(run.id);
+        return events.some((event) => 'name' in event && event.name === onFail.name);
+      };
+      await expect.poll(isDue).toBe(true);
+      const held = await dead.fetchWorkItems({ max: 1, lockMs: 300, waitMs: 5_000 });
+      expect(held).toMatchObject([{ name: onFail.name }]);
+      await engine.startWorker({ activities: [onFail] });
+      await expect(run.result()).rejects.toMatchObject({
+        failure: { cause: { message: 'declined' } },
+      });
+      expect(told).toEqual(['declined']);
+    } finally {
+      await dead.close();
+    }
   });
 
   it('whose on-fail handler lost its worker runs it on another one', async () => {
