@@ -40,9 +40,9 @@ export async function deletionUnderLoad({ store, quick }: BenchmarkSetup): Promi
 /** The latencies of hellos that run until the work is done. */
 async function underLoad(client: Client, work: () => Promise<void>): Promise<readonly number[]> {
   const latencies: number[] = [];
-  let isOver = false;
+  const state = { isOver: false };
   const lane = async (): Promise<void> => {
-    while (!isOver) {
+    while (!state.isOver) {
       const begun = performance.now();
       const handle = await client.start(hello, 'World');
       check((await handle.result()) === 'Hello, World!', 'hello');
@@ -51,7 +51,7 @@ async function underLoad(client: Client, work: () => Promise<void>): Promise<rea
   };
   const load = Array.from({ length: lanes }, lane);
   await work();
-  isOver = true;
+  state.isOver = true;
   await Promise.all(load);
   return latencies;
 }
@@ -67,9 +67,9 @@ export async function deleteFamily({ store, quick }: BenchmarkSetup): Promise<Fi
   const reader = new Database(store, { readonly: true });
   const count = reader.prepare<[], number>('SELECT count(*) FROM instances').pluck();
   const seen = new Set<number>();
-  let isOver = false;
+  const state = { isOver: false };
   const watch = async (): Promise<void> => {
-    while (!isOver) {
+    while (!state.isOver) {
       seen.add(count.get() ?? Number.NaN);
       await nextTurn();
     }
@@ -78,7 +78,7 @@ export async function deleteFamily({ store, quick }: BenchmarkSetup): Promise<Fi
   const begun = performance.now();
   const deleted = await client.deleteInstance(root.id);
   const deletedMs = performance.now() - begun;
-  isOver = true;
+  state.isOver = true;
   await watching;
   check(deleted.instancesDeleted === children + 1, 'instances deleted');
   check(count.get() === 0, 'instances left');
