@@ -45,10 +45,7 @@ export function checkCallback(option: string, value: unknown): void {
 const terminalStatuses = instanceStatuses.filter((status) => isTerminal(status));
 
 /** Reads which ends are meant; absent: any. What is not over is never meant. */
-export function readTerminalStatuses(
-  option: string,
-  value: unknown,
-): readonly TerminalStatus[] {
+export function readTerminalStatuses(option: string, value: unknown): readonly TerminalStatus[] {
   if (value === undefined) return terminalStatuses;
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const known = terminalStatuses.filter((status) => given.includes(status));
