@@ -148,7 +148,7 @@ export class LiveFlow {
     try {
       await this.#runStep(step);
     } catch (error) {
-      throw this.#endBy(step, await this.#cancelBefore(step, error));
+      throw this.#endBy(step, await this.#cancelBefore(error));
     }
   }
 
@@ -165,11 +165,12 @@ export class LiveFlow {
   }
 
   /**
-   * A step that is waited for when the run is canceled may still fail with an error of its own. The cancel came first
-   * then: what is refused tells.
+   * A step may still fail with an error of its own after the run was canceled: it was waited for, or it failed before it
+   * could be told. The cancel came first then: what is refused tells.
    */
-  async #cancelBefore({ node }: LiveStep, error: unknown): Promise<unknown> {
-    if (node.call?.cancellation !== 'wait' || this.#end !== undefined) return error;
+  async #cancelBefore(error: unknown): Promise<unknown> {
+    if (this.#end !== undefined || isPerdureError(error, 'OPERATION_CANCELED')) return error;
+    if (error instanceof EarlyEnd) return error;
     const question = this.ctx.waitFor(neverRaised);
     question.cancel(neverRaised);
     return question.then(
