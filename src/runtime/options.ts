@@ -13,7 +13,7 @@ import type { RuntimeHooks } from './hooks.ts';
 export interface WorkerOptions {
   /** Activities and tasks that may run at once. Default 100: they mostly wait on I/O. */
   readonly activityConcurrency?: number;
-  /** Instances claimed in one fetch. Default 128. */
+  /** Instances claimed in one fetch. Default 256. */
   readonly orchestrationBatch?: number;
   /** How long a claimed activity stays ours without renewal. Default 30 s. */
   readonly activityLease?: Duration;
@@ -80,7 +80,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
   }
   return {
     activityConcurrency: whole('activityConcurrency', options.activityConcurrency ?? 100, 1),
-    orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 128, 1),
+    orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 256, 1),
     activityLeaseMs: lease('activityLease', options.activityLease ?? 30_000),
     orchestrationLeaseMs: lease('orchestrationLease', options.orchestrationLease ?? 10_000),
     pollIntervalMs: Math.max(1, toMs(options.pollInterval ?? 1_000, 'pollInterval')),
