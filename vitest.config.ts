@@ -6,6 +6,7 @@ const shared = {
   pool: 'forks',
   testTimeout: 20_000,
   hookTimeout: 20_000,
+  globalSetup: 'test/postgres/global-setup.ts',
 } as const;
 
 export default defineConfig({
