@@ -67,10 +67,10 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
   const { schema = 'perdure', migrate = true, listen = true, pollMs = 1_000, clock } = options;
   check(
     typeof schema === 'string' &&
-      /^[a-z_][a-z0-9_]{0,62}$/.test(schema) &&
+      /^[a-z_][a-z0-9_]{0,49}$/.test(schema) &&
       !schema.startsWith('pg_'),
     'schema',
-    'lower-case letters, digits and underscores, at most 63, and not begin with a digit or pg_',
+    'lower-case letters, digits and underscores, at most 50, and not begin with a digit or pg_',
   );
   check(pollMs >= 1, 'pollMs', '1 or more');
   const connection = resolveConnection(options);

@@ -1,0 +1,173 @@
+import { setTimeout } from 'node:timers';
+import pg from 'pg';
+import { randomToken } from '../../model/random-id.ts';
+import type { Topic } from './effects.ts';
+import { decodeAnnouncement, encodeAnnouncement, type News } from './news.ts';
+
+export interface NotificationsOptions {
+  readonly client: pg.ClientConfig;
+  readonly connectTimeoutMs: number;
+  readonly channel: string;
+  readonly onNews: (news: News) => void;
+  /** Something may have been missed: the connection was lost, or is there again. */
+  readonly onGap: () => void;
+}
+
+// The first commit is told at once; those that follow within this time are told together.
+const spacingMs = 5;
+const firstRetryMs = 20;
+const maxRetryMs = 1_000;
+
+/**
+ * Tells other processes of commits, and hears from them, on one connection of its own.
+ *
+ * N1. NOTIFY is never part of the work's transaction: it serialises commits. News are merged while one is under way.
+ * N2. A process that has never heard of another tells nothing: every process says hello when it begins to listen, and
+ *     is answered by those that do already.
+ * N3. A lost connection is made anew, with jitter. News of that time are lost: `onGap` says so at both ends.
+ */
+export class Notifications {
+  readonly #options: NotificationsOptions;
+  readonly #from = randomToken();
+  #greeting: 'hello' | 'here' | undefined;
+  #news: Draft | undefined;
+  #client: pg.Client | undefined;
+  #hasPeers = false;
+  #sending = false;
+  #retryMs = firstRetryMs;
+  #retry: NodeJS.Timeout | undefined;
+  #connecting: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: NotificationsOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to listen; resolves after the first try, which later ones follow if it has failed. */
+  start(): Promise<void> {
+    this.#connecting ??= this.#connect();
+    return this.#connecting;
+  }
+
+  /** Tells the others soon, if there are any and the connection stands. */
+  tell(news: News): void {
+    if (!this.#hasPeers || this.#client === undefined) return;
+    this.#news = addTo(this.#news, news);
+    this.#sendSoon();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    await this.#connecting;
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.end();
+  }
+
+  async #connect(): Promise<void> {
+    const { client: config, connectTimeoutMs, channel } = this.#options;
+    const client = new pg.Client({ ...config, connectionTimeoutMillis: connectTimeoutMs });
+    const onLost = (): void => this.#onLost(client);
+    client.on('error', onLost);
+    client.on('end', onLost);
+    client.on('notification', ({ payload = '' }) => this.#onPayload(payload));
+    this.#client = client;
+    try {
+      await client.connect();
+      await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
+    } catch {
+      // The pool meets the same trouble, with somebody to tell of it.
+      await client.end();
+      this.#onLost(client);
+      return;
+    }
+    this.#retryMs = firstRetryMs;
+    this.#greet('hello');
+    this.#options.onGap();
+  }
+
+  #onLost(client: pg.Client): void {
+    if (this.#client !== client || this.#closed) return;
+    this.#client = undefined;
+    this.#news = undefined;
+    const retryMs = this.#retryMs * (0.5 + Math.random() / 2);
+    this.#retryMs = Math.min(this.#retryMs * 2, maxRetryMs);
+    this.#retry = setTimeout(() => {
+      this.#connecting = this.#connect();
+    }, retryMs);
+    this.#options.onGap();
+  }
+
+  #onPayload(payload: string): void {
+    const announcement = decodeAnnouncement(payload);
+    if (announcement === undefined || announcement.from === this.#from || this.#closed) return;
+    this.#hasPeers = true;
+    if (announcement.kind === 'hello') this.#greet('here');
+    if (announcement.kind === 'news') this.#options.onNews(announcement);
+  }
+
+  #greet(greeting: 'hello' | 'here'): void {
+    this.#greeting = greeting;
+    this.#sendSoon();
+  }
+
+  #sendSoon(): void {
+    if (!this.#sending) void this.#flush();
+  }
+
+  /** What is to be told by now. */
+  #takePayloads(): readonly string[] {
+    const from = this.#from;
+    const [kind, news] = [this.#greeting, this.#news];
+    this.#greeting = undefined;
+    this.#news = undefined;
+    return [
+      ...(kind === undefined ? [] : encodeAnnouncement({ from, kind })),
+      ...(news === undefined ? [] : encodeAnnouncement({ from, kind: 'news', ...news })),
+    ];
+  }
+
+  async #flush(): Promise<void> {
+    this.#sending = true;
+    for (;;) {
+      const client = this.#client;
+      const payloads = client === undefined ? [] : this.#takePayloads();
+      if (client === undefined || payloads.length === 0) break;
+      try {
+        // The news must not wait for the disk: losing them in a crash harms nobody.
+        await client.query({
+          name: 'perdure_notify',
+          text: `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload)
+            FROM unnest($2::text[]) AS payload`,
+          values: [this.#options.channel, payloads],
+        });
+      } catch {
+        // Only hints are lost; a connection that is gone says so itself.
+        this.#onLost(client);
+        await client.end();
+      }
+      await new Promise((resolve) => setTimeout(resolve, spacingMs));
+    }
+    this.#sending = false;
+  }
+}
+
+/** News that are being collected. */
+interface Draft extends News {
+  readonly dueAt: Partial<Record<Topic, number>>;
+  readonly finished: string[];
+  readonly cancelRequested: string[];
+}
+
+function addTo(draft: Draft | undefined, news: News): Draft {
+  const sum = draft ?? { dueAt: {}, finished: [], cancelRequested: [], more: false };
+  for (const topic of ['orchestrations', 'work'] as const) {
+    const at = news.dueAt[topic];
+    if (at !== undefined) sum.dueAt[topic] = Math.min(at, sum.dueAt[topic] ?? Infinity);
+  }
+  // One by one: thousands may come at once, more than a call takes arguments.
+  for (const id of news.finished) sum.finished.push(id);
+  for (const token of news.cancelRequested) sum.cancelRequested.push(token);
+  return news.more ? { ...sum, more: true } : sum;
+}

@@ -1,0 +1,285 @@
+import { setTimeout } from 'node:timers';
+import type { Clock } from '../../model/clock.ts';
+import type { Hint } from '../provider.ts';
+import type { Effects, Topic } from './effects.ts';
+import type { News } from './news.ts';
+import { Notifications, type NotificationsOptions } from './notifications.ts';
+
+/** What one look at the store found, for everything that this process waits for. */
+export interface Look {
+  /** When the next thing of the topic is due by the store's clock; the past means now. */
+  readonly nextAt: Readonly<Record<Topic, number>>;
+  /** The tokens of items that are held and were flagged since the time asked for. */
+  readonly flagged: readonly string[];
+}
+
+export interface WakeUpsOptions {
+  /** The store's clock: that of the database as far as it is known here, or the injected one. */
+  readonly clock: Clock;
+  readonly pollMs: number;
+  /** One query. */
+  readonly look: (flaggedSince: number) => Promise<Look>;
+  /** Where to listen; absent: only polling. */
+  readonly notifications?: Omit<NotificationsOptions, 'onNews' | 'onGap'> | undefined;
+}
+
+interface Waiter {
+  readonly topic: Topic;
+  /** When it wakes by itself. */
+  readonly until: number;
+  readonly wake: () => void;
+}
+
+/** What a fetch that found nothing knows for the next. */
+interface Rest {
+  readonly topic: Topic;
+  readonly changes: number;
+  readonly nextAt: number;
+  readonly lookedAt: number;
+}
+
+// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
+const clockSlackMs = 1_000;
+
+/**
+ * Tells waiting fetches and listeners that something has changed: in this process after a commit, across processes
+ * by notifications, and by one look per `pollMs` for what nobody told of, while somebody waits or listens.
+ */
+export class WakeUps {
+  readonly #clock: Clock;
+  readonly #pollMs: number;
+  readonly #look: (flaggedSince: number) => Promise<Look>;
+  readonly #notifications: Notifications | undefined;
+  readonly #waiters = new Set<Waiter>();
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  readonly #changes: Record<Topic, number> = { orchestrations: 0, work: 0 };
+  readonly #rests = new Map<string, Rest>();
+  #poll: NodeJS.Timeout | undefined;
+  #polling: Promise<void> | undefined;
+  /** When this process last looked for cancel requests of others, and what it found. */
+  #lookedAt: number;
+  #announced: ReadonlySet<string> = new Set();
+  #closed = false;
+
+  constructor({ clock, pollMs, look, notifications }: WakeUpsOptions) {
+    this.#clock = clock;
+    this.#pollMs = pollMs;
+    this.#look = look;
+    this.#lookedAt = clock.now();
+    this.#notifications =
+      notifications === undefined
+        ? undefined
+        : new Notifications({
+            ...notifications,
+            onNews: (news) => this.#onNews(news),
+            onGap: () => this.#onGap(),
+          });
+  }
+
+  /** Begins to listen to other processes; resolves after the first try. */
+  async start(): Promise<void> {
+    await this.#notifications?.start();
+  }
+
+  /** Counts the changes of a topic. Taken before a look, it tells `wait` of what came after that. */
+  changes(topic: Topic): number {
+    return this.#changes[topic];
+  }
+
+  /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
+  wait(options: {
+    readonly topic: Topic;
+    /** By the store's clock. */
+    readonly until: number;
+    /** What `changes` said before the caller looked. */
+    readonly seen?: number | undefined;
+    readonly signal?: AbortSignal | undefined;
+  }): Promise<void> {
+    const { topic, until, seen, signal } = options;
+    if (this.#closed || signal?.aborted === true) return Promise.resolve();
+    if (seen !== undefined && seen !== this.#changes[topic]) return Promise.resolve();
+    return new Promise((resolve) => {
+      let cancelAlarm = (): void => undefined;
+      const wake = (): void => {
+        this.#waiters.delete(waiter);
+        cancelAlarm();
+        signal?.removeEventListener('abort', wake);
+        this.#stopPollIfIdle();
+        resolve();
+      };
+      const waiter = { topic, until, wake };
+      this.#waiters.add(waiter);
+      cancelAlarm = this.#clock.setAlarm(until, wake);
+      signal?.addEventListener('abort', wake);
+      this.#schedulePoll();
+    });
+  }
+
+  /** Keeps what a fetch found when it ended with nothing, so that the next like it need not look again. */
+  rest(
+    key: string,
+    {
+      topic,
+      changes,
+      nextAt,
+    }: { readonly topic: Topic; readonly changes: number; readonly nextAt: number },
+  ): void {
+    this.#rests.set(key, { topic, changes, nextAt, lookedAt: performance.now() });
+  }
+
+  /**
+   * When the next thing is due for a fetch that is going to wait anyway, if that is known without a look: nothing has
+   * changed since the last one, by a fetch or by the poll. Only for those: what another process has just committed
+   * may not have been told yet.
+   */
+  resume(key: string): { readonly nextAt: number; readonly changes: number } | undefined {
+    const rest = this.#rests.get(key);
+    if (rest === undefined) return undefined;
+    const isFresh =
+      rest.changes === this.#changes[rest.topic] &&
+      performance.now() < rest.lookedAt + 2 * this.#pollMs;
+    if (isFresh) return rest;
+    this.#rests.delete(key);
+    return undefined;
+  }
+
+  listen(listener: (hint: Hint) => void): () => void {
+    // Wrapped, so that the same function listening twice is two listeners.
+    const entry = (hint: Hint): void => listener(hint);
+    if (this.#listeners.size === 0) this.#lookedAt = this.#clock.now();
+    this.#listeners.add(entry);
+    this.#schedulePoll();
+    return () => {
+      this.#listeners.delete(entry);
+      this.#stopPollIfIdle();
+    };
+  }
+
+  /** Passes on what a commit of this process has changed, here and to others. */
+  announce(effects: Effects): void {
+    const { dueAt, finished, cancelRequested } = effects;
+    this.#wake(dueAt);
+    this.#pass(finished, cancelRequested);
+    // Nobody waits for longer than until the next poll.
+    const horizon = this.#clock.now() + this.#pollMs;
+    const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
+    if (soon.length === 0 && finished.length === 0 && cancelRequested.length === 0) return;
+    this.#notifications?.tell({
+      dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
+      finished,
+      cancelRequested,
+      more: false,
+    });
+  }
+
+  /** Ends all waits, forgets all listeners, and hangs up. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#listeners.clear();
+    for (const { wake } of this.#waiters) wake();
+    this.#stopPollIfIdle();
+    await this.#notifications?.close();
+    await this.#polling;
+  }
+
+  #onNews({ dueAt, finished, cancelRequested, more }: News): void {
+    this.#wake(dueAt);
+    this.#pass(finished, cancelRequested);
+    if (more) this.#onGap();
+  }
+
+  #onGap(): void {
+    if (this.#closed) return;
+    this.#wake({ orchestrations: Number.NEGATIVE_INFINITY, work: Number.NEGATIVE_INFINITY });
+    this.#tell({ kind: 'changed' });
+    if (this.#listeners.size > 0) void this.#pollNow();
+  }
+
+  #wake(dueAt: Readonly<Partial<Record<Topic, number>>>): void {
+    for (const topic of ['orchestrations', 'work'] as const) {
+      const at = dueAt[topic] ?? Infinity;
+      if (at === Infinity) continue;
+      this.#changes[topic] += 1;
+      for (const waiter of this.#waiters) {
+        if (waiter.topic === topic && at < waiter.until) waiter.wake();
+      }
+    }
+  }
+
+  #pass(finished: readonly string[], lockTokens: readonly string[]): void {
+    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
+    if (lockTokens.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens });
+  }
+
+  #tell(hint: Hint): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(hint);
+      } catch (error) {
+        // As with an EventTarget: the listener's error is the process's business, not the commit's.
+        process.nextTick(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  #schedulePoll(): void {
+    if (this.#poll !== undefined || this.#polling !== undefined || this.#closed) return;
+    // Spread, so that processes that began together do not ask together.
+    const inMs = this.#pollMs * (0.9 + Math.random() / 10);
+    this.#poll = setTimeout(() => void this.#pollNow(), inMs);
+  }
+
+  #stopPollIfIdle(): void {
+    if (this.#waiters.size > 0 || this.#listeners.size > 0) return;
+    clearTimeout(this.#poll);
+    this.#poll = undefined;
+  }
+
+  async #pollNow(): Promise<void> {
+    clearTimeout(this.#poll);
+    this.#poll = undefined;
+    this.#polling ??= this.#lookAround();
+    await this.#polling;
+    this.#polling = undefined;
+    if (this.#waiters.size > 0 || this.#listeners.size > 0) this.#schedulePoll();
+  }
+
+  async #lookAround(): Promise<void> {
+    const changes = { ...this.#changes };
+    const now = this.#clock.now();
+    const lookedAt = performance.now();
+    let found: Look;
+    try {
+      found = await this.#look(this.#lookedAt - clockSlackMs);
+    } catch {
+      // Whoever waits asks for itself in the end, and meets the same trouble with somebody to report it to.
+      return;
+    }
+    if (this.#closed) return;
+    this.#lookedAt = now;
+    this.#freshenRests(found, { changes, lookedAt });
+    this.#wakeIfDue(found.nextAt);
+    const news = found.flagged.filter((token) => !this.#announced.has(token));
+    this.#announced = new Set(found.flagged);
+    if (news.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens: news });
+  }
+
+  /** Fetches that rest need not look for themselves: this look was theirs too. */
+  #freshenRests(
+    { nextAt }: Look,
+    { changes, lookedAt }: { readonly changes: Record<Topic, number>; readonly lookedAt: number },
+  ): void {
+    for (const [key, rest] of this.#rests) {
+      if (rest.changes !== changes[rest.topic]) this.#rests.delete(key);
+      else this.#rests.set(key, { ...rest, nextAt: nextAt[rest.topic], lookedAt });
+    }
+  }
+
+  #wakeIfDue(nextAt: Readonly<Record<Topic, number>>): void {
+    for (const waiter of this.#waiters) {
+      if (nextAt[waiter.topic] < waiter.until) waiter.wake();
+    }
+  }
+}
