@@ -16,7 +16,9 @@ export type Announcement = { readonly from: string } & (
 );
 
 // NOTIFY takes less than 8,000 bytes.
-const maxBytes = 7_500;
+const maxBytes = 7_900;
+// For all that is not a list.
+const headBytes = 250;
 // 2,000 lock tokens fit; what is more than that is looked up.
 const maxPayloads = 20;
 
@@ -24,13 +26,15 @@ const maxPayloads = 20;
 export function encodeAnnouncement(announcement: Announcement): readonly string[] {
   if (announcement.kind !== 'news') return [JSON.stringify(announcement)];
   const { from, dueAt, finished, cancelRequested } = announcement;
+  const ends = split(finished);
+  const requests = split(cancelRequested);
   const parts = [
-    ...split(finished).map((ids) => ({ finished: ids })),
-    ...split(cancelRequested).map((tokens) => ({ cancelRequested: tokens })),
+    ...ends.parts.map((ids) => ({ finished: ids })),
+    ...requests.parts.map((tokens) => ({ cancelRequested: tokens })),
   ];
-  const more = announcement.more || parts.length >= maxPayloads;
-  const head = { from, kind: 'news', dueAt, ...(more && { more }) };
-  const [first = {}, ...rest] = parts.slice(0, maxPayloads - 1);
+  const isCut = parts.length > maxPayloads || ends.leftOut || requests.leftOut;
+  const head = { from, kind: 'news', dueAt, ...((isCut || announcement.more) && { more: true }) };
+  const [first = {}, ...rest] = parts.slice(0, maxPayloads);
   return [{ ...head, ...first }, ...rest.map((part) => ({ from, kind: 'news', ...part }))].map(
     (payload) => JSON.stringify(payload),
   );
@@ -54,18 +58,25 @@ export function decodeAnnouncement(payload: string): Announcement | undefined {
 }
 
 /** Cuts a list such that each part fits into one payload; leaves out a text that fits into none. */
-function split(texts: readonly string[]): readonly string[][] {
+function split(texts: readonly string[]): {
+  readonly parts: string[][];
+  readonly leftOut: boolean;
+} {
   const parts: string[][] = [];
+  let leftOut = false;
   let bytes = Infinity;
   for (const text of texts) {
     const size = Buffer.byteLength(JSON.stringify(text)) + 1;
-    if (size > maxBytes / 2) continue;
+    if (headBytes + size > maxBytes) {
+      leftOut = true;
+      continue;
+    }
     if (bytes + size > maxBytes) {
       parts.push([]);
-      bytes = 200;
+      bytes = headBytes;
     }
     parts.at(-1)?.push(text);
     bytes += size;
   }
-  return parts;
+  return { parts, leftOut };
 }

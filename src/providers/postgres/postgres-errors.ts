@@ -50,7 +50,9 @@ export function isRefusedCommit(error: unknown): boolean {
 
 /** The item is at fault and not the store: its neighbours can still commit. */
 export function isFaultOfItem(error: unknown): boolean {
-  if (error instanceof ProviderError) return !error.retryable;
+  if (error instanceof ProviderError && error.cause !== undefined)
+    return isFaultOfItem(error.cause);
+  if (PerdureError.is(error)) return error.code !== 'CLOSED';
   const code = errorCode(error);
   if (/^[0-9A-Z]{5}$/.test(code)) return /^(22|23|54)/.test(code);
   return error instanceof Error && !isConnectionLost(error);
