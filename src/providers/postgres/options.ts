@@ -62,6 +62,16 @@ export interface ResolvedOptions {
 const answerSlackMs = 5_000;
 const idleTimeoutMs = 60_000;
 
+// Every statement is made to be answered through its indexes, one row after the other. A plan that was made while a
+// queue happened to be empty must not read the whole of it later.
+const planSettings = [
+  'enable_seqscan=off',
+  'enable_hashjoin=off',
+  'enable_mergejoin=off',
+  'plan_cache_mode=force_generic_plan',
+  'jit=off',
+];
+
 /** Checks the options and fills in the defaults; nothing that it throws repeats the URL. */
 export function resolveOptions(options: PostgresOptions): ResolvedOptions {
   const { schema = 'perdure', migrate = true, listen = true, pollMs = 1_000, clock } = options;
@@ -107,6 +117,7 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
       query_timeout: statementTimeoutMs + answerSlackMs,
       // A pooler refuses a connection that asks for settings which it does not know.
       ...(prepare && {
+        options: planSettings.map((setting) => `-c ${setting}`).join(' '),
         statement_timeout: statementTimeoutMs,
         idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
       }),
@@ -119,6 +130,7 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
     transactionSettings: prepare
       ? []
       : [
+          ...planSettings.map((setting) => `SET LOCAL ${setting}`),
           `SET LOCAL statement_timeout = ${statementTimeoutMs}`,
           `SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionTimeoutMs}`,
         ],

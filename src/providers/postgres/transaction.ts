@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { fromStoredText } from './stored-text.ts';
 
 /** A statement that is prepared once per connection under its name. */
 export interface Statement {
@@ -20,14 +21,17 @@ export interface Transaction {
   execute(statement: Statement, values: readonly unknown[]): Promise<number>;
 }
 
-const int8 = 20;
+// By the ids of their types. Keys and times are whole numbers below 2^53.
+const parsers: Readonly<Partial<Record<number, (value: string) => unknown>>> = {
+  20: Number,
+  25: fromStoredText,
+};
 
-// Keys and times are whole numbers below 2^53. For our statements only: others may want theirs as text.
-const types: pg.CustomTypesConfig = {
+/** How columns are read. For our statements only: others may want theirs as the driver gives them. */
+export const columnTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format: 'text' | 'binary') =>
-    oid === int8 && format !== 'binary'
-      ? Number
-      : (pg.types.getTypeParser(oid, format) as unknown)) as typeof pg.types.getTypeParser,
+    (format === 'binary' ? undefined : parsers[oid]) ??
+    (pg.types.getTypeParser(oid, format) as unknown)) as typeof pg.types.getTypeParser,
 };
 
 /** Statements on one client of the driver, ours or a caller's. */
@@ -60,7 +64,7 @@ export class ClientTransaction implements Transaction {
     return this.#client.query<Row, unknown[]>({
       text,
       values: values as unknown[],
-      types,
+      types: columnTypes,
       ...(this.#prepare && { name }),
     });
   }

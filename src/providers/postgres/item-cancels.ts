@@ -1,0 +1,245 @@
+import type { CancellationType } from '../../model/cancel.ts';
+import type { CancelTrigger } from '../../model/errors.ts';
+import { encodeMessage } from '../../model/message.ts';
+import type { ActivityCancel } from '../turn.ts';
+import { booleans, numbers, texts } from './arrays.ts';
+import type { Statement, Transaction } from './connection.ts';
+import { isLive } from './instance-locks.ts';
+import { formatToken } from './lock-token.ts';
+import type { MessageRow } from './messages.ts';
+import type { Scope } from './scope.ts';
+
+/**
+ * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
+ * also what is past its point of no return; nothing reaches what was scheduled to be abandoned.
+ */
+export type Reach = 'request' | 'end' | 'terminate';
+
+/** A cancel of all items of an instance. */
+export interface CancelItems {
+  readonly instanceKey: number;
+  readonly reach: Reach;
+  readonly reason: string;
+  /** The execution that is told of those that never start; `null`: nobody is. */
+  readonly toldExecutionId: number | null;
+}
+
+/** A cancel of some items of an execution. */
+export interface CancelOperations {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly cancels: readonly ActivityCancel[];
+}
+
+interface ItemRow {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly operation: number;
+  readonly lockToken: string | null;
+  readonly lockedUntil: number | null;
+  readonly cancellation: CancellationType;
+  readonly shielded: boolean;
+  readonly pointOfNoReturn: boolean;
+  readonly cancelRequested: boolean;
+  readonly cancelRequestedAt: number | null;
+  readonly cancelTrigger: CancelTrigger | null;
+  readonly cancelReason: string | null;
+}
+
+interface Wish {
+  readonly reach: Reach | 'operation';
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+}
+
+interface Flag extends Wish {
+  readonly itemKey: number;
+  readonly isTold: boolean;
+}
+
+/** What a cancel does to items: decided here, written by one statement for each kind. */
+interface Verdict {
+  readonly removed: number[];
+  readonly flagged: Flag[];
+  readonly messages: MessageRow[];
+  /** How many items of an instance it concerns. */
+  readonly counts: Map<number, number>;
+}
+
+/** What became of cancelled items. */
+export interface Cancelled {
+  /** What their executions are told of those that never start. */
+  readonly messages: readonly MessageRow[];
+  readonly counts: ReadonlyMap<number, number>;
+}
+
+/**
+ * Cancels rows of `worker_queue`: those that nobody holds are removed, the others flagged, the first request kept.
+ * The rows are locked first, so that one that is being claimed is met as held, and judged here. Each way takes the same
+ * few statements for one item and for thousands.
+ */
+export class ItemCancels {
+  readonly #lockOperations: Statement;
+  readonly #lockAll: Statement;
+  readonly #remove: Statement;
+  readonly #flag: Statement;
+  readonly #flaggedSince: Statement;
+
+  constructor(schema: string) {
+    const table = `${schema}.worker_queue`;
+    const columns = `item_key AS "itemKey", item.instance_key AS "instanceKey", item.execution_id AS "executionId",
+      item.operation, lock_token AS "lockToken", locked_until AS "lockedUntil", cancellation, shielded,
+      point_of_no_return AS "pointOfNoReturn", cancel_requested AS "cancelRequested",
+      cancel_requested_at AS "cancelRequestedAt", cancel_trigger AS "cancelTrigger", cancel_reason AS "cancelReason"`;
+    this.#lockOperations = {
+      name: 'perdure_lock_operations',
+      text: `SELECT ${columns}
+        FROM unnest($1::bigint[], $2::int[], $3::int[]) AS wanted (instance_key, execution_id, operation)
+        JOIN ${table} AS item ON item.instance_key = wanted.instance_key
+          AND item.execution_id = wanted.execution_id AND item.operation = wanted.operation
+        ORDER BY item_key FOR UPDATE OF item`,
+    };
+    this.#lockAll = {
+      name: 'perdure_lock_items_of_instances',
+      text: `SELECT ${columns} FROM ${table} AS item WHERE item.instance_key = ANY ($1::bigint[])
+        ORDER BY item_key FOR UPDATE`,
+    };
+    this.#remove = {
+      name: 'perdure_remove_items',
+      text: `DELETE FROM ${table} WHERE item_key = ANY ($1::bigint[])`,
+    };
+    this.#flag = {
+      name: 'perdure_flag_items',
+      text: `UPDATE ${table} AS item
+        SET cancel_requested = flag.is_told, cancel_requested_at = $5::bigint, cancel_trigger = flag.trigger,
+            cancel_reason = flag.reason
+        FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::text[]) AS flag (item_key, is_told, trigger, reason)
+        WHERE item.item_key = flag.item_key`,
+    };
+    // The index has both columns: only what was flagged lately is read from the table.
+    this.#flaggedSince = {
+      name: 'perdure_select_flagged_since',
+      text: `SELECT item_key AS "itemKey", lock_token AS "lockToken" FROM ${table}
+        WHERE cancel_requested AND next_at > $1 AND cancel_requested_at >= $2 AND lock_token IS NOT NULL`,
+    };
+  }
+
+  /** Cancels operations of executions; the executions are told of those that never start. */
+  async cancelOperations(scope: Scope, cancels: readonly CancelOperations[]): Promise<Cancelled> {
+    const wishes = new Map<string, Wish>();
+    const wanted: { instanceKey: number; executionId: number; operation: number }[] = [];
+    for (const { instanceKey, executionId, cancels: some } of cancels) {
+      for (const { operation, trigger, reason } of some) {
+        const key = `${instanceKey} ${executionId} ${operation}`;
+        if (wishes.has(key)) continue;
+        wishes.set(key, { reach: 'operation', trigger, reason });
+        wanted.push({ instanceKey, executionId, operation });
+      }
+    }
+    if (wanted.length === 0) return nothing;
+    const rows = await scope.tx.query<ItemRow>(this.#lockOperations, [
+      numbers(wanted.map(({ instanceKey }) => instanceKey)),
+      numbers(wanted.map(({ executionId }) => executionId)),
+      numbers(wanted.map(({ operation }) => operation)),
+    ]);
+    const verdict = newVerdict();
+    for (const row of rows) {
+      const wish = wishes.get(`${row.instanceKey} ${row.executionId} ${row.operation}`);
+      if (wish !== undefined) judge(scope, row, { wish, isTold: true, verdict });
+    }
+    return this.#write(scope, verdict);
+  }
+
+  /** Cancels the items of instances. */
+  async cancelAll(scope: Scope, cancels: readonly CancelItems[]): Promise<Cancelled> {
+    if (cancels.length === 0) return nothing;
+    const byInstance = new Map(cancels.map((cancel) => [cancel.instanceKey, cancel]));
+    const rows = await scope.tx.query<ItemRow>(this.#lockAll, [numbers([...byInstance.keys()])]);
+    const verdict = newVerdict();
+    for (const row of rows) {
+      const cancel = byInstance.get(row.instanceKey);
+      if (cancel === undefined) continue;
+      const { reach, reason, toldExecutionId } = cancel;
+      const wish = { reach, reason, trigger: 'cancel' } as const;
+      judge(scope, row, { wish, isTold: row.executionId === toldExecutionId, verdict });
+    }
+    return this.#write(scope, verdict);
+  }
+
+  /** The tokens of items that are held and were flagged at a time or later. */
+  async flaggedSince(tx: Transaction, time: number, now: number): Promise<readonly string[]> {
+    const rows = await tx.query<{ itemKey: number; lockToken: string }>(this.#flaggedSince, [
+      Math.floor(now),
+      Math.floor(time),
+    ]);
+    return rows.map(({ itemKey, lockToken }) => formatToken(itemKey, lockToken));
+  }
+
+  async #write(scope: Scope, { removed, flagged, messages, counts }: Verdict): Promise<Cancelled> {
+    const writes: Promise<number>[] = [];
+    if (removed.length > 0) writes.push(scope.tx.execute(this.#remove, [numbers(removed)]));
+    if (flagged.length > 0) {
+      writes.push(
+        scope.tx.execute(this.#flag, [
+          numbers(flagged.map(({ itemKey }) => itemKey)),
+          booleans(flagged.map(({ isTold }) => isTold)),
+          texts(flagged.map(({ trigger }) => trigger)),
+          texts(flagged.map(({ reason }) => reason)),
+          scope.now,
+        ]),
+      );
+    }
+    await Promise.all(writes);
+    return { messages, counts };
+  }
+}
+
+const nothing: Cancelled = { messages: [], counts: new Map() };
+
+function newVerdict(): Verdict {
+  return { removed: [], flagged: [], messages: [], counts: new Map() };
+}
+
+/** Decides what a cancel does to one item. */
+function judge(
+  scope: Scope,
+  row: ItemRow,
+  {
+    wish,
+    isTold,
+    verdict,
+  }: { readonly wish: Wish; readonly isTold: boolean; readonly verdict: Verdict },
+): void {
+  const { reach } = wish;
+  const isReached = row.cancellation !== 'abandon' && !(reach === 'request' && row.shielded);
+  if (!isReached) return;
+  const isStoppable = !row.pointOfNoReturn || reach === 'terminate';
+  const count = () =>
+    verdict.counts.set(row.instanceKey, (verdict.counts.get(row.instanceKey) ?? 0) + 1);
+  if (!isLive(row, scope.now) && isStoppable) {
+    verdict.removed.push(row.itemKey);
+    if (isTold) verdict.messages.push(neverStarted(scope, row, wish));
+    count();
+    return;
+  }
+  // What is past its point of no return is flagged for the record alone, and the first request is kept.
+  const isUnasked = reach === 'terminate' ? !row.cancelRequested : row.cancelRequestedAt === null;
+  if (!isUnasked) return;
+  verdict.flagged.push({ ...wish, itemKey: row.itemKey, isTold: isStoppable });
+  if (isStoppable && row.lockToken !== null) {
+    scope.effects.addCancelRequests([formatToken(row.itemKey, row.lockToken)]);
+  }
+  count();
+}
+
+function neverStarted(scope: Scope, row: ItemRow, wish: Wish): MessageRow {
+  const message = encodeMessage({
+    kind: 'activityCanceled',
+    executionId: row.executionId,
+    operation: row.operation,
+    trigger: row.cancelTrigger ?? wish.trigger,
+    reason: row.cancelReason ?? wish.reason,
+  });
+  return { instanceKey: row.instanceKey, visibleAt: scope.now, message };
+}

@@ -1,0 +1,62 @@
+import type { Provider } from '../provider.ts';
+import { createCancellationStore } from './cancellation.ts';
+import { Connections } from './connection.ts';
+import { createInstanceStore } from './instances.ts';
+import { prepareSchema } from './migrate.ts';
+import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
+import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { StoreClock } from './store-clock.ts';
+import { Store } from './store.ts';
+import { createTransactionalWrites } from './transactional-writes.ts';
+import { WakeUps } from './wake-ups.ts';
+import { createWorkQueue } from './work-queue.ts';
+
+/** Opens a PostgreSQL store; any number of processes may open the same database. */
+export async function openPostgres(options: PostgresOptions): Promise<Provider> {
+  const resolved = resolveOptions(options);
+  await prepareSchema(resolved);
+  const store = newStore(resolved);
+  await store.wakeUps.start();
+  return {
+    name: resolved.name,
+    ...createOrchestrationQueue(store),
+    ...createWorkQueue(store),
+    ...createInstanceStore(store),
+    ...createCancellationStore(store),
+    hints(listener) {
+      store.assertOpen('hints');
+      return store.wakeUps.listen(listener);
+    },
+    within: (connection) => createTransactionalWrites(store, connection),
+    close: () => store.close(),
+  };
+}
+
+function newStore({
+  connection,
+  quotedSchema,
+  schema,
+  listen,
+  pollMs,
+  clock,
+}: ResolvedOptions): Store {
+  const storeClock = new StoreClock();
+  const { client, connectTimeoutMs } = connection;
+  return new Store({
+    connections: new Connections(connection),
+    wakeUps: (look) =>
+      new WakeUps({
+        clock: clock ?? storeClock,
+        pollMs,
+        look,
+        ...(listen && { notifications: { client, connectTimeoutMs, channel: channelOf(schema) } }),
+      }),
+    storeClock,
+    quotedSchema,
+    clock,
+  });
+}
+
+function channelOf(schema: string): string {
+  return `perdure_${schema}`;
+}

@@ -1,0 +1,16 @@
+import { afterAll, describe, it } from 'vitest';
+import { describeProvider } from '../../src/testing/conformance/describe-provider.ts';
+import { PostgresDatabases } from './postgres-databases.ts';
+
+const databases = new PostgresDatabases();
+afterAll(() => databases.remove());
+
+describeProvider(
+  {
+    name: 'PostgreSQL',
+    create: databases.create,
+    reopen: databases.reopen,
+    corrupt: databases.corrupt,
+  },
+  { describe, it },
+);
