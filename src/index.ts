@@ -57,6 +57,8 @@ export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartOptions } from './client/call-types.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
+export type { TransactionClient } from './client/transaction-client.ts';
+export type { TransactionConnection } from './providers/transactional.ts';
 export type { InstanceInfo } from './client/instance-info.ts';
 export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
 export type {

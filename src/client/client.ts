@@ -1,7 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError, ProviderError } from '../model/errors.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
@@ -16,6 +16,7 @@ import type {
 } from '../providers/instances.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
+import type { TransactionConnection } from '../providers/transactional.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
@@ -45,6 +46,7 @@ import {
   type TerminateOptions,
 } from './stopping.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import { providerWithin, type TransactionClient } from './transaction-client.ts';
 
 export interface ClientOptions {
   readonly provider: Provider;
@@ -68,6 +70,7 @@ export interface InstanceStarter {
 
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
 export class Client {
+  readonly #options: ClientOptions;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
@@ -79,6 +82,7 @@ export class Client {
   #closed = false;
 
   constructor(options: ClientOptions) {
+    this.#options = options;
     this.#provider = options.provider;
     this.#clock = options.clock;
     this.#payloadLimitBytes = checkCount(
@@ -209,6 +213,25 @@ export class Client {
     return exportHistory(this.#provider, checkInstanceId(id), executionId);
   }
 
+  /**
+   * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
+   * signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   */
+  withTransaction(connection: TransactionConnection): TransactionClient {
+    this.#assertOpen();
+    const provider = providerWithin(this.#provider, connection);
+    // A first turn runs user code, which has no place in somebody's transaction.
+    const inner = new Client({ ...this.#options, provider, starter: undefined });
+    return {
+      // Its handle must outlive the transaction.
+      start: async (definition: OrchestrationRef | string, ...args: unknown[]) =>
+        this.handle((await inner.start(definition as string, ...args)).id),
+      raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
+        inner.#raise(id, event, payload),
+      cancel: (id, options) => requestCancel(provider, id, options),
+    };
+  }
+
   /** Ends all waits with `CLOSED` and refuses further calls. Instances go on. Idempotent. */
   close(): void {
     this.#closed = true;
@@ -219,13 +242,23 @@ export class Client {
     const birth = this.#completions.births.announce(instance.instanceId);
     let result: CreateResult | undefined;
     try {
-      result = await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+      result = await this.#createSurely(instance);
     } finally {
       if (result?.kind === 'created') this.#completions.births.confirm(birth);
       else this.#completions.births.withdraw(birth);
     }
     if (result.kind === 'refused') throw result.error;
     if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
+  }
+
+  /** Where the answer of the store was lost the same start is made again: it finds what the first one made. */
+  async #createSurely(instance: NewInstance): Promise<CreateResult> {
+    try {
+      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+    } catch (error) {
+      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
+      return await this.#createInStore(instance);
+    }
   }
 
   async #createInStore(instance: NewInstance): Promise<CreateResult> {

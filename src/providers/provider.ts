@@ -35,6 +35,7 @@
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
+import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { WorkQueue } from './work-queue.ts';
 
 /** Something a waiting process may want to look at. A hint can come late, twice, or not at all. */
@@ -63,6 +64,9 @@ export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, 
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;
+
+  /** Writes as a part of a transaction of the application, where the store can do that. */
+  within?(connection: TransactionConnection): TransactionalWrites;
 
   /**
    * Releases the store.

@@ -224,10 +224,12 @@ describe('wake-ups in one process', () => {
 
   it('let a fetch rest on the last look until something changes', async () => {
     const { wakeUps } = await open({ listen: false });
-    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt: 77 } as const;
+    const nextAt = untilLate();
+    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt } as const;
     expect(wakeUps.resume('names')).toBeUndefined();
     wakeUps.rest('names', rest);
-    expect(wakeUps.resume('names')).toMatchObject({ nextAt: 77 });
+    expect(wakeUps.resume('names')).toMatchObject({ nextAt });
+    wakeUps.rest('names', rest);
     wakeUps.announce(effects({ workAt: 1 }));
     expect(wakeUps.resume('names')).toBeUndefined();
   });

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { randomToken } from '../../model/random-id.ts';
 import type { Topic } from './effects.ts';
 import { decodeAnnouncement, encodeAnnouncement, type News } from './news.ts';
+import type { Statement, Transaction } from './transaction.ts';
 
 export interface NotificationsOptions {
   readonly client: pg.ClientConfig;
@@ -17,6 +18,19 @@ export interface NotificationsOptions {
 const spacingMs = 5;
 const firstRetryMs = 20;
 const maxRetryMs = 1_000;
+
+// What a transaction of the application tells comes from none of the processes: they all have to hear it.
+const nobody = '';
+
+const notify: Statement = {
+  name: 'perdure_notify',
+  text: 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload',
+};
+const notifyWithoutSync: Statement = {
+  name: 'perdure_notify_without_sync',
+  text: `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload)
+    FROM unnest($2::text[]) AS payload`,
+};
 
 /**
  * Tells other processes of commits, and hears from them, on one connection of its own.
@@ -33,7 +47,7 @@ export class Notifications {
   #news: Draft | undefined;
   #client: pg.Client | undefined;
   #hasPeers = false;
-  #sending = false;
+  #sending: Promise<void> | undefined;
   #retryMs = firstRetryMs;
   #retry: NodeJS.Timeout | undefined;
   #connecting: Promise<void> | undefined;
@@ -49,6 +63,12 @@ export class Notifications {
     return this.#connecting;
   }
 
+  /** Has a transaction of the application tell everybody when it commits, this process too. */
+  async tellWithin(tx: Transaction, news: News): Promise<void> {
+    const payloads = encodeAnnouncement({ from: nobody, kind: 'news', ...news });
+    await tx.query(notify, [this.#options.channel, payloads]);
+  }
+
   /** Tells the others soon, if there are any and the connection stands. */
   tell(news: News): void {
     if (!this.#hasPeers || this.#client === undefined) return;
@@ -60,6 +80,8 @@ export class Notifications {
     this.#closed = true;
     clearTimeout(this.#retry);
     await this.#connecting;
+    // What was said is heard out.
+    await this.#sending;
     const client = this.#client;
     this.#client = undefined;
     await client?.end();
@@ -102,7 +124,7 @@ export class Notifications {
   #onPayload(payload: string): void {
     const announcement = decodeAnnouncement(payload);
     if (announcement === undefined || announcement.from === this.#from || this.#closed) return;
-    this.#hasPeers = true;
+    if (announcement.from !== nobody) this.#hasPeers = true;
     if (announcement.kind === 'hello') this.#greet('here');
     if (announcement.kind === 'news') this.#options.onNews(announcement);
   }
@@ -113,7 +135,7 @@ export class Notifications {
   }
 
   #sendSoon(): void {
-    if (!this.#sending) void this.#flush();
+    this.#sending ??= this.#flush();
   }
 
   /** What is to be told by now. */
@@ -129,19 +151,18 @@ export class Notifications {
   }
 
   async #flush(): Promise<void> {
-    this.#sending = true;
+    // What is said in the same moment goes along.
+    await Promise.resolve();
     for (;;) {
       const client = this.#client;
       const payloads = client === undefined ? [] : this.#takePayloads();
-      if (client === undefined || payloads.length === 0) break;
+      if (client === undefined || payloads.length === 0) {
+        this.#sending = undefined;
+        return;
+      }
       try {
         // The news must not wait for the disk: losing them in a crash harms nobody.
-        await client.query({
-          name: 'perdure_notify',
-          text: `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload)
-            FROM unnest($2::text[]) AS payload`,
-          values: [this.#options.channel, payloads],
-        });
+        await client.query({ ...notifyWithoutSync, values: [this.#options.channel, payloads] });
       } catch {
         // Only hints are lost; a connection that is gone says so itself.
         this.#onLost(client);
@@ -149,7 +170,6 @@ export class Notifications {
       }
       await new Promise((resolve) => setTimeout(resolve, spacingMs));
     }
-    this.#sending = false;
   }
 }
 

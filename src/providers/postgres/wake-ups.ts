@@ -4,6 +4,7 @@ import type { Hint } from '../provider.ts';
 import type { Effects, Topic } from './effects.ts';
 import type { News } from './news.ts';
 import { Notifications, type NotificationsOptions } from './notifications.ts';
+import type { Transaction } from './transaction.ts';
 
 /** What one look at the store found, for everything that this process waits for. */
 export interface Look {
@@ -31,13 +32,16 @@ interface Waiter {
 }
 
 /** What a fetch that found nothing knows for the next. */
-interface Rest {
+export interface Rest {
   readonly topic: Topic;
+  /** What `changes` said before its last look. */
   readonly changes: number;
+  /** When the next thing is due. */
   readonly nextAt: number;
-  readonly lookedAt: number;
 }
 
+// How soon a fetch must follow the one before for it to be the same wait going on.
+const restMs = 100;
 // How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
 const clockSlackMs = 1_000;
 
@@ -53,7 +57,9 @@ export class WakeUps {
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #changes: Record<Topic, number> = { orchestrations: 0, work: 0 };
-  readonly #rests = new Map<string, Rest>();
+  readonly #rests = new Map<string, Rest & { readonly endedAt: number }>();
+  /** When the next thing was due by the last poll. */
+  #polledNextAt: Readonly<Record<Topic, number>> = { orchestrations: Infinity, work: Infinity };
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   /** When this process last looked for cancel requests of others, and what it found. */
@@ -115,32 +121,25 @@ export class WakeUps {
     });
   }
 
-  /** Keeps what a fetch found when it ended with nothing, so that the next like it need not look again. */
-  rest(
-    key: string,
-    {
-      topic,
-      changes,
-      nextAt,
-    }: { readonly topic: Topic; readonly changes: number; readonly nextAt: number },
-  ): void {
-    this.#rests.set(key, { topic, changes, nextAt, lookedAt: performance.now() });
+  /** Keeps what a fetch found that ended with nothing, so that the next like it need not look again. */
+  rest(key: string, rest: Rest): void {
+    this.#rests.set(key, { ...rest, endedAt: performance.now() });
   }
 
   /**
-   * When the next thing is due for a fetch that is going to wait anyway, if that is known without a look: nothing has
-   * changed since the last one, by a fetch or by the poll. Only for those: what another process has just committed
-   * may not have been told yet.
+   * What is known without a look for a fetch that goes on with the wait of the one before: nothing was told since, and
+   * the poll has looked meanwhile. Only for one that waits: what others have just committed may not be told yet.
    */
-  resume(key: string): { readonly nextAt: number; readonly changes: number } | undefined {
+  resume(key: string): Rest | undefined {
     const rest = this.#rests.get(key);
     if (rest === undefined) return undefined;
-    const isFresh =
-      rest.changes === this.#changes[rest.topic] &&
-      performance.now() < rest.lookedAt + 2 * this.#pollMs;
-    if (isFresh) return rest;
     this.#rests.delete(key);
-    return undefined;
+    const nextAt = Math.min(rest.nextAt, this.#polledNextAt[rest.topic]);
+    const holds =
+      performance.now() < rest.endedAt + restMs &&
+      rest.changes === this.#changes[rest.topic] &&
+      nextAt > this.#clock.now();
+    return holds ? { ...rest, nextAt } : undefined;
   }
 
   listen(listener: (hint: Hint) => void): () => void {
@@ -160,16 +159,14 @@ export class WakeUps {
     const { dueAt, finished, cancelRequested } = effects;
     this.#wake(dueAt);
     this.#pass(finished, cancelRequested);
-    // Nobody waits for longer than until the next poll.
-    const horizon = this.#clock.now() + this.#pollMs;
-    const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
-    if (soon.length === 0 && finished.length === 0 && cancelRequested.length === 0) return;
-    this.#notifications?.tell({
-      dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
-      finished,
-      cancelRequested,
-      more: false,
-    });
+    const news = this.#newsOf(effects);
+    if (news !== undefined) this.#notifications?.tell(news);
+  }
+
+  /** Has a transaction of the application pass on what it has changed when it commits. */
+  async announceWithin(tx: Transaction, effects: Effects): Promise<void> {
+    const news = this.#newsOf(effects);
+    if (news !== undefined) await this.#notifications?.tellWithin(tx, news);
   }
 
   /** Ends all waits, forgets all listeners, and hangs up. */
@@ -180,6 +177,21 @@ export class WakeUps {
     this.#stopPollIfIdle();
     await this.#notifications?.close();
     await this.#polling;
+  }
+
+  /** What is worth telling other processes. */
+  #newsOf({ dueAt, finished, cancelRequested }: Effects): News | undefined {
+    // Nobody waits for longer than until the next poll.
+    const horizon = this.#clock.now() + this.#pollMs;
+    const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
+    if (soon.length === 0 && finished.length === 0 && cancelRequested.length === 0)
+      return undefined;
+    return {
+      dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
+      finished,
+      cancelRequested,
+      more: false,
+    };
   }
 
   #onNews({ dueAt, finished, cancelRequested, more }: News): void {
@@ -247,9 +259,7 @@ export class WakeUps {
   }
 
   async #lookAround(): Promise<void> {
-    const changes = { ...this.#changes };
     const now = this.#clock.now();
-    const lookedAt = performance.now();
     let found: Look;
     try {
       found = await this.#look(this.#lookedAt - clockSlackMs);
@@ -259,22 +269,11 @@ export class WakeUps {
     }
     if (this.#closed) return;
     this.#lookedAt = now;
-    this.#freshenRests(found, { changes, lookedAt });
+    this.#polledNextAt = found.nextAt;
     this.#wakeIfDue(found.nextAt);
     const news = found.flagged.filter((token) => !this.#announced.has(token));
     this.#announced = new Set(found.flagged);
     if (news.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens: news });
-  }
-
-  /** Fetches that rest need not look for themselves: this look was theirs too. */
-  #freshenRests(
-    { nextAt }: Look,
-    { changes, lookedAt }: { readonly changes: Record<Topic, number>; readonly lookedAt: number },
-  ): void {
-    for (const [key, rest] of this.#rests) {
-      if (rest.changes !== changes[rest.topic]) this.#rests.delete(key);
-      else this.#rests.set(key, { ...rest, nextAt: nextAt[rest.topic], lookedAt });
-    }
   }
 
   #wakeIfDue(nextAt: Readonly<Record<Topic, number>>): void {
