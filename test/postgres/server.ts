@@ -46,6 +46,18 @@ export async function runSql(url: string, sql: string): Promise<void> {
   await querySql(url, sql);
 }
 
+/** How many rows a statement changes in a schema, on a connection of its own. */
+export async function changeSql(url: string, schema: string, sql: string): Promise<number> {
+  const client = new pg.Client({ connectionString: url, options: `-c search_path=${schema}` });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rowCount ?? 0;
+  } finally {
+    await client.end();
+  }
+}
+
 /** The rows of a statement on a connection of its own. */
 export async function querySql<Row extends object>(
   url: string,
