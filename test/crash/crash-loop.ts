@@ -40,6 +40,7 @@ export interface CrashReport extends Verdict {
   readonly outages: number;
   /** The longest time from a server's return to the next event. */
   readonly longestRecoveryMs: number;
+  readonly medianRecoveryMs: number;
   readonly seconds: number;
 }
 
@@ -91,6 +92,7 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       pauses: killer.pauses.length,
       outages: disturber.outages.length,
       longestRecoveryMs: Math.max(0, ...disturber.recoveriesMs),
+      medianRecoveryMs: median(disturber.recoveriesMs),
       seconds: (performance.now() - startedAt) / 1_000,
     };
   } finally {
@@ -143,4 +145,9 @@ function accountsOf(
     pauses: pauses.filter(({ worker }) => worker === name),
     outages,
   }));
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }

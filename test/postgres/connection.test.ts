@@ -124,7 +124,7 @@ describe('a transaction', () => {
         await tx.query(lock, [first]);
         holding.add(first);
         // Only the first time: the one that runs again meets nobody.
-        await vi.waitUntil(() => holding.size === 2, { interval: 1 });
+        await vi.waitUntil(() => holding.size === 2, { interval: 1, timeout: 15_000 });
         await tx.query(lock, [second]);
         return first;
       });
@@ -147,7 +147,9 @@ describe('a transaction', () => {
       });
       expect(runs).toBe(1);
       // Both can be: with the same error the server has committed in one case and not in the other.
-      await vi.waitUntil(async () => (await notes()) === (verdict === 'cut' ? 0 : 1));
+      await vi.waitUntil(async () => (await notes()) === (verdict === 'cut' ? 0 : 1), {
+        timeout: 15_000,
+      });
     },
   );
 
@@ -187,7 +189,7 @@ describe('a single statement', () => {
       retryable: true,
       outcomeUnknown: true,
     });
-    await vi.waitUntil(async () => (await notes()) === 1);
+    await vi.waitUntil(async () => (await notes()) === 1, { timeout: 15_000 });
   });
 });
 
@@ -276,7 +278,7 @@ describe('a pool', () => {
     await expect(connections.read('read', () => Promise.resolve())).rejects.toMatchObject({
       code: 'CLOSED',
     });
-    await vi.waitUntil(() => proxy.connections === 0);
+    await vi.waitUntil(() => proxy.connections === 0, { timeout: 15_000 });
   });
 
   it('reports a read-only server as what it is, and uses another connection next time', async () => {

@@ -73,7 +73,7 @@ describe('Perdure on PostgreSQL', () => {
     });
     for (let n = 1; n <= 5; n++) {
       const handle = await client.client.start(held);
-      await vi.waitUntil(() => begun > 0, { interval: 1 });
+      await vi.waitUntil(() => begun > 0, { interval: 1, timeout: 15_000 });
       begun = 0;
       await handle.cancel({ reason: 'enough' });
       const { status } = await client.client.wait(handle.id, { timeout: '5s' });

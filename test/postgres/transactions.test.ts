@@ -145,7 +145,7 @@ it('a store in a file takes part in no transaction, and says so', async () => {
 });
 
 it.each([undefined, null, {}, 'BEGIN'])('withTransaction refuses %j', (connection) => {
-  expect(() => perdure.client.withTransaction(connection as unknown as pg.Client)).toThrow(
+  expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
     expect.objectContaining({ code: 'INVALID_INPUT' }),
   );
 });

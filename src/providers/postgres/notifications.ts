@@ -9,6 +9,8 @@ export interface NotificationsOptions {
   readonly client: pg.ClientConfig;
   readonly connectTimeoutMs: number;
   readonly channel: string;
+  /** How long to tell of commits before anyone has answered the hello. Default 2 s. */
+  readonly answerMs?: number;
   readonly onNews: (news: News) => void;
   /** Something may have been missed: the connection was lost, or is there again. */
   readonly onGap: () => void;
@@ -18,6 +20,10 @@ export interface NotificationsOptions {
 const spacingMs = 5;
 const firstRetryMs = 20;
 const maxRetryMs = 1_000;
+const defaultAnswerMs = 2_000;
+// Whoever is there answers a hello: two that are not answered, and nobody is there any more.
+const helloEveryMs = 30_000;
+const peerMs = 2.5 * helloEveryMs;
 
 // What a transaction of the application tells comes from none of the processes: they all have to hear it.
 const nobody = '';
@@ -36,8 +42,8 @@ const notifyWithoutSync: Statement = {
  * Tells other processes of commits, and hears from them, on one connection of its own.
  *
  * N1. NOTIFY is never part of the work's transaction: it serialises commits. News are merged while one is under way.
- * N2. A process that has never heard of another tells nothing: every process says hello when it begins to listen, and
- *     is answered by those that do already.
+ * N2. A process that hears of no other tells nothing: every process says hello when it begins to listen, and now and
+ *     then while it has news, and is answered by those that listen already.
  * N3. A lost connection is made anew, with jitter. News of that time are lost: `onGap` says so at both ends.
  */
 export class Notifications {
@@ -46,7 +52,9 @@ export class Notifications {
   #greeting: 'hello' | 'here' | undefined;
   #news: Draft | undefined;
   #client: pg.Client | undefined;
-  #hasPeers = false;
+  /** Until when somebody may be listening, as far as is known. */
+  #peersUntil = Number.NEGATIVE_INFINITY;
+  #helloAt = Number.NEGATIVE_INFINITY;
   #sending: Promise<void> | undefined;
   #retryMs = firstRetryMs;
   #retry: NodeJS.Timeout | undefined;
@@ -71,9 +79,11 @@ export class Notifications {
 
   /** Tells the others soon, if there are any and the connection stands. */
   tell(news: News): void {
-    if (!this.#hasPeers || this.#client === undefined) return;
+    const now = performance.now();
+    if (this.#client === undefined || now > this.#peersUntil) return;
     this.#news = addTo(this.#news, news);
-    this.#sendSoon();
+    if (now > this.#helloAt + helloEveryMs) this.#greet('hello');
+    else this.#sendSoon();
   }
 
   async close(): Promise<void> {
@@ -106,6 +116,9 @@ export class Notifications {
     }
     this.#retryMs = firstRetryMs;
     this.#greet('hello');
+    this.#expectPeersFor(this.#options.answerMs ?? defaultAnswerMs);
+    // Those who listen know of us before anything of ours can concern them.
+    await this.#sending;
     this.#options.onGap();
   }
 
@@ -124,13 +137,19 @@ export class Notifications {
   #onPayload(payload: string): void {
     const announcement = decodeAnnouncement(payload);
     if (announcement === undefined || announcement.from === this.#from || this.#closed) return;
-    if (announcement.from !== nobody) this.#hasPeers = true;
+    if (announcement.from !== nobody) this.#expectPeersFor(peerMs);
     if (announcement.kind === 'hello') this.#greet('here');
     if (announcement.kind === 'news') this.#options.onNews(announcement);
   }
 
+  #expectPeersFor(ms: number): void {
+    this.#peersUntil = Math.max(this.#peersUntil, performance.now() + ms);
+  }
+
   #greet(greeting: 'hello' | 'here'): void {
-    this.#greeting = greeting;
+    if (greeting === 'hello') this.#helloAt = performance.now();
+    // A hello asks for answers, so it is the one to keep.
+    this.#greeting = this.#greeting === 'hello' ? 'hello' : greeting;
     this.#sendSoon();
   }
 
