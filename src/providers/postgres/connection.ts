@@ -68,6 +68,29 @@ export class Connections {
     });
   }
 
+  /**
+   * BEGIN, statements and COMMIT in one round trip. The work sends all its statements at once: whatever they answer, the
+   * transaction is committed, or rolled back if one of them fails.
+   */
+  pipeline<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#use(operation, async (client, tx) => {
+      const [begun, worked, committed] = await Promise.allSettled([
+        client.query(this.#begin),
+        work(tx),
+        commit(operation, client),
+      ]);
+      // The COMMIT was sent along, so it may have happened, whichever answer was lost.
+      const lost = [begun, worked].find(
+        (sent) => sent.status === 'rejected' && isConnectionLost(sent.reason),
+      );
+      if (lost?.status === 'rejected') throw unknownOutcome(operation, lost.reason);
+      if (begun.status === 'rejected') throw begun.reason;
+      if (worked.status === 'rejected') throw worked.reason;
+      if (committed.status === 'rejected') throw committed.reason;
+      return worked.value;
+    });
+  }
+
   /** Reads without a transaction around them, tried again as a whole. */
   read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#use(operation, (_, tx) => work(tx));

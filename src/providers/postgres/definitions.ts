@@ -81,11 +81,19 @@ export class Definitions {
     };
   }
 
+  /** The key of a definition that is known already. */
+  find({ kind, name, version }: WantedDefinition): number | undefined {
+    return this.#keys.get(cacheKeyOf({ kind, name, version }));
+  }
+
   /** Makes `get` know these keys. */
   async load(tx: Transaction, keys: readonly number[]): Promise<void> {
     const unknown = new Set(keys.filter((key) => !this.#definitions.has(key)));
     if (unknown.size === 0) return;
-    this.#remember(await tx.query<Row>(this.#selectByKey, [numbers([...unknown])]));
+    const rows = await tx.query<Row>(this.#selectByKey, [numbers([...unknown])]);
+    // Only for reading: a transaction sees definitions that it has made itself and that may never be committed, and a
+    // key that is never used again may keep its name.
+    for (const row of rows) this.#name(row);
   }
 
   /** A definition that was loaded. */
@@ -96,10 +104,14 @@ export class Definitions {
 
   #remember(rows: readonly Row[]): void {
     for (const row of rows) {
-      const { name, version } = toDefinition(row);
       this.#keys.set(cacheKeyOf(toDefinition(row)), row.definitionKey);
-      this.#definitions.set(row.definitionKey, { name, version });
+      this.#name(row);
     }
+  }
+
+  #name(row: Row): void {
+    const { name, version } = toDefinition(row);
+    this.#definitions.set(row.definitionKey, { name, version });
   }
 }
 
