@@ -3,7 +3,8 @@ import { describeProvider } from '../../src/testing/conformance/describe-provide
 import { PostgresDatabases } from './postgres-databases.ts';
 
 const databases = new PostgresDatabases();
-afterAll(() => databases.remove());
+// Hundreds of schemas take a while to drop.
+afterAll(() => databases.remove(), 120_000);
 
 describeProvider(
   {

@@ -10,6 +10,10 @@ export interface BatchWork<Item, Result> {
   readonly operation: string;
   /** Writes the items and answers each, in their order; runs again when the transaction has to. */
   readonly run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>;
+  /** Does the same for plain items in one round trip; `undefined` when one of them is not, and nothing was written. */
+  readonly runPlain?: (
+    items: readonly Item[],
+  ) => Promise<{ readonly results: readonly Result[]; readonly effects: Effects } | undefined>;
   /** The answer for an item that alone cannot be written; without it its call is rejected. */
   readonly refused?: (error: Error) => Result;
   /** How many transactions of this kind run at once; 1 where calls must follow each other. */
@@ -138,7 +142,12 @@ export class Batching<Item, Result> {
   }
 
   async #transact(items: readonly Item[]): Promise<readonly Result[]> {
-    const { operation, run } = this.#work;
+    const { operation, run, runPlain } = this.#work;
+    const plain = await runPlain?.(items);
+    if (plain !== undefined) {
+      this.#announce(plain.effects);
+      return plain.results;
+    }
     const { scope, results } = await this.#connections.transaction(operation, async (tx) => {
       const scope = new Scope(tx, this.#clock);
       return { scope, results: await run(scope, items) };

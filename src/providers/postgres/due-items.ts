@@ -65,13 +65,15 @@ export class DueItems {
           UPDATE ${table} AS item
           SET lock_token = wanted.secret, locked_until = $3::bigint, next_at = $3::bigint, claims = claims + 1
           FROM unnest($1::bigint[], $2::text[]) AS wanted (item_key, secret)
-          WHERE item.item_key = wanted.item_key
+          WHERE item.item_key = wanted.item_key AND item.item_key = ANY ($1::bigint[])
           RETURNING item.*)
         SELECT item_key AS "itemKey", lock_token AS secret, item.instance_key AS "instanceKey",
           instance_id AS "instanceId", incarnation, instance.definition_key AS "instanceDefinitionKey",
           item.execution_id AS "executionId", operation, item.definition_key AS "definitionKey", payload, options, claims,
           failures, heartbeat, ${cancelColumns}
-        FROM claimed AS item LEFT JOIN ${schema}.instances AS instance USING (instance_key)`,
+        FROM claimed AS item LEFT JOIN LATERAL (
+          SELECT instance_id, incarnation, definition_key FROM ${schema}.instances AS one
+          WHERE one.instance_key = item.instance_key LIMIT 1) AS instance ON TRUE`,
     };
   }
 

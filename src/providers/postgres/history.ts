@@ -46,7 +46,11 @@ export class History {
       name: 'perdure_select_event_times',
       text: `SELECT instance_key AS "instanceKey", at
         FROM unnest($1::bigint[], $2::int[], $3::int[]) AS wanted (instance_key, execution_id, event_id)
-        JOIN ${schema}.history USING (instance_key, execution_id, event_id)`,
+        CROSS JOIN LATERAL (
+          SELECT at FROM ${schema}.history AS event
+          WHERE event.instance_key = wanted.instance_key AND event.execution_id = wanted.execution_id
+            AND event.event_id = wanted.event_id
+          LIMIT 1) AS found`,
     };
   }
 

@@ -70,7 +70,7 @@ export class InstanceLocks {
       text: `UPDATE ${table} AS lock
         SET lock_token = claimed.secret, locked_until = $3::bigint, next_at = $3::bigint, claims = claims + 1, held_until = NULL
         FROM unnest($1::bigint[], $2::text[]) AS claimed (instance_key, secret)
-        WHERE lock.instance_key = claimed.instance_key`,
+        WHERE lock.instance_key = claimed.instance_key AND lock.instance_key = ANY ($1::bigint[])`,
     };
     this.#correct = {
       name: 'perdure_correct_instance_locks',
@@ -83,7 +83,7 @@ export class InstanceLocks {
       name: 'perdure_delete_empty_locks',
       text: `DELETE FROM ${table} AS lock
         WHERE instance_key = ANY ($1::bigint[])
-          AND NOT EXISTS (SELECT 1 FROM ${messages} AS message WHERE message.instance_key = lock.instance_key)`,
+          AND ${firstVisibleAt('lock.instance_key')} IS NULL`,
     };
     // The clean-up is read anew, so that an instance whose message is gone is not offered to everyone for ever.
     this.#release = {
@@ -114,16 +114,17 @@ export class InstanceLocks {
             blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN $6::bigint END)
         FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[])
           AS held (instance_key, until, claims_back, reason, build_id)
-        WHERE lock.instance_key = held.instance_key`,
+        WHERE lock.instance_key = held.instance_key AND lock.instance_key = ANY ($1::bigint[])`,
     };
     this.#renew = {
       name: 'perdure_renew_instances',
       text: `WITH held AS MATERIALIZED (
           SELECT lock.instance_key FROM unnest($2::bigint[], $3::text[]) AS token (instance_key, secret)
           JOIN ${table} AS lock ON lock.instance_key = token.instance_key AND lock_token = secret
-          WHERE locked_until > ${nowSql} ORDER BY 1 FOR UPDATE OF lock)
+          WHERE lock.instance_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
+          ORDER BY 1 FOR UPDATE OF lock)
         UPDATE ${table} AS lock SET locked_until = ${nowSql} + $4::bigint, next_at = ${nowSql} + $4::bigint
-        FROM held WHERE lock.instance_key = held.instance_key
+        FROM held WHERE lock.instance_key = held.instance_key AND lock.instance_key = ANY ($2::bigint[])
         RETURNING lock.instance_key AS "instanceKey", lock_token AS "lockToken"`,
     };
     this.#limitCleanup = {

@@ -46,7 +46,9 @@ export class InstanceRecords {
   constructor(schema: string, definitions: Definitions) {
     this.#schema = schema;
     this.#definitions = definitions;
-    this.#source = `${schema}.instances LEFT JOIN ${schema}.instance_locks USING (instance_key)`;
+    this.#source = `${schema}.instances LEFT JOIN LATERAL (
+        SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
+        WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
     this.#select = {
       name: 'perdure_select_records',
       text: `SELECT ${columns} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
@@ -59,7 +61,9 @@ export class InstanceRecords {
       name: 'perdure_select_executions',
       text: `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
           past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
-        FROM ${schema}.instances JOIN ${schema}.executions AS past USING (instance_key) WHERE instance_id = $1
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.executions AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS past
+        WHERE instance_id = $1
         UNION ALL
         SELECT execution_id, definition_key, status, execution_started_at, ended_at, history_length
         FROM ${schema}.instances WHERE instance_id = $1

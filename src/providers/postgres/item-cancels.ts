@@ -3,7 +3,7 @@ import type { CancelTrigger } from '../../model/errors.ts';
 import { encodeMessage } from '../../model/message.ts';
 import type { ActivityCancel } from '../turn.ts';
 import { booleans, numbers, texts } from './arrays.ts';
-import type { Statement, Transaction } from './connection.ts';
+import type { Statement } from './connection.ts';
 import { isLive } from './instance-locks.ts';
 import { formatToken } from './lock-token.ts';
 import type { MessageRow } from './messages.ts';
@@ -84,7 +84,6 @@ export class ItemCancels {
   readonly #lockAll: Statement;
   readonly #remove: Statement;
   readonly #flag: Statement;
-  readonly #flaggedSince: Statement;
 
   constructor(schema: string) {
     const table = `${schema}.worker_queue`;
@@ -94,15 +93,24 @@ export class ItemCancels {
       cancel_requested_at AS "cancelRequestedAt", cancel_trigger AS "cancelTrigger", cancel_reason AS "cancelReason"`;
     this.#lockOperations = {
       name: 'perdure_lock_operations',
-      text: `SELECT ${columns}
-        FROM unnest($1::bigint[], $2::int[], $3::int[]) AS wanted (instance_key, execution_id, operation)
-        JOIN ${table} AS item ON item.instance_key = wanted.instance_key
-          AND item.execution_id = wanted.execution_id AND item.operation = wanted.operation
-        ORDER BY item_key FOR UPDATE OF item`,
+      text: `SELECT ${columns} FROM ${table} AS item
+        WHERE item_key = ANY (ARRAY(
+          SELECT found.item_key
+          FROM unnest($1::bigint[], $2::int[], $3::int[]) AS wanted (instance_key, execution_id, operation)
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${table} AS one
+            WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id
+              AND one.operation = wanted.operation
+            LIMIT 1) AS found))
+        ORDER BY item_key FOR UPDATE`,
     };
     this.#lockAll = {
       name: 'perdure_lock_items_of_instances',
-      text: `SELECT ${columns} FROM ${table} AS item WHERE item.instance_key = ANY ($1::bigint[])
+      text: `SELECT ${columns} FROM ${table} AS item
+        WHERE item_key = ANY (ARRAY(
+          SELECT found.item_key FROM unnest($1::bigint[]) AS wanted (instance_key)
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${table} AS one WHERE one.instance_key = wanted.instance_key OFFSET 0) AS found))
         ORDER BY item_key FOR UPDATE`,
     };
     this.#remove = {
@@ -115,13 +123,7 @@ export class ItemCancels {
         SET cancel_requested = flag.is_told, cancel_requested_at = $5::bigint, cancel_trigger = flag.trigger,
             cancel_reason = flag.reason
         FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::text[]) AS flag (item_key, is_told, trigger, reason)
-        WHERE item.item_key = flag.item_key`,
-    };
-    // The index has both columns: only what was flagged lately is read from the table.
-    this.#flaggedSince = {
-      name: 'perdure_select_flagged_since',
-      text: `SELECT item_key AS "itemKey", lock_token AS "lockToken" FROM ${table}
-        WHERE cancel_requested AND next_at > $1 AND cancel_requested_at >= $2 AND lock_token IS NOT NULL`,
+        WHERE item.item_key = flag.item_key AND item.item_key = ANY ($1::bigint[])`,
     };
   }
 
@@ -165,15 +167,6 @@ export class ItemCancels {
       judge(scope, row, { wish, isTold: row.executionId === toldExecutionId, verdict });
     }
     return this.#write(scope, verdict);
-  }
-
-  /** The tokens of items that are held and were flagged at a time or later. */
-  async flaggedSince(tx: Transaction, time: number, now: number): Promise<readonly string[]> {
-    const rows = await tx.query<{ itemKey: number; lockToken: string }>(this.#flaggedSince, [
-      Math.floor(now),
-      Math.floor(time),
-    ]);
-    return rows.map(({ itemKey, lockToken }) => formatToken(itemKey, lockToken));
   }
 
   async #write(scope: Scope, { removed, flagged, messages, counts }: Verdict): Promise<Cancelled> {

@@ -26,18 +26,17 @@ export class InstanceMutexes {
     this.#byAll = {
       name: 'perdure_lock_instances',
       text: `WITH named AS MATERIALIZED (
-          SELECT unnest($1::bigint[]) AS named_key
-          UNION SELECT instance_key FROM ${table} WHERE instance_id = ANY ($2::text[])
-          UNION SELECT instance_key FROM ${schema}.worker_queue WHERE item_key = ANY ($3::bigint[])
+          SELECT $1::bigint[]
+            || ARRAY(SELECT instance_key FROM ${table} WHERE instance_id = ANY ($2::text[]))
+            || ARRAY(SELECT instance_key FROM ${schema}.worker_queue WHERE item_key = ANY ($3::bigint[])) AS keys
         ), parents AS MATERIALIZED (
-          SELECT parent_instance_id FROM named JOIN ${table} ON instance_key = named_key
-          WHERE parent_instance_id IS NOT NULL
-            AND ($4 = 'all' OR $4 = 'ending' AND (status = 'pending' OR closing_reason IS NOT NULL))
+          SELECT ARRAY(SELECT parent_instance_id FROM ${table}
+            WHERE instance_key = ANY ((SELECT keys FROM named)::bigint[])
+              AND ($4 = 'all' OR $4 = 'ending' AND (status = 'pending' OR closing_reason IS NOT NULL))) AS ids
         )
         SELECT ${instanceColumns} FROM ${table}
-        WHERE instance_key = ANY (ARRAY(
-          SELECT named_key FROM named
-          UNION SELECT instance_key FROM ${table} WHERE instance_id = ANY (ARRAY(SELECT parent_instance_id FROM parents))))
+        WHERE instance_key = ANY ((SELECT keys FROM named)
+          || ARRAY(SELECT instance_key FROM ${table} WHERE instance_id = ANY ((SELECT ids FROM parents)::text[])))
         ORDER BY instance_key FOR NO KEY UPDATE`,
     };
   }

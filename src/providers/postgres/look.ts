@@ -51,8 +51,8 @@ export function activityKeys(schema: string, names: string): string {
 export function blockedBy(schema: string, comparison: '<' | '>'): string {
   return `${schema}.instance_locks AS lock
     WHERE lock.definition_key = wanted_key AND blocked_build ${comparison} $4::text COLLATE "C" AND lock_token IS NULL
-      AND EXISTS (SELECT 1 FROM ${schema}.orchestrator_queue AS message
-                  WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql})`;
+      AND (SELECT 1 FROM ${schema}.orchestrator_queue AS message
+           WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql} LIMIT 1) IS NOT NULL`;
 }
 
 /** When anyone may claim a canceling instance, to end it. */

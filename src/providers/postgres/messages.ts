@@ -76,22 +76,29 @@ export class Messages {
     };
     this.#delete = {
       name: 'perdure_delete_messages',
-      text: `DELETE FROM ${table} AS message
-        USING unnest($1::bigint[], $2::bigint[]) AS read (message_key, instance_key)
-        WHERE message.message_key = read.message_key AND message.instance_key = read.instance_key`,
+      text: `DELETE FROM ${table} WHERE message_key = ANY (ARRAY(
+          SELECT found.message_key FROM unnest($1::bigint[], $2::bigint[]) AS read (message_key, instance_key)
+          CROSS JOIN LATERAL (
+            SELECT * FROM ${table} AS one WHERE one.message_key = read.message_key LIMIT 1) AS found
+          WHERE found.instance_key = read.instance_key))`,
     };
     this.#deleteTimers = {
       name: 'perdure_delete_timers',
-      text: `DELETE FROM ${table} AS message
-        USING unnest($1::bigint[], $2::int[], $3::int[]) AS withdrawn (instance_key, execution_id, operation)
-        WHERE message.instance_key = withdrawn.instance_key AND message.execution_id = withdrawn.execution_id
-          AND message.operation = withdrawn.operation AND message.kind = 'timerFired'`,
+      text: `DELETE FROM ${table} WHERE message_key = ANY (ARRAY(
+          SELECT found.message_key
+          FROM unnest($1::bigint[], $2::int[], $3::int[]) AS withdrawn (instance_key, execution_id, operation)
+          CROSS JOIN LATERAL (
+            SELECT one.message_key FROM ${table} AS one
+            WHERE one.instance_key = withdrawn.instance_key AND one.execution_id = withdrawn.execution_id
+              AND one.operation = withdrawn.operation AND one.kind = 'timerFired'
+            LIMIT 1) AS found))`,
     };
     this.#deleteOfExecutions = {
       name: 'perdure_delete_messages_of_executions',
       text: `DELETE FROM ${table} AS message
         USING unnest($1::bigint[], $2::int[]) AS ended (instance_key, execution_id)
-        WHERE message.instance_key = ended.instance_key AND message.execution_id <= ended.execution_id`,
+        WHERE message.instance_key = ended.instance_key AND message.execution_id <= ended.execution_id
+          AND message.instance_key = ANY ($1::bigint[])`,
     };
     this.#deleteAll = {
       name: 'perdure_delete_all_messages',

@@ -66,7 +66,6 @@ const idleTimeoutMs = 60_000;
 // queue happened to be empty must not read the whole of it later.
 const planSettings = [
   'enable_seqscan=off',
-  'enable_hashjoin=off',
   'enable_mergejoin=off',
   'plan_cache_mode=force_generic_plan',
   'jit=off',

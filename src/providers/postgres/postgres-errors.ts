@@ -48,6 +48,14 @@ export function isRefusedCommit(error: unknown): boolean {
   return /^(23|25|40)/.test(errorCode(error)) && errorCode(error) !== '40003';
 }
 
+/** PostgreSQL has refused the data of a statement: a key that is taken, or a value that it cannot take. */
+export function refusesData(error: unknown): boolean {
+  const code = errorCode(error);
+  return /^(22|23)/.test(
+    code === 'PROVIDER' && error instanceof Error ? errorCode(error.cause) : code,
+  );
+}
+
 /** The item is at fault and not the store: its neighbours can still commit. */
 export function isFaultOfItem(error: unknown): boolean {
   if (error instanceof ProviderError && error.cause !== undefined)

@@ -27,7 +27,7 @@ export class StopRows {
   constructor(schema: string) {
     const table = `${schema}.instances`;
     const stopped = `FROM unnest($1::bigint[], $2::text[], $3::text[]) AS stop (instance_key, reason, actor)
-      WHERE instance.instance_key = stop.instance_key`;
+      WHERE instance.instance_key = stop.instance_key AND instance.instance_key = ANY ($1::bigint[])`;
     const asked = `cancel_requested_at = $4::bigint, cancel_reason = stop.reason, cancel_actor = stop.actor`;
     this.#cancelPending = {
       name: 'perdure_cancel_pending',
@@ -47,15 +47,16 @@ export class StopRows {
             cancel_requested_at = coalesce(cancel_requested_at, $4::bigint),
             cancel_reason = coalesce(cancel_reason, closed.reason)
         FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS closed (instance_key, reason, cleanup_skipped)
-        WHERE instance.instance_key = closed.instance_key AND ended_at IS NULL`,
+        WHERE instance.instance_key = closed.instance_key AND instance.instance_key = ANY ($1::bigint[])
+          AND ended_at IS NULL`,
     };
     this.#finishClosing = {
       name: 'perdure_finish_closing',
       text: `UPDATE ${table} AS instance
         SET status = 'canceled', ended_at = $2::bigint, canceled_at = $2::bigint, closing_reason = NULL
         WHERE instance_key = ANY ($1::bigint[]) AND ended_at IS NULL AND closing_reason IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM ${schema}.worker_queue AS item
-                          WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon')
+          AND (SELECT 1 FROM ${schema}.worker_queue AS item
+               WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon' LIMIT 1) IS NULL
         RETURNING instance_key AS "instanceKey"`,
     };
     this.#terminate = {
@@ -69,7 +70,7 @@ export class StopRows {
       name: 'perdure_count_leaked',
       text: `UPDATE ${table} AS instance SET leaked = leaked + leaks.count
         FROM unnest($1::bigint[], $2::int[]) AS leaks (instance_key, count)
-        WHERE instance.instance_key = leaks.instance_key`,
+        WHERE instance.instance_key = leaks.instance_key AND instance.instance_key = ANY ($1::bigint[])`,
     };
     // The children of later executions have greater keys, so those of thousands of executions before are not read.
     this.#lockChildren = {

@@ -18,6 +18,8 @@ import { Messages } from './messages.ts';
 import { Look, type Found, type Wanted } from './look.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
+import { PlainStarts } from './plain-starts.ts';
+import { PlainTurns } from './plain-turns.ts';
 import { StopRows } from './stop-rows.ts';
 import { Turns } from './turns.ts';
 import type { WakeUps } from './wake-ups.ts';
@@ -49,6 +51,8 @@ export class Store {
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
+  readonly plainStarts: PlainStarts;
+  readonly plainTurns: PlainTurns;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly wakeUps: WakeUps;
@@ -78,6 +82,8 @@ export class Store {
     this.stopRows = new StopRows(schema);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
+    this.plainStarts = new PlainStarts(this);
+    this.plainTurns = new PlainTurns(this);
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(schema);
     this.#mutexes = new InstanceMutexes(schema);

@@ -98,11 +98,12 @@ export class WorkItems {
           FROM unnest($2::bigint[], $3::text[], $4::boolean[], $5::text[])
             AS token (item_key, secret, sets_heartbeat, heartbeat)
           JOIN ${table} AS item ON item.item_key = token.item_key AND lock_token = secret
-          WHERE locked_until > ${nowSql} ORDER BY 1 FOR UPDATE OF item)
+          WHERE item.item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
+          ORDER BY 1 FOR UPDATE OF item)
         UPDATE ${table} AS item
         SET locked_until = ${nowSql} + $6::bigint, next_at = ${nowSql} + $6::bigint,
             heartbeat = CASE WHEN held.sets_heartbeat THEN held.heartbeat ELSE item.heartbeat END
-        FROM held WHERE item.item_key = held.item_key
+        FROM held WHERE item.item_key = held.item_key AND item.item_key = ANY ($2::bigint[])
         RETURNING item.item_key AS "itemKey", lock_token AS "lockToken", ${cancelColumns}`,
     };
     this.#handBack = {
@@ -112,18 +113,19 @@ export class WorkItems {
             failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
             last_failure = coalesce(back.failure, last_failure)
         FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[]) AS back (item_key, next_at, claims, failure)
-        WHERE item.item_key = back.item_key`,
+        WHERE item.item_key = back.item_key AND item.item_key = ANY ($1::bigint[])`,
     };
     this.#pass = {
       name: 'perdure_pass_point_of_no_return',
       text: `UPDATE ${table} SET point_of_no_return = TRUE
-        WHERE item_key = ANY ($1::bigint[]) AND NOT cancel_requested`,
+        WHERE item_key = ANY ($1::bigint[])`,
     };
     this.#selectRunning = {
       name: 'perdure_select_running_items',
       text: `SELECT operation, item.definition_key AS "definitionKey", failures, locked_until AS "lockedUntil",
           cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
-        FROM ${schema}.instances JOIN ${table} AS item USING (instance_key)
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${table} AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS item
         WHERE instance_id = $2 AND locked_until > ${nowSql} ORDER BY item.execution_id, operation`,
     };
   }

@@ -49,6 +49,7 @@ export function createWorkQueue(store: Store): WorkQueue {
     ackTurns: store.batching({
       operation: 'ackTurns',
       run: (scope, acks) => ackTurns(store, scope, acks),
+      runPlain: (acks: readonly TurnAck[]) => store.plainTurns.commit(acks, store.nowParameter),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
