@@ -8,7 +8,7 @@ import pg from 'pg';
 export const runDirectory = 'PERDURE_TEST_RUN_DIRECTORY';
 
 /** The URL of a superuser on the server of PERDURE_TEST_POSTGRES_URL, or on one that this run starts. */
-export async function serverUrl(): Promise<string> {
+async function serverUrl(): Promise<string> {
   const given = process.env['PERDURE_TEST_POSTGRES_URL'];
   if (given !== undefined && given !== '') return given;
   const directory = process.env[runDirectory];

@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 
 /** What becomes of bytes on their way to the server. */
-export type Verdict =
+type Verdict =
   | 'pass'
   /** Neither they nor anything after them arrive. */
   | 'cut'
