@@ -4,8 +4,8 @@ const source = (path: string): string => new URL(`./src/${path}`, import.meta.ur
 
 const shared = {
   pool: 'forks',
-  testTimeout: 20_000,
-  hookTimeout: 20_000,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
   globalSetup: 'test/postgres/global-setup.ts',
 } as const;
 

@@ -1,5 +1,6 @@
 import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
+import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
@@ -48,6 +49,11 @@ export const cases = {
   memory: { title: 'instances kept warm', run: warmMemory },
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
+  deletion: {
+    title: '20,000 instances of 10 events deleted beside a load of hellos',
+    run: deletionUnderLoad,
+  },
+  deleteFamily: { title: 'a root with 2,000 children deleted', run: deleteFamily },
   massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 

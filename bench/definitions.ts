@@ -35,8 +35,17 @@ export const waiter = orchestration('waiter', async (ctx, name: string) => {
   await ctx.waitFor('never');
 });
 
+const leaf = orchestration('leaf', (_ctx, n: number) => Promise.resolve(n));
+
+/** So many children, side by side. */
+export const family = orchestration('family', async (ctx, children: number) => {
+  const numbers = Array.from({ length: children }, (_, n) => n);
+  const results = await ctx.all(numbers.map((n) => ctx.child(leaf, n)));
+  return results.length;
+});
+
 /** What a worker of the benchmarks runs. */
 export const definitions = {
-  orchestrations: [hello, fanOut, steps, sleeper, waiter],
+  orchestrations: [hello, fanOut, steps, sleeper, waiter, family, leaf],
   activities: [greet, tenMs, increment],
 };

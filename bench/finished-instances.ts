@@ -1,16 +1,25 @@
 import Database from 'better-sqlite3';
-import { Perdure } from 'perdure';
+import { Perdure, type Client } from 'perdure';
 import { runInLanes } from './benchmark.ts';
 import { definitions, hello } from './definitions.ts';
 
 const realCount = 1_000;
 
+/** Runs one instance to its end. */
+type RunOne = (client: Client) => Promise<unknown>;
+
+const runHello: RunOne = async (client) => (await client.start(hello, 'World')).result();
+
 /**
- * Makes a file that looks as if so many hellos had run to their end in it: a thousand really do, and their rows are
- * copied under new keys and ids that follow one another in time, as generated ids do.
+ * Makes a file that looks as if so many instances (by default hellos) had run to their end in it: a thousand really
+ * do, and their rows are copied under new keys and ids that follow one another in time, as generated ids do.
  */
-export async function createFinishedInstances(store: string, count: number): Promise<void> {
-  await runForReal(store);
+export async function createFinishedInstances(
+  store: string,
+  count: number,
+  runOne = runHello,
+): Promise<void> {
+  await runForReal(store, runOne);
   const db = new Database(store);
   // Ids begin with their time: the copies lie in the past, in the order of their keys.
   db.function('earlier', { deterministic: true }, (id, copy) => {
@@ -37,11 +46,11 @@ export async function createFinishedInstances(store: string, count: number): Pro
   db.close();
 }
 
-async function runForReal(store: string): Promise<void> {
+async function runForReal(store: string, runOne: RunOne): Promise<void> {
   await using perdure = await Perdure.open(store, { synchronous: 'normal' });
   await perdure.startWorker(definitions);
   await runInLanes(realCount, 64, async () => {
-    await (await perdure.client.start(hello, 'World')).result();
+    await runOne(perdure.client);
   });
 }
 

@@ -118,6 +118,18 @@ export const goals: readonly Goal[] = [
     atMost: 250,
   },
   {
+    what: 'deletion: p99 of a load beside it, against the load alone',
+    figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
+    unit: '×',
+    atMost: 2,
+  },
+  {
+    what: 'a family deleted: states that a reader saw in between',
+    figure: ({ deleteFamily }) => deleteFamily?.['statesBetween'],
+    unit: '',
+    atMost: 0,
+  },
+  {
     what: 'mass cancel: 2,000 queued, against enqueueing them',
     figure: ({ massCancel }) => massCancel?.['queuedRatio'],
     unit: '×',

@@ -21,7 +21,8 @@ const handle = await client.start(account, 0, { id: 'account-1' });
 for (const amount of [10, 20, 30, 40, 50, 60, 70, 0]) await handle.raiseEvent(deposit, amount);
 console.log(`balance: ${await handle.result()}`);
 
-for (const { executionId, status } of await client.executions('account-1')) {
+const { items } = await client.listExecutions('account-1');
+for (const { executionId, status } of items) {
   console.log(`execution ${executionId}: ${status}`);
 }
 await perdure.close();

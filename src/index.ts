@@ -59,7 +59,7 @@ export type { StartOptions } from './client/call-types.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/transactional.ts';
-export type { InstanceInfo } from './client/instance-info.ts';
+export type { InstanceInfo, MeasuredInstance } from './client/instance-info.ts';
 export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
 export type {
   ExportedHistory,
@@ -67,9 +67,32 @@ export type {
   HistoryOptions,
   HistoryPage,
 } from './client/history.ts';
+export type { ExecutionListOptions, ExecutionPage } from './client/execution-list.ts';
+export type { AuditPage } from './client/audit-list.ts';
 export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
-export type { ExecutionStatus, InstanceStatus } from './model/status.ts';
+export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
+
+// Deleting, pruning, retention
+export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance-bulk.ts';
+export type { DeleteOptions } from './management/delete-instance.ts';
+export type { InstanceFilter } from './management/instance-filter.ts';
+export type { InstanceTree } from './management/instance-tree.ts';
+export type { PruneConditions } from './management/prune-conditions.ts';
+export type { BulkPruneOptions } from './management/prune-executions-bulk.ts';
+export type { PruneOptions } from './management/prune-executions.ts';
+export type { RetentionControl, RunRetentionOptions } from './management/retention-control.ts';
+export type { RetentionOptions } from './management/retention-options.ts';
+export type {
+  ExecutionRetention,
+  InstanceRetention,
+  RetentionPolicy,
+} from './management/retention-policy.ts';
+export type {
+  RetentionPause,
+  RetentionReport,
+  RetentionStatus,
+} from './management/retention-records.ts';
 
 // Errors
 export {
@@ -127,13 +150,32 @@ export type {
   CreateResult,
   EnqueueResult,
   ExecutionRecord,
-  InstanceFilter,
+  InstanceConditions,
   InstanceRecord,
   InstanceStore,
+  ListExecutionsParams,
   ListInstancesParams,
   NewInstance,
   NewMessage,
 } from './providers/instances.ts';
+export type {
+  AuditEntry,
+  AuditRecord,
+  DeleteInstanceResult,
+  ExecutionPrune,
+  ExecutionPruneResult,
+  InstanceSize,
+  ManagementStore,
+  PruneResult,
+  QueueDepth,
+  QueueDepths,
+  ScanInstancesParams,
+  ScanInstancesResult,
+  ScannedInstance,
+  SystemMetrics,
+  TreeDeletion,
+  TreeDeletionResult,
+} from './providers/management.ts';
 export type {
   ActivityCancel,
   ChildCancel,

@@ -37,6 +37,7 @@ const workerOptions = [
   'alwaysReplay',
   'logger',
   'hooks',
+  'retention',
 ];
 
 /** Refuses bad options before anything is opened. */

@@ -4,6 +4,7 @@ const { setImmediate: realSetImmediate } = globalThis;
 /** An instance that is being created by this client. */
 export interface Birth {
   readonly instanceId: string;
+  readonly incarnation: string;
   born: boolean;
   over: boolean;
 }
@@ -29,9 +30,9 @@ export class Births {
   }
 
   /** Says that an instance is about to be created, before any hint about it can go out. */
-  announce(instanceId: string): Birth {
+  announce(instanceId: string, incarnation: string): Birth {
     if (this.#births.size === 0) this.#onFirst();
-    const birth: Birth = { instanceId, born: false, over: false };
+    const birth: Birth = { instanceId, incarnation, born: false, over: false };
     this.#births.set(instanceId, birth);
     return birth;
   }
@@ -58,10 +59,10 @@ export class Births {
     }
   }
 
-  /** Says whether an instance was born here a moment ago and no end of it was heard since. */
-  isNewAndAlive(instanceId: string): boolean {
+  /** The incarnation of an instance that was born here a moment ago, if no end of it was heard since. */
+  newAndAlive(instanceId: string): string | undefined {
     const birth = this.#births.get(instanceId);
-    return birth !== undefined && birth.born && !birth.over;
+    return birth !== undefined && birth.born && !birth.over ? birth.incarnation : undefined;
   }
 
   #forgetLeaving(): void {

@@ -1,35 +1,45 @@
+import { deleteInstanceBulk, type BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
+import { deleteInstance, type DeleteOptions } from '../management/delete-instance.ts';
+import type { InstanceFilter } from '../management/instance-filter.ts';
+import { readInstanceTree, type InstanceTree } from '../management/instance-tree.ts';
+import { pruneExecutionsBulk, type BulkPruneOptions } from '../management/prune-executions-bulk.ts';
+import { pruneExecutions, type PruneOptions } from '../management/prune-executions.ts';
+import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError, ProviderError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
+import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type {
-  CreateResult,
-  ExecutionRecord,
-  InstanceRecord,
-  NewInstance,
-} from '../providers/instances.ts';
+  DeleteInstanceResult,
+  PruneResult,
+  QueueDepths,
+  SystemMetrics,
+} from '../providers/management.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
+import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
+import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
-  listExecutions,
   readHistoryPage,
   type ExportedHistory,
   type HistoryOptions,
   type HistoryPage,
 } from './history.ts';
-import { alreadyExists, clientClosed, notFound, refusedEvent } from './instance-errors.ts';
-import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
+import { alreadyExists, clientClosed, refusedEvent } from './instance-errors.ts';
+import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './instance-info.ts';
 import {
   listInstances,
   type InstancePage,
@@ -37,7 +47,7 @@ import {
   type ListPage,
 } from './instance-list.ts';
 import { takeResult } from './instance-result.ts';
-import { readFields } from './option-fields.ts';
+import { readFields } from '../model/option-fields.ts';
 import {
   readFlag,
   requestCancel,
@@ -70,6 +80,8 @@ export interface InstanceStarter {
 
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
 export class Client {
+  /** What the workers of this store delete by themselves. */
+  readonly retention: RetentionControl;
   readonly #options: ClientOptions;
   readonly #provider: Provider;
   readonly #clock: Clock;
@@ -99,7 +111,11 @@ export class Client {
       raise: (id, event, payload) => this.#raise(id, event, payload),
       cancel: (id, cancelOptions) => this.cancel(id, cancelOptions),
       terminate: (id, terminateOptions) => this.terminate(id, terminateOptions),
+      delete: (id, deleteOptions) => this.deleteInstance(id, deleteOptions),
     };
+    this.retention = new RetentionControl(options.provider, options.clock, () =>
+      this.#assertOpen(),
+    );
   }
 
   /**
@@ -186,7 +202,8 @@ export class Client {
 
   /** Waits until an instance is over, however it ends. */
   async wait(id: string, options?: WaitOptions): Promise<InstanceInfo> {
-    return toInstanceInfo(await this.#completion(id, options));
+    const timeoutMs = this.#readTimeout(options);
+    return toInstanceInfo(await this.#completions.wait(checkInstanceId(id), timeoutMs));
   }
 
   /** Lists instances, newest first, one page at a time. */
@@ -201,10 +218,10 @@ export class Client {
     return readHistoryPage(this.#provider, checkInstanceId(id), options);
   }
 
-  /** Lists the executions of an instance, oldest first. */
-  async executions(id: string): Promise<readonly ExecutionRecord[]> {
+  /** Lists the executions of an instance, oldest first, one page at a time. */
+  async listExecutions(id: string, options?: ExecutionListOptions): Promise<ExecutionPage> {
     this.#assertOpen();
-    return listExecutions(this.#provider, checkInstanceId(id));
+    return listExecutions(this.#provider, checkInstanceId(id), options);
   }
 
   /** Exports a whole execution (by default the current one) as plain JSON, to replay code against. */
@@ -232,6 +249,77 @@ export class Client {
     };
   }
 
+  /** Reads an instance with what it holds in the store; rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
+  async getInstanceInfo(id: string): Promise<MeasuredInstance> {
+    const info = await this.#status(id);
+    const size = await this.#provider.measureInstance(info.id);
+    if (size === undefined) throw notFound(id);
+    return { ...info, size };
+  }
+
+  /** Reads which instances an instance has below it: its children, theirs, and so on. */
+  async getInstanceTree(id: string): Promise<InstanceTree> {
+    this.#assertOpen();
+    const instanceId = checkInstanceId(id);
+    const [record] = await this.#provider.getInstances([instanceId]);
+    if (record === undefined) throw notFound(instanceId);
+    return readInstanceTree(this.#provider, instanceId);
+  }
+
+  /**
+   * Deletes a root that is over, with all its descendants, whole or not at all; the id is free at once. Rejects with
+   * `INSTANCE_NOT_FOUND`, `CANNOT_DELETE_SUB_ORCHESTRATION` for a child, and, without `force`, `INSTANCE_STILL_RUNNING`.
+   */
+  async deleteInstance(id: string, options?: DeleteOptions): Promise<DeleteInstanceResult> {
+    this.#assertOpen();
+    return deleteInstance(this.#provider, id, options);
+  }
+
+  /**
+   * Deletes all roots that are over and that a filter selects, each with its descendants, whole or not at all, in small
+   * transactions. What runs is skipped, children are no roots, and the next call goes on with what is left.
+   */
+  async deleteInstanceBulk(
+    filter?: InstanceFilter,
+    options?: BulkDeleteOptions,
+  ): Promise<DeleteInstanceResult> {
+    this.#assertOpen();
+    return deleteInstanceBulk(this.#provider, filter, options);
+  }
+
+  /** Deletes finished executions of an instance, over or not; the current one stays. */
+  async pruneExecutions(id: string, options?: PruneOptions): Promise<PruneResult> {
+    this.#assertOpen();
+    return pruneExecutions(this.#provider, id, options);
+  }
+
+  /** Deletes finished executions of all instances that are over and that a filter selects, children included. */
+  async pruneExecutionsBulk(
+    filter?: InstanceFilter,
+    options?: BulkPruneOptions,
+  ): Promise<PruneResult> {
+    this.#assertOpen();
+    return pruneExecutionsBulk(this.#provider, filter, options);
+  }
+
+  /** Lists what was deleted and pruned: who, when, how much; never which. The newest first, one page at a time. */
+  async listAudit(page?: ListPage): Promise<AuditPage> {
+    this.#assertOpen();
+    return listAudit(this.#provider, page);
+  }
+
+  /** Counts what waits in the queues, and since when. */
+  async queueDepths(): Promise<QueueDepths> {
+    this.#assertOpen();
+    return this.#provider.queueDepths();
+  }
+
+  /** Counts what is in the store: instances by status, and bytes. */
+  async systemMetrics(): Promise<SystemMetrics> {
+    this.#assertOpen();
+    return this.#provider.systemMetrics();
+  }
+
   /** Ends all waits with `CLOSED` and refuses further calls. Instances go on. Idempotent. */
   close(): void {
     this.#closed = true;
@@ -239,7 +327,7 @@ export class Client {
   }
 
   async #create(instance: NewInstance): Promise<void> {
-    const birth = this.#completions.births.announce(instance.instanceId);
+    const birth = this.#completions.births.announce(instance.instanceId, instance.incarnation);
     let result: CreateResult | undefined;
     try {
       result = await this.#createSurely(instance);
@@ -287,14 +375,14 @@ export class Client {
   }
 
   async #result(id: string, options?: WaitOptions): Promise<unknown> {
-    return takeResult(await this.#completion(id, options));
+    const timeoutMs = this.#readTimeout(options);
+    return takeResult(await this.#completions.waitForOutput(checkInstanceId(id), timeoutMs));
   }
 
-  async #completion(id: string, options: WaitOptions | undefined): Promise<InstanceRecord> {
+  #readTimeout(options: WaitOptions | undefined): number | undefined {
     this.#guard();
     const { timeout } = readFields(options, 'options', ['timeout'] as const);
-    const timeoutMs = timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
-    return this.#completions.wait(checkInstanceId(id), timeoutMs);
+    return timeout === undefined ? undefined : toMs(timeout as Duration, 'timeout');
   }
 
   #assertOpen(): void {

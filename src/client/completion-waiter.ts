@@ -1,10 +1,12 @@
 import { systemClock, type Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
+import type { Payload } from '../model/payload.ts';
 import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
-import type { Hint, Provider } from '../providers/provider.ts';
+import type { CompletedOutput, Hint, Provider } from '../providers/provider.ts';
 import { Births } from './births.ts';
-import { clientClosed, notFound } from './instance-errors.ts';
+import { clientClosed, replaced } from './instance-errors.ts';
 import { InstanceReader } from './instance-reader.ts';
 
 export interface CompletionWaiterParams {
@@ -20,9 +22,19 @@ export interface CompletionWaiterParams {
 interface Waiter {
   readonly timeoutMs: number | undefined;
   readonly resolve: (record: InstanceRecord) => void;
+  /** Where the output is all that is asked for: a hint that brings it saves the read. */
+  readonly resolveOutput: ((output: Payload | null) => void) | undefined;
   readonly reject: (error: Error) => void;
+  /** The life of the id that is waited for, once it is known. */
+  incarnation: string | undefined;
   cancelAlarm: (() => void) | undefined;
   timedOut: boolean;
+}
+
+/** The end of a completed instance, without the rest of its row. */
+export interface Completion {
+  readonly status: 'completed';
+  readonly output: Payload | null;
 }
 
 const defaultRecheckMs = 1_000;
@@ -42,6 +54,7 @@ const recheckPauseMs = 50;
  *     seconds where n waits are more than 2,000.
  * W3. A wait that has timed out reads its row once more, so a lost hint is not reported as a timeout.
  * W4. When nobody waits, no listener and no timer is left.
+ * W5. A wait is for one life of an id: when that is deleted it ends, though the id may be in use again.
  */
 export class CompletionWaiter {
   /** Instances that are being created here. */
@@ -78,20 +91,28 @@ export class CompletionWaiter {
   /** Resolves with the row of an instance once it is over. */
   wait(instanceId: string, timeoutMs?: number): Promise<InstanceRecord> {
     return new Promise((resolve, reject) => {
-      if (this.#closed) return reject(clientClosed());
-      const waiter: Waiter = {
-        timeoutMs,
-        resolve,
-        reject,
-        cancelAlarm: undefined,
-        timedOut: false,
-      };
-      this.#add(instanceId, waiter);
-      this.#listen();
-      this.#cancelRecheck ??= this.#setRecheck();
-      if (timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
-      if (!this.births.isNewAndAlive(instanceId)) this.#reader.request(instanceId);
+      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput: undefined, reject });
     });
+  }
+
+  /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
+  waitForOutput(instanceId: string, timeoutMs?: number): Promise<InstanceRecord | Completion> {
+    return new Promise((resolve, reject) => {
+      const resolveOutput = (output: Payload | null): void =>
+        resolve({ status: 'completed', output });
+      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput, reject });
+    });
+  }
+
+  #begin(instanceId: string, wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>): void {
+    if (this.#closed) return wait.reject(clientClosed());
+    const incarnation = this.births.newAndAlive(instanceId);
+    const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
+    this.#add(instanceId, waiter);
+    this.#listen();
+    this.#cancelRecheck ??= this.#setRecheck();
+    if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
+    if (incarnation === undefined) this.#reader.request(instanceId);
   }
 
   /** Ends all waits, and all to come, with `CLOSED`. */
@@ -111,7 +132,20 @@ export class CompletionWaiter {
     if (hint.kind === 'changed') this.#sweep();
     if (hint.kind !== 'finished') return;
     this.births.markOver(hint.instanceIds);
+    for (const [instanceId, completed] of hint.outputs ?? []) this.#onOutput(instanceId, completed);
     this.#readWaiting(hint.instanceIds);
+  }
+
+  /** Ends the waits that ask for no more than this. */
+  #onOutput(instanceId: string, { incarnation, output }: CompletedOutput): void {
+    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+      if (waiter.resolveOutput === undefined) continue;
+      if ((waiter.incarnation ?? incarnation) !== incarnation) continue;
+      this.#remove(instanceId, waiter);
+      waiter.cancelAlarm?.();
+      waiter.resolveOutput(output);
+    }
+    this.#rest();
   }
 
   /** Reads all rows that are waited for, now or as soon as the last time is long enough ago. */
@@ -137,11 +171,26 @@ export class CompletionWaiter {
   #onRecord(instanceId: string, record: InstanceRecord | undefined): void {
     if (record === undefined) {
       this.#end(instanceId, ({ reject }) => reject(notFound(instanceId)));
-    } else if (isTerminal(record.status)) {
+      return;
+    }
+    this.#endReplaced(record);
+    if (isTerminal(record.status)) {
       this.#end(instanceId, ({ resolve }) => resolve(record));
     } else {
       this.#endTimedOut(instanceId);
     }
+  }
+
+  /** Ends the waits for a former life of an id: they would else be told how another instance ended. */
+  #endReplaced({ instanceId, incarnation }: InstanceRecord): void {
+    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+      waiter.incarnation ??= incarnation;
+      if (waiter.incarnation === incarnation) continue;
+      waiter.cancelAlarm?.();
+      this.#remove(instanceId, waiter);
+      waiter.reject(replaced(instanceId));
+    }
+    this.#rest();
   }
 
   // A store that may recover is asked again by the next recheck; the limit is the wait's own timeout.

@@ -1,6 +1,8 @@
 import type { EventToken } from '../model/definition.ts';
 import type { Duration } from '../model/duration.ts';
+import type { DeleteOptions } from '../management/delete-instance.ts';
 import type { StopResult } from '../providers/cancellation.ts';
+import type { DeleteInstanceResult } from '../providers/management.ts';
 import type { EventArguments } from './call-types.ts';
 import type { InstanceInfo } from './instance-info.ts';
 import type { CancelOptions, TerminateOptions } from './stopping.ts';
@@ -18,6 +20,7 @@ export interface InstanceAccess {
   raise(instanceId: string, event: EventToken | string, payload: unknown): Promise<void>;
   cancel(instanceId: string, options?: CancelOptions): Promise<StopResult>;
   terminate(instanceId: string, options?: TerminateOptions): Promise<StopResult>;
+  delete(instanceId: string, options?: DeleteOptions): Promise<DeleteInstanceResult>;
 }
 
 /** One instance, as seen from a client. It holds nothing but the id: any number of handles may name one instance. */
@@ -58,5 +61,10 @@ export class Handle<Output = unknown> {
   /** Ends the instance at once, without running its code: see `Client.terminate`. */
   terminate(options?: TerminateOptions): Promise<StopResult> {
     return this.#access.terminate(this.id, options);
+  }
+
+  /** Deletes the instance with all its descendants: see `Client.deleteInstance`. */
+  delete(options?: DeleteOptions): Promise<DeleteInstanceResult> {
+    return this.#access.delete(this.id, options);
   }
 }

@@ -1,10 +1,11 @@
 import { PerdureError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import { decodeEvent, type HistoryEvent } from '../model/event.ts';
-import type { ExecutionRecord, InstanceRecord } from '../providers/instances.ts';
+import type { InstanceRecord } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
-import { notFound } from './instance-errors.ts';
+
 import { maxPageLimit, readLimit } from './instance-list.ts';
-import { invalid, readFields } from './option-fields.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
 
 /** Which part of a history. */
 export interface HistoryOptions {
@@ -50,6 +51,7 @@ export async function readHistoryPage(
   const { executionId } = await findExecution(provider, instanceId, given.executionId);
   // One more than asked tells whether there is a next page.
   const entries = await readEntries(provider, { instanceId, executionId, after, limit: limit + 1 });
+  if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
   const page = { executionId, items: entries.slice(0, limit) };
   return entries.length > limit ? { ...page, nextAfter: after + limit } : page;
 }
@@ -71,17 +73,8 @@ export async function exportHistory(
   // A history grows only at its end, so pages fit together, unless the id was given to another instance meanwhile.
   const [now] = await provider.getInstances([instanceId]);
   if (now?.incarnation !== incarnation) throw notFound(instanceId);
+  await assertNotPruned(provider, instanceId, executionId);
   return { instanceId, incarnation, executionId, events };
-}
-
-/** Lists the executions of an instance, oldest first. */
-export async function listExecutions(
-  provider: Provider,
-  instanceId: string,
-): Promise<readonly ExecutionRecord[]> {
-  const executions = await provider.listExecutions(instanceId);
-  if (executions.length === 0) throw notFound(instanceId);
-  return executions;
 }
 
 async function findExecution(
@@ -97,6 +90,20 @@ async function findExecution(
   throw new PerdureError(
     'INVALID_INPUT',
     `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,
+  );
+}
+
+/** An execution that went while its pages were read must not look like one that was short. */
+async function assertNotPruned(
+  provider: Provider,
+  instanceId: string,
+  executionId: number,
+): Promise<void> {
+  const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
+  if (found?.executionId === executionId) return;
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. See with listExecutions() which are left.`,
   );
 }
 

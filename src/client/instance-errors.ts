@@ -1,13 +1,6 @@
 import { PerdureError } from '../model/errors.ts';
+import { notFound } from '../model/not-found.ts';
 import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
-
-/** There is no instance with this id. */
-export function notFound(instanceId: string): PerdureError {
-  return new PerdureError(
-    'INSTANCE_NOT_FOUND',
-    `There is no instance ${JSON.stringify(instanceId)} in this store. Check the id, or whether it was deleted.`,
-  );
-}
 
 /** The id belongs to another start. */
 export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
@@ -15,6 +8,14 @@ export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string
   return new PerdureError(
     'INSTANCE_ALREADY_EXISTS',
     `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
+  );
+}
+
+/** The instance was deleted, and its id was given to another one. */
+export function replaced(instanceId: string): PerdureError {
+  return new PerdureError(
+    'INSTANCE_NOT_FOUND',
+    `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
   );
 }
 

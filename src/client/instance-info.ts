@@ -4,6 +4,7 @@ import { decodePayload, type Payload } from '../model/payload.ts';
 import type { InstanceStatus } from '../model/status.ts';
 import type { RunningItem } from '../providers/cancellation.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
+import type { InstanceSize } from '../providers/management.ts';
 
 /** What is known of an instance. All times are milliseconds since the epoch. */
 export interface InstanceInfo<Output = unknown> {
@@ -38,6 +39,11 @@ export interface InstanceInfo<Output = unknown> {
   readonly blocked?: { readonly reason: string; readonly at: number };
   /** What is stored but cannot be decoded, because the store was damaged. */
   readonly undecodable?: readonly ('output' | 'customStatus')[];
+}
+
+/** What is known of an instance, with what it holds in the store. */
+export interface MeasuredInstance<Output = unknown> extends InstanceInfo<Output> {
+  readonly size: InstanceSize;
 }
 
 /** Decodes a row. Damage shows in `undecodable`, so that one bad row does not hide a page of good ones. */

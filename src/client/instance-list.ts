@@ -1,9 +1,9 @@
 import { maxIdBytes, maxNameBytes } from '../model/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
-import type { InstanceFilter, ListInstancesParams } from '../providers/instances.ts';
+import type { InstanceConditions, ListInstancesParams } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
-import { invalid, readFields } from './option-fields.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
@@ -61,18 +61,24 @@ export async function listInstances(
   const items = shown.map(toInstanceInfo);
   const last = shown.at(-1);
   if (last === undefined || records.length <= params.limit) return { items };
-  return { items, nextCursor: `k${last.instanceKey.toString(36)}` };
+  return { items, nextCursor: toCursor(last.instanceKey) };
 }
 
 /** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
 function readListParams(filter: unknown, page: unknown): ListInstancesParams {
+  return { filter: readFilter(filter), ...readPage(page) };
+}
+
+/** Reads which page of a list. */
+export function readPage(page: unknown): { readonly limit: number; readonly beforeKey?: number } {
   const { limit, cursor } = readFields(page, 'page', ['limit', 'cursor'] as const);
   const beforeKey = readCursor(cursor);
-  return {
-    filter: readFilter(filter),
-    limit: readLimit(limit),
-    ...(beforeKey !== undefined && { beforeKey }),
-  };
+  return { limit: readLimit(limit), ...(beforeKey !== undefined && { beforeKey }) };
+}
+
+/** Names where a page ended, in a way that nobody counts on. */
+export function toCursor(key: number): string {
+  return `k${key.toString(36)}`;
 }
 
 /** Reads how many entries a page may have. */
@@ -93,7 +99,7 @@ function readCursor(cursor: unknown): number | undefined {
   throw invalid('cursor', cursor, 'the nextCursor of the page before, as it was given');
 }
 
-function readFilter(given: unknown): InstanceFilter {
+function readFilter(given: unknown): InstanceConditions {
   const filter = readFields(given, 'filter', filterKeys);
   const { status, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
   return {

@@ -2,13 +2,13 @@ import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
 import { decodeFailure, toError } from '../model/failure.ts';
 import { decodePayload } from '../model/payload.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
+import type { Completion } from './completion-waiter.ts';
 
 /** What a finished instance returned; throws what it ended with when it did not return. */
-export function takeResult(record: InstanceRecord): unknown {
+export function takeResult(record: InstanceRecord | Completion): unknown {
+  if (record.status === 'completed') return decodePayload(record.output);
   const which = `Instance ${JSON.stringify(record.instanceId)} of ${JSON.stringify(record.name)}`;
   switch (record.status) {
-    case 'completed':
-      return decodePayload(record.output);
     case 'failed':
       throw failed(record, which);
     case 'canceled':

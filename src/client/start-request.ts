@@ -1,7 +1,7 @@
 import type { EventToken, OrchestrationRef, StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/errors.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
-import { readFields } from './option-fields.ts';
+import { readFields } from '../model/option-fields.ts';
 
 /** What a start needs to know of its orchestration. */
 export interface StartTarget {

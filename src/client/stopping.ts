@@ -4,7 +4,7 @@ import { PerdureError } from '../model/errors.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
-import { readFields } from './option-fields.ts';
+import { readFields } from '../model/option-fields.ts';
 
 /** How to ask an instance to stop. */
 export interface CancelOptions {

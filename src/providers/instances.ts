@@ -81,7 +81,7 @@ export interface ExecutionRecord {
 }
 
 /** Conditions that must all hold. Absent: any. */
-export interface InstanceFilter {
+export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
   readonly name?: string;
   readonly idPrefix?: string;
@@ -93,10 +93,18 @@ export interface InstanceFilter {
 
 /** One page of a listing. */
 export interface ListInstancesParams {
-  readonly filter: InstanceFilter;
+  readonly filter: InstanceConditions;
   readonly limit: number;
   /** Only instances older than this key: where the last page ended. */
   readonly beforeKey?: number;
+}
+
+/** One page of an instance's executions. */
+export interface ListExecutionsParams {
+  readonly instanceId: string;
+  /** The id after which the page begins; 0 for the first. */
+  readonly after: number;
+  readonly limit: number;
 }
 
 /** The instances themselves: creating, reading, listing, and messages to them. */
@@ -160,14 +168,15 @@ export interface InstanceStore {
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 
   /**
-   * Lists the executions of an instance.
+   * Lists the executions of an instance, one page at a time.
    *
    * A provider must:
    * - list the oldest first, the current one included; none for a missing instance
    *   (read/executions-of-a-new-instance, continue/keeps-the-finished-execution,
    *   terminal/leaves-its-history-readable)
+   * - list those after an execution id, at most `limit` (read/executions-come-in-pages)
    */
-  listExecutions(instanceId: string): Promise<readonly ExecutionRecord[]>;
+  listExecutions(params: ListExecutionsParams): Promise<readonly ExecutionRecord[]>;
 
   /**
    * Reads a history by instance id, for inspection.

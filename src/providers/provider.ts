@@ -32,23 +32,39 @@
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
  */
+import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
+import type { ManagementStore } from './management.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { WorkQueue } from './work-queue.ts';
 
+/** What a completed instance returned, and in which life of its id. */
+export interface CompletedOutput {
+  readonly incarnation: string;
+  readonly output: Payload | null;
+}
+
 /** Something a waiting process may want to look at. A hint can come late, twice, or not at all. */
 export type Hint =
-  /** Instances reached a terminal state in this process. */
-  | { readonly kind: 'finished'; readonly instanceIds: readonly string[] }
-  /** Cancel was requested for these claimed items. */
+  /**
+   * Instances reached a terminal state, or were deleted, in this process; what completed ones returned may come along,
+   * to save a read.
+   */
+  | {
+      readonly kind: 'finished';
+      readonly instanceIds: readonly string[];
+      readonly outputs?: ReadonlyMap<string, CompletedOutput>;
+    }
+  /** Cancel was requested for these claimed items, or they were deleted: a renewal tells. */
   | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
   /** Another process changed something. */
   | { readonly kind: 'changed' };
 
 /** A store: SQLite, PostgreSQL, or yours. */
-export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore {
+export interface Provider
+  extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore, ManagementStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
 
@@ -56,9 +72,11 @@ export interface Provider extends OrchestrationQueue, WorkQueue, InstanceStore, 
    * Calls back on hints; returns how to stop.
    *
    * A provider must:
-   * - tell of instances that ended, after that has committed, on every path that ends one
-   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances,
+   * - tell of instances that ended or were deleted, after that has committed, on every path that ends one
+   *   (hint/tells-of-finished-instances, hint/tells-of-stopped-instances, delete/tells-whoever-waits,
    *   hint/tells-nothing-of-instances-that-go-on)
+   * - bring as `outputs`, if it brings any, what was committed for instances that completed, and of no others
+   *   (hint/brings-the-outputs-of-completed-instances)
    * - tell of cancel requests to claimed items, with the tokens that hold them
    *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)

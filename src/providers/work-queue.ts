@@ -92,9 +92,13 @@ export interface WorkItemRenewal {
   readonly heartbeat?: Payload | null;
 }
 
-/** What a renewal found: the lease extended (with a cancel request, if there is one), or lost. */
+/**
+ * What a renewal found: the lease extended (with a cancel request, if there is one), or lost. `deleted` tells, for as
+ * long as the lease would have lasted, that the instance was deleted or the execution pruned.
+ */
 export type RenewResult =
-  { readonly held: true; readonly cancel: CancelInfo | null } | { readonly held: false };
+  | { readonly held: true; readonly cancel: CancelInfo | null }
+  | { readonly held: false; readonly deleted?: boolean };
 
 /** The worker queue: scheduled activities. */
 export interface WorkQueue {
@@ -181,6 +185,8 @@ export interface WorkQueue {
    * - keep the heartbeat for the next attempt (renew/stores-heartbeats, renew/a-heartbeat-belongs-to-its-item)
    * - answer `held: false` for a token that is unknown or expired, changing nothing
    *   (renew/an-expired-lease-is-lost, renew/answers-each-token)
+   * - add `deleted` for an item that was deleted while it was held, until its lease would have ended
+   *   (delete/tells-whoever-runs-its-work, former-life/tokens-are-told-apart)
    */
   renewWorkItemLocks(
     renewals: readonly WorkItemRenewal[],

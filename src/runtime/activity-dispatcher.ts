@@ -4,6 +4,7 @@ import { CanceledError } from '../model/errors.ts';
 import { platformFailure } from '../model/failure.ts';
 import type { ActivityClient } from '../orchestration/activity-context.ts';
 import type { Registry } from '../orchestration/registry.ts';
+import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
@@ -148,12 +149,20 @@ export class ActivityDispatcher {
         ...this.#params,
         item,
         definition,
-        markPointOfNoReturn: (lockToken) => this.#params.provider.markPointOfNoReturn(lockToken),
+        markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
       });
       leases.add(run, claimedAt);
       return run;
     }
     return undefined;
+  }
+
+  async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
+    const { provider, leases } = this.#params;
+    const answer = await provider.markPointOfNoReturn(lockToken);
+    // Why it is lost, the renewal tells: a deletion is no lost lease.
+    if (answer.kind === 'lost') await leases.renewNow([lockToken]);
+    return answer;
   }
 
   #start(run: ActivityRun): void {
@@ -175,7 +184,8 @@ export class ActivityDispatcher {
     this.#report(run, result, clock.now() - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'handBack') this.#handBack(run.item, run);
-    else if (result.kind !== 'lost') settle({ item: run.item, outcome: result });
+    else if (result.kind !== 'lost' && result.kind !== 'deleted')
+      settle({ item: run.item, outcome: result });
     this.#running.delete(run);
     slots.release(1);
     if (this.#running.size === 0) this.#idle?.();
@@ -244,6 +254,7 @@ const outcomeNames = {
   canceled: 'canceled',
   retry: 'retried',
   lost: 'lost',
+  deleted: 'deleted',
   handBack: 'lost',
 } as const;
 

@@ -16,11 +16,12 @@ import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
 import { decodeWorkOptions, type WorkOptions } from './work-options.ts';
 
-/** How one attempt ended: for good, to be tried again, handed back, or not ours to say any more. */
+/** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
 export type AttemptResult =
   | Outcome
   | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
   | { readonly kind: 'lost' }
+  | { readonly kind: 'deleted' }
   | { readonly kind: 'handBack' };
 
 export interface ActivityRunParams {
@@ -45,6 +46,7 @@ export class ActivityRun {
   /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
+  #isDeleted = false;
 
   constructor(params: ActivityRunParams) {
     this.item = params.item;
@@ -101,8 +103,15 @@ export class ActivityRun {
     this.#context.throwIfCanceled();
   }
 
+  /** The item went with its instance or execution: the handler has its grace, but nobody will ever ask for its result. */
+  onDeleted(): void {
+    this.#isDeleted = true;
+    this.abort(new CanceledError('what this activity worked for was deleted', 'deleted'));
+  }
+
   /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
   onLost(): void {
+    if (this.#isDeleted) return;
     this.abort(new CanceledError('the lease on this activity was lost', 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
@@ -248,7 +257,7 @@ export class ActivityRun {
     this.#context.end();
     // Whatever made the attempt end, nothing of it goes on in a thread of ours.
     void this.#thread?.kill();
-    finish(result);
+    finish(this.#isDeleted ? { kind: 'deleted' } : result);
   }
 }
 

@@ -15,7 +15,7 @@ export interface AttemptEnded {
   readonly activity: string;
   readonly attempt: number;
   readonly durationMs: number;
-  readonly outcome: 'completed' | 'failed' | 'retried' | 'canceled' | 'lost';
+  readonly outcome: 'completed' | 'failed' | 'retried' | 'canceled' | 'lost' | 'deleted';
 }
 
 /** An instance was held back because its code and history disagree, or its data cannot be read. */

@@ -1,3 +1,8 @@
+import {
+  resolveRetention,
+  type ResolvedRetention,
+  type RetentionOptions,
+} from '../management/retention-options.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { silentLogger, type Logger } from '../model/logger.ts';
@@ -40,6 +45,8 @@ export interface WorkerOptions {
   readonly alwaysReplay?: boolean;
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;
+  /** What to delete, and when; one of the workers that are told does it. Default: nothing is ever deleted. */
+  readonly retention?: RetentionOptions;
 }
 
 /** Options with every field decided, durations in milliseconds. */
@@ -62,6 +69,7 @@ export interface ResolvedOptions {
   readonly alwaysReplay: boolean;
   readonly logger: Logger;
   readonly hooks: RuntimeHooks;
+  readonly retention: ResolvedRetention | undefined;
 }
 
 /** Fills in the defaults and refuses what makes no sense. */
@@ -93,6 +101,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     alwaysReplay: options.alwaysReplay ?? false,
     logger: options.logger ?? silentLogger,
     hooks: options.hooks ?? {},
+    retention: options.retention === undefined ? undefined : resolveRetention(options.retention),
   };
 }
 

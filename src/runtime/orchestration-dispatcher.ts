@@ -1,8 +1,9 @@
 import type { Clock } from '../model/clock.ts';
+import { LockLostError } from '../model/errors.ts';
+import { isTerminal } from '../model/status.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { OrchestrationAbandon, OrchestrationItem } from '../providers/orchestration-queue.ts';
-import type { Turn } from '../providers/turn.ts';
 import type { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -20,6 +21,8 @@ export interface OrchestrationDispatcherParams {
   readonly turns: Turns;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
   readonly release: (live: LiveInstance) => void;
+  /** Called before each look for work, which an idle worker makes at every poll. */
+  readonly onLook: () => void;
 }
 
 /** A claim on an instance, from its fetch to its ack. */
@@ -34,6 +37,11 @@ export class ClaimedInstance {
   onLost(): void {
     this.lost = true;
   }
+}
+
+interface Refused {
+  readonly live: LiveInstance;
+  readonly error: unknown;
 }
 
 const errorPauseMs = 200;
@@ -68,6 +76,7 @@ export class OrchestrationDispatcher {
     const { signal } = this.#stopping;
     const runnable = registry.runnable();
     while (!signal.aborted) {
+      this.#params.onLook();
       try {
         const items = await provider.fetchOrchestrationItems({
           max: options.orchestrationBatch,
@@ -124,6 +133,7 @@ export class OrchestrationDispatcher {
       turn,
     }));
     const deadline = clock.now() + options.orchestrationLeaseMs;
+    const refused: Refused[] = [];
     try {
       const retry = { clock, logger: options.logger, deadline };
       const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks));
@@ -135,25 +145,40 @@ export class OrchestrationDispatcher {
             path: 'slow',
             nowMs: item.nowMs,
           });
-        } else this.#refused(live, turn, result?.error);
+        } else {
+          turns.refused(live, turn);
+          refused.push({ live, error: result?.error });
+        }
         release(live);
       }
     } catch (error) {
       // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
       for (const { live, turn } of claimed) {
-        this.#refused(live, turn, error);
+        turns.refused(live, turn);
+        refused.push({ live, error });
         release(live);
       }
     }
+    if (refused.length > 0) await this.#report(refused);
   }
 
-  #refused(live: LiveInstance, turn: Turn, error: unknown): void {
-    const { options, turns } = this.#params;
-    options.logger.warn(
-      { error, instanceId: live.instanceId },
-      'a turn was not committed and will run again',
-    );
-    turns.refused(live, turn);
+  /** Says what became of turns that were refused: many an instance was ended or deleted while its turn ran. */
+  async #report(refused: readonly Refused[]): Promise<void> {
+    const { provider, options } = this.#params;
+    const ids = refused.map(({ live }) => live.instanceId);
+    // Only for the log: a store that cannot be asked leaves the plainest answer.
+    const records = await provider.getInstances(ids).catch(() => undefined);
+    for (const [index, { live, error }] of refused.entries()) {
+      const { instanceId, instanceKey } = live;
+      const record = records?.[index];
+      const isKnown = records !== undefined && error instanceof LockLostError;
+      const fields = { error, instanceId };
+      if (isKnown && record?.instanceKey !== instanceKey) {
+        options.logger.debug(fields, 'a turn was dropped: its instance was deleted');
+      } else if (isKnown && record !== undefined && isTerminal(record.status)) {
+        options.logger.debug(fields, 'a turn was dropped: its instance has ended');
+      } else options.logger.warn(fields, 'a turn was not committed and will run again');
+    }
   }
 
   async #abandon(abandons: readonly OrchestrationAbandon[]): Promise<void> {

@@ -28,6 +28,14 @@ export interface HandedBack {
   readonly abandon: OrchestrationAbandon;
 }
 
+/** A claim on an instance that was deleted under it: there is nothing to ack or to hand back. */
+interface Gone {
+  readonly kind: 'gone';
+}
+
+/** What became of a claim. */
+export type RunResult = ClaimedTurn | HandedBack | Gone;
+
 export interface TurnRunnerParams {
   readonly provider: Provider;
   readonly registry: Registry;
@@ -55,7 +63,7 @@ export class TurnRunner {
     this.#params = params;
   }
 
-  async run(items: readonly OrchestrationItem[]): Promise<readonly (ClaimedTurn | HandedBack)[]> {
+  async run(items: readonly OrchestrationItem[]): Promise<readonly RunResult[]> {
     const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
@@ -65,7 +73,7 @@ export class TurnRunner {
       for (const live of warm) if (live !== undefined) this.#params.release(live);
       return items.map(({ lockToken }) => tryAgain(lockToken));
     }
-    const results: (ClaimedTurn | HandedBack)[] = [];
+    const results: RunResult[] = [];
     for (const [index, item] of items.entries()) {
       results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
     }
@@ -103,8 +111,8 @@ export class TurnRunner {
     item: OrchestrationItem,
     warm: LiveInstance | undefined,
     history: readonly StoredEvent[],
-  ): Promise<ClaimedTurn | HandedBack> {
-    const { options, cache, turns } = this.#params;
+  ): Promise<RunResult> {
+    const { options, turns } = this.#params;
     let live = warm;
     try {
       if (item.claims > options.maxClaims) {
@@ -121,18 +129,40 @@ export class TurnRunner {
       this.#holdBackMs.delete(item.instanceId);
       return { kind: 'turn', item, live, turn: turns.plan(live, result) };
     } catch (error) {
+      if (await this.#isGone(item)) {
+        this.#drop(live);
+        return { kind: 'gone' };
+      }
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
         const failure = platformFailure('NONDETERMINISM', error.message);
         return this.#end(item, live, { kind: 'executionFailed', at: item.nowMs, failure });
       }
       const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
       if (expired !== undefined) return this.#skipCleanup(item, live, expired);
-      if (live !== undefined) {
-        cache.evict(live);
-        this.#params.release(live);
-      }
+      this.#drop(live);
       return this.#holdBack(item, error);
     }
+  }
+
+  #drop(live: LiveInstance | undefined): void {
+    if (live === undefined) return;
+    this.#params.cache.evict(live);
+    this.#params.release(live);
+  }
+
+  /** A history that was deleted between its claim and its reading looks like one that is damaged. */
+  async #isGone({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
+    const { provider, options } = this.#params;
+    try {
+      const [record] = await provider.getInstances([instanceId]);
+      // Not its incarnation: a start that is heard late, and twice, has the same one in both lives.
+      if (record?.instanceKey === instanceKey) return false;
+    } catch (error) {
+      options.logger.warn({ error, instanceId }, 'looking for an instance failed');
+      return false;
+    }
+    options.logger.debug({ instanceId }, 'a turn was dropped: its instance was deleted');
+    return true;
   }
 
   async #rebuild(

@@ -4,16 +4,16 @@ import { BrokenCode } from './broken-code.ts';
 import { LiveInstance } from './live-instance.ts';
 import { WarmCache } from './warm-cache.ts';
 
-function live(instanceKey: number): LiveInstance {
+function live(instanceKey: number, instanceId = `i${instanceKey}`): LiveInstance {
   const execution = new Execution({
-    instanceId: `i${instanceKey}`,
+    instanceId,
     incarnation: 'a',
     executionId: 1,
     program: async () => undefined,
   });
-  const broken = new BrokenCode(`i${instanceKey}`, () => undefined);
+  const broken = new BrokenCode(instanceId, () => undefined);
   const subject = {
-    instanceId: `i${instanceKey}`,
+    instanceId,
     executionId: 1,
     name: 'n',
     version: '1',
@@ -50,6 +50,27 @@ it('an instance that is in the middle of a turn is never taken away', () => {
   cache.put(resting);
   expect(busy.gone).toBe(false);
   expect(cache.get(1)).toBe(busy);
+});
+
+it('what is over or gone is dropped by its id, unless it is in the middle of a turn', () => {
+  const cache = new WarmCache(one * 3);
+  const [gone, busy, other] = [live(1), live(2), live(3)];
+  busy.tryAcquire();
+  for (const each of [gone, busy, other]) cache.put(each);
+  cache.evictIdle(['i1', 'i2', 'unknown']);
+  expect([gone.gone, busy.gone, other.gone]).toEqual([true, false, false]);
+  expect(cache.size).toBe(2);
+});
+
+it('the end of a former life does not take the present one out', () => {
+  const cache = new WarmCache(one * 3);
+  const [former, present] = [live(1, 'same'), live(2, 'same')];
+  cache.put(former);
+  cache.put(present);
+  cache.evict(former);
+  expect(cache.get(2)).toBe(present);
+  cache.evictIdle(['same']);
+  expect(present.gone).toBe(true);
 });
 
 it('turns of one instance wait for each other, in order', async () => {

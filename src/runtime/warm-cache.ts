@@ -7,6 +7,7 @@ import type { LiveInstance } from './live-instance.ts';
 export class WarmCache {
   readonly #maxBytes: number;
   readonly #entries = new Map<number, { readonly live: LiveInstance; readonly bytes: number }>();
+  readonly #keys = new Map<string, number>();
   #bytes = 0;
 
   constructor(maxBytes: number) {
@@ -27,6 +28,7 @@ export class WarmCache {
     if (replaced !== undefined && replaced !== live) discard(replaced);
     const bytes = live.execution.sizeBytes;
     this.#entries.set(live.instanceKey, { live, bytes });
+    this.#keys.set(live.instanceId, live.instanceKey);
     this.#bytes += bytes;
     if (this.#bytes > this.#maxBytes) this.#shrink();
   }
@@ -37,9 +39,18 @@ export class WarmCache {
     discard(live);
   }
 
+  /** Drops what the store says is over or gone; an instance in the middle of a turn learns that from its ack. */
+  evictIdle(instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) {
+      const live = this.get(this.#keys.get(instanceId) ?? -1);
+      if (live !== undefined && !live.busy) this.evict(live);
+    }
+  }
+
   clear(): void {
     for (const { live } of this.#entries.values()) discard(live);
     this.#entries.clear();
+    this.#keys.clear();
     this.#bytes = 0;
   }
 
@@ -54,6 +65,9 @@ export class WarmCache {
     const entry = this.#entries.get(instanceKey);
     if (entry === undefined) return undefined;
     this.#entries.delete(instanceKey);
+    // A later life of the same id may be here, too.
+    const { instanceId } = entry.live;
+    if (this.#keys.get(instanceId) === instanceKey) this.#keys.delete(instanceId);
     this.#bytes -= entry.bytes;
     return entry.live;
   }

@@ -4,6 +4,7 @@
  * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
  * memory where it can), leases (claims are kept alive).
  */
+import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import { encodeMessage } from '../model/message.ts';
 import type { ActivityClient } from '../orchestration/activity-context.ts';
@@ -21,6 +22,7 @@ import type { LiveInstance } from './live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
 import { ProgramFactory } from './program-factory.ts';
+import { Reclaimer } from './reclaimer.ts';
 import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
@@ -48,6 +50,8 @@ export class Worker {
   readonly #firstTurns: FirstTurns;
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
+  readonly #reclaimer: Reclaimer;
+  readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -89,6 +93,7 @@ export class Worker {
           options.orchestrationLeaseMs,
         ),
     });
+    this.#reclaimer = new Reclaimer({ provider, clock, logger });
     this.#completions = new Completions({
       provider,
       clock,
@@ -117,8 +122,11 @@ export class Worker {
       runner: new TurnRunner({ provider, registry, options, cache, programs, turns, release }),
       turns,
       release,
+      onLook: () => this.#reclaimer.lookIfDue(),
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
+    const { retention } = options;
+    this.#sweeper = retention && new Sweeper({ store: provider, clock, logger, retention });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
   }
@@ -127,6 +135,7 @@ export class Worker {
   start(): void {
     this.#orchestrations.start();
     this.#activities.start();
+    this.#sweeper?.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
@@ -145,11 +154,14 @@ export class Worker {
 
   async #stop(): Promise<void> {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
+    const swept = this.#sweeper?.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
     await this.#completions.drained();
     await this.#activities.handedBack();
+    await this.#reclaimer.stop();
+    await swept;
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
@@ -163,6 +175,7 @@ export class Worker {
       const { activityLeaseMs } = this.#options;
       const results = await this.#provider.renewWorkItemLocks(renewals, activityLeaseMs);
       return results.map((result, index) => {
+        if (!result.held && result.deleted === true) runs[index]?.onDeleted();
         if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
         return result.held;
       });
@@ -174,6 +187,8 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+    // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
+    if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */

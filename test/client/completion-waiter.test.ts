@@ -112,6 +112,22 @@ describe('a wait', () => {
   });
 });
 
+describe('a hint that brings the output', () => {
+  test('ends a wait for the output without a read, and one for the row with one', async () => {
+    const { client, store, waiter, seen } = await openWaiter();
+    await client.start('order', 1, { id: 'a' });
+    const output = waiter.waitForOutput('a');
+    const record = waiter.wait('a');
+    await settle();
+    seen.reads.length = 0;
+    await finish(store, 'a');
+    const { output: stored } = await record;
+    expect(seen.reads).toEqual([['a']]);
+    expect(await output).toEqual({ status: 'completed', output: stored });
+    expect(seen.listening).toBe(0);
+  });
+});
+
 describe('without hints, a wait', () => {
   test('settles within a second all the same (W2)', async () => {
     const { client, store, waiter, seen, recheckClock } = await openWaiter();

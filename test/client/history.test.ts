@@ -65,7 +65,7 @@ describe('a history', () => {
       executionId: 1,
       items: { length: 1 },
     });
-    expect(await client.executions('o-1')).toMatchObject([
+    expect((await client.listExecutions('o-1')).items).toMatchObject([
       { executionId: 1, status: 'continuedAsNew', historyLength: 1 },
       { executionId: 2, status: 'running', historyLength: 2 },
     ]);
@@ -113,7 +113,7 @@ describe('a history', () => {
     const { client } = await openStore();
     const missing = { code: 'INSTANCE_NOT_FOUND' };
     await expect(client.history('nobody')).rejects.toMatchObject(missing);
-    await expect(client.executions('nobody')).rejects.toMatchObject(missing);
+    await expect(client.listExecutions('nobody')).rejects.toMatchObject(missing);
     await expect(client.exportHistory('nobody')).rejects.toMatchObject(missing);
     await expect(client.history('')).rejects.toMatchObject({ code: 'INVALID_ID' });
   });

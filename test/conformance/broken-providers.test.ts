@@ -6,10 +6,18 @@ import type { Provider } from '../../src/providers/provider.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import type { BrokenProvider } from './broken/broken-provider.ts';
+import { brokenAudits } from './broken/audits.ts';
 import { brokenClaims } from './broken/claims.ts';
+import { brokenDeletions } from './broken/deletions.ts';
 import { brokenFences } from './broken/fences.ts';
+import { brokenFigures } from './broken/figures.ts';
+import { brokenFormerLives } from './broken/former-lives.ts';
 import { brokenInstances } from './broken/instances.ts';
+import { brokenLeases } from './broken/leases.ts';
+import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
+import { brokenReclaims } from './broken/reclaims.ts';
+import { brokenScans } from './broken/scans.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
@@ -27,6 +35,14 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenQueues,
   ...brokenInstances,
   ...brokenSignals,
+  ...brokenDeletions,
+  ...brokenFormerLives,
+  ...brokenPrunes,
+  ...brokenAudits,
+  ...brokenReclaims,
+  ...brokenScans,
+  ...brokenFigures,
+  ...brokenLeases,
 ];
 
 const files = new SqliteFiles();

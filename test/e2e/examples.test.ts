@@ -29,6 +29,7 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'fan-out-fan-in',
       'hello',
       'race',
+      'retention',
       'retries',
       'saga',
       'start-in-a-transaction',

@@ -28,7 +28,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     const { client } = await open({
       orchestrations: [run, kid],
       activities: [left],
-      activityLease: 150,
+      activityLease: 600,
     });
     const handle = await client.start(run);
     await started.promise;
@@ -36,7 +36,7 @@ describeEngine('what is spared, and what is heard', (open) => {
     await end(handle);
     expect(await client.wait(handle.id)).toMatchObject({ status });
     // Long enough for a renewal, which would bring a request if there were one.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 250));
     finish.resolve();
     expect(await ended.promise).toBe('was left alone');
     await client.raiseEvent('kid', 'end', 'well');

@@ -78,7 +78,7 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     const handle = await client.start(run, []);
     for (const value of ['a', 'b', 'c', 'd']) await handle.raiseEvent('e', value);
     expect(await handle.result()).toEqual(['a', 'b', 'c', 'd']);
-    const executions = await client.executions(handle.id);
+    const { items: executions } = await client.listExecutions(handle.id);
     expect(executions.map(({ status }) => status)).toEqual([
       'continuedAsNew',
       'continuedAsNew',

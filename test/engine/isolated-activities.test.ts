@@ -1,9 +1,16 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
+import { encodePayload } from '../../src/model/payload.ts';
 import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { describeEngine } from './describe-engine.ts';
+import { tamper } from './tamper.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);
+
+const hasThread = (): boolean => process.getActiveResourcesInfo().includes('MessagePort');
+const expectThread = async (): Promise<void> => await expect.poll(hasThread).toBe(true);
+const expectNoThread = async (): Promise<void> => await expect.poll(hasThread).toBe(false);
 
 describeEngine('isolated activities', (open) => {
   it('run in a thread with their input and context, and return their result', async () => {
@@ -28,7 +35,85 @@ describeEngine('isolated activities', (open) => {
     await handle.cancel();
     await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     expect(await handle.status()).not.toHaveProperty('leaked');
-    await expect.poll(() => process.getActiveResourcesInfo().includes('MessagePort')).toBe(false);
+    await expectNoThread();
+  });
+
+  it('an attempt that never looks up is stopped when its time is over, and the next one runs', async () => {
+    const spinOnce = isolatedActivity<undefined, number>('once', {
+      module,
+      exportName: 'spinOnce',
+    });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(spinOnce, undefined, {
+        attemptTimeout: 400,
+        // On a slow machine a thread may take longer than that to begin at all.
+        retry: { maxAttempts: 20, initialDelay: 1, backoff: 'fixed' },
+      }),
+    );
+    const { client } = await open({
+      orchestrations: [run],
+      activities: [spinOnce],
+      activityConcurrency: 1,
+      cancelGrace: 20,
+    });
+    expect(await (await client.start(run)).result()).toBeGreaterThan(1);
+    await expectNoThread();
+  });
+
+  it('a handler that is told of the end of its time says so, and its last attempt fails with a timeout', async () => {
+    const tell = isolatedActivity('tell', { module, exportName: 'tell' });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(tell, undefined, { attemptTimeout: 400 }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [tell] });
+    const handle = await client.start(run);
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+    expect((await handle.status()).failure?.cause).toMatchObject({ code: 'TIMEOUT' });
+    await expectNoThread();
+  });
+
+  it('a shutdown ends the thread, and another worker takes the attempt over at once', async () => {
+    const stuck = isolatedActivity('work', { module, exportName: 'spin' });
+    const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
+    const run = orchestration('run', async (ctx) => ctx.call(quick));
+    const engine = await open();
+    const leaving = await engine.startWorker({
+      orchestrations: [run],
+      activities: [stuck],
+      activityLease: '1h',
+      shutdownGrace: 20,
+    });
+    const handle = await engine.client.start(run);
+    await expectThread();
+    await leaving.stop();
+    await expectNoThread();
+    await engine.startWorker({ orchestrations: [run], activities: [quick] });
+    expect(await handle.result()).toBe(1);
+  });
+
+  it('a lost lease ends the thread at once, and only the new holder is heard', async () => {
+    const stuck = isolatedActivity('work', { module, exportName: 'spin' });
+    const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
+    const run = orchestration('run', async (ctx) => ctx.call(quick));
+    const engine = await open();
+    await engine.startWorker({
+      orchestrations: [run],
+      activities: [stuck],
+      activityConcurrency: 1,
+      activityLease: 600,
+      cancelGrace: '1h',
+    });
+    const handle = await engine.client.start(run);
+    await expectThread();
+    const thief = await openSqlite({ path: engine.path });
+    onTestFinished(() => thief.close());
+    expect(tamper(engine.path, 'UPDATE worker_queue SET locked_until = 1, next_at = 1')).toBe(1);
+    const [stolen] = await thief.fetchWorkItems({ max: 1, lockMs: 60_000, waitMs: 1_000 });
+    await expectNoThread();
+    const outcome = { kind: 'completed', payload: encodePayload('stolen', 'it') } as const;
+    const [ack] = await thief.ackWorkItems([{ lockToken: stolen?.lockToken ?? '', outcome }]);
+    expect(ack).toMatchObject({ ok: true });
+    expect(await handle.result()).toBe('stolen');
   });
 
   it('a handler that heeds its signal stops by itself', async () => {

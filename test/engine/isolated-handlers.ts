@@ -32,3 +32,19 @@ export async function pay(ctx: ActivityContext): Promise<void> {
   await ctx.canceled();
   await ctx.pointOfNoReturn();
 }
+
+/** Hears nothing the first time. */
+export async function spinOnce(ctx: ActivityContext): Promise<number> {
+  if (ctx.attempt === 1) spin();
+  return ctx.attempt;
+}
+
+export async function quick(ctx: ActivityContext): Promise<number> {
+  return ctx.attempt;
+}
+
+/** Tells in its failure why it was stopped. */
+export async function tell(ctx: ActivityContext): Promise<never> {
+  const { trigger } = await ctx.canceled();
+  throw new Error(`stopped by ${trigger}`);
+}

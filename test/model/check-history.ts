@@ -60,7 +60,7 @@ export class HistoryCheck {
 
   async run(): Promise<readonly string[]> {
     const { id: instanceId, execution } = this.#instance;
-    const executions = await this.#store.listExecutions(instanceId);
+    const executions = await this.#store.listExecutions({ instanceId, after: 0, limit: 1_000 });
     this.#expect(executions.length === execution, `has ${executions.length} executions`);
     let run: ScriptRun | undefined;
     for (const { executionId, historyLength, status } of executions) {

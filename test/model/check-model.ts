@@ -54,7 +54,7 @@ export async function checkModel(params: ModelCheckParams): Promise<ModelCheckRe
     const { counterexamplePath, counterexample, errorInstance } = details;
     const failure = details.failed
       ? [
-          `npm run model -- --profile ${profile} --seed ${details.seed} --path ${counterexamplePath ?? ''}`,
+          `npm run model -- --profile ${profile} --seed=${details.seed} --path ${counterexamplePath ?? ''}`,
           JSON.stringify(counterexample?.[0]),
           errorInstance instanceof Error ? errorInstance.message : String(errorInstance),
         ].join('\n')

@@ -1,5 +1,6 @@
 import { LockLostError } from '../../src/model/errors.ts';
 import { isTerminal } from '../../src/model/status.ts';
+import type { TreeDeletionResult } from '../../src/providers/management.ts';
 import type { Turn } from '../../src/providers/turn.ts';
 import type { ModelInstance, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
@@ -32,6 +33,19 @@ export const meetings = [
   'work is ended by another than its holder',
   'a handler leaks',
   'a child is canceled with its parent',
+  'an instance that goes on is deleted',
+  'a canceling instance is deleted',
+  'an instance that is over is deleted',
+  'an instance that goes on is not deleted without force',
+  'a child is deleted with its parent',
+  'a deleted instance is canceled',
+  'a deleted id is used again',
+  'a turn comes after a delete',
+  'a turn in memory comes after a delete',
+  'work is acked after a delete',
+  'work is retried after a delete',
+  'work is told of a delete',
+  'an ack of a former life meets the next one',
 ] as const;
 
 export type Meeting = (typeof meetings)[number];
@@ -43,8 +57,22 @@ export class Coverage {
   /** Looks at a call before the model has heard of it. */
   observe(call: StoreCall, model: ReferenceModel): void {
     switch (call.method) {
+      case 'createInstances':
+        for (const { instanceId } of call.args[0]) {
+          if (model.gone.has(instanceId)) this.#add('a deleted id is used again');
+        }
+        return;
+      case 'deleteInstancesAtomic':
+        for (const [{ instanceIds }, { kind }] of pairs(call.args[0], call.result)) {
+          this.#delete(model.instances.get(instanceIds.at(-1) ?? ''), kind);
+          if (kind === 'deleted' && instanceIds.length > 1) {
+            this.#add('a child is deleted with its parent');
+          }
+        }
+        return;
       case 'requestCancel':
         for (const [{ instanceId }, { changed, status }] of pairs(call.args[0], call.result)) {
+          if (model.gone.has(instanceId)) this.#add('a deleted instance is canceled');
           this.#cancel(model.instances.get(instanceId), changed);
           if (!changed && status !== null) {
             this.#add(
@@ -67,7 +95,9 @@ export class Coverage {
         for (const [ack, result] of pairs(call.args[0], call.result)) {
           const item = model.tokens.get(ack.lockTokens[0] ?? '');
           const isLate = item?.instance.status === 'canceling';
-          if (!result.ok && isLate) this.#add('a turn in memory comes after a cancel');
+          if (this.#isBereft(ack.lockTokens[0] ?? '', model)) {
+            this.#add('a turn in memory comes after a delete');
+          } else if (!result.ok && isLate) this.#add('a turn in memory comes after a cancel');
         }
         return;
       case 'ackOrchestrationItems':
@@ -85,7 +115,8 @@ export class Coverage {
       case 'ackWorkItems':
         for (const [{ lockToken, outcome }, result] of pairs(call.args[0], call.result)) {
           const item = model.tokens.get(lockToken);
-          if (!result.ok) this.#add('work is acked after its lease');
+          if (this.#isBereft(lockToken, model)) this.#add('work is acked after a delete');
+          else if (!result.ok) this.#add('work is acked after its lease');
           else if (outcome.kind === 'canceled' && outcome.leaked) this.#add('a handler leaks');
           else if (item?.flagged === true && outcome.kind !== 'canceled') {
             this.#add(
@@ -96,9 +127,15 @@ export class Coverage {
         return;
       case 'retryWorkItems':
         for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
+          if (this.#isBereft(lockToken, model)) this.#add('work is retried after a delete');
           const item = model.tokens.get(lockToken);
           if (result && item?.flagged === true)
             this.#add('work is retried after it was asked to stop');
+        }
+        return;
+      case 'renewWorkItemLocks':
+        for (const result of call.result) {
+          if (!result.held && result.deleted === true) this.#add('work is told of a delete');
         }
         return;
       case 'markPointOfNoReturn':
@@ -124,7 +161,28 @@ export class Coverage {
     }
   }
 
+  #delete(root: ModelInstance | undefined, kind: TreeDeletionResult['kind']): void {
+    if (root === undefined) return;
+    if (kind === 'running') this.#add('an instance that goes on is not deleted without force');
+    if (kind !== 'deleted') return;
+    const { status } = root;
+    if (isTerminal(status)) this.#add('an instance that is over is deleted');
+    else if (status === 'canceling') this.#add('a canceling instance is deleted');
+    else this.#add('an instance that goes on is deleted');
+  }
+
+  /** Whether what a token held was deleted; counts those whose id is in use again. */
+  #isBereft(token: string, model: ReferenceModel): boolean {
+    const bereft = model.bereft.get(token);
+    if (bereft === undefined) return false;
+    if (model.instances.has(bereft.instanceId)) {
+      this.#add('an ack of a former life meets the next one');
+    }
+    return true;
+  }
+
   #lostTurn(token: string, model: ReferenceModel): void {
+    if (this.#isBereft(token, model)) return this.#add('a turn comes after a delete');
     const instance = model.instances.get(model.claims.get(token) ?? '');
     if (instance?.status === 'terminated') this.#add('a turn comes after a terminate');
   }

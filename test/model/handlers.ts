@@ -20,15 +20,15 @@ export class Handlers {
   moves = 0;
   /** From now on they finish by themselves: as they should when told to stop, or with a result. */
   isHealing = false;
-  readonly #onStart: (handler: Pick<RunningHandler, 'key' | 'process'>) => void;
+  readonly #onStart: (handler: Pick<RunningHandler, 'key' | 'ctx' | 'process'>) => void;
 
-  constructor(onStart: (handler: Pick<RunningHandler, 'key' | 'process'>) => void) {
+  constructor(onStart: (handler: Pick<RunningHandler, 'key' | 'ctx' | 'process'>) => void) {
     this.#onStart = onStart;
   }
 
   async handle(ctx: ActivityContext, input: WorkInput, process: SimulatedProcess): Promise<string> {
     const key = ctx.idempotencyKey.replace(/\/[^/]*\/(?=[\d.]+$)/, '/');
-    this.#onStart({ key, process });
+    this.#onStart({ key, ctx, process });
     this.moves += 1;
     for (;;) {
       const word = await this.#hear(ctx, { key, input, ctx, process });
@@ -51,6 +51,14 @@ export class Handlers {
     const handler = this.running[index % Math.max(this.running.length, 1)];
     handler?.tell(word);
     return handler?.key;
+  }
+
+  /** Those that go on for one that is gone as if nothing had happened. */
+  untold(isThere: (instanceId: string, incarnation: string) => boolean): readonly string[] {
+    return this.running.flatMap(({ key, ctx }) => {
+      const incarnation = ctx.idempotencyKey.slice(ctx.instanceId.length + 1).split('/')[0] ?? '';
+      return ctx.isCanceled || isThere(ctx.instanceId, incarnation) ? [] : [key];
+    });
   }
 
   /** Lets every handler end; one that is deaf and was told to stop never does. */

@@ -1,7 +1,8 @@
 import { decodeEvent } from '../../src/model/event.ts';
 import { isTerminal } from '../../src/model/status.ts';
+import type { TreeDeletionResult } from '../../src/providers/management.ts';
 import type { TurnAck } from '../../src/providers/work-queue.ts';
-import type { ModelItem, ReferenceModel } from './reference-model.ts';
+import type { ExpectedDeletion, ModelItem, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -52,6 +53,14 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
       }
       return;
 
+    case 'deleteInstancesAtomic':
+      for (const [tree, result] of pairs(call.args[0], call.result)) {
+        const expected = model.delete(tree);
+        const what = `delete of ${tree.instanceIds.join()} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        model.expect(isMatch(result, expected), what);
+      }
+      return;
+
     case 'fetchOrchestrationItems':
     case 'ackOrchestrationItems':
     case 'abandonOrchestrationItems':
@@ -61,6 +70,14 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
     default:
       return observeItemCall(model, call, now);
   }
+}
+
+function isMatch(result: TreeDeletionResult, expected: ExpectedDeletion): boolean {
+  if (result.kind !== 'deleted' || expected.kind !== 'deleted') {
+    return result.kind === expected.kind;
+  }
+  const { queueMessagesDeleted: _, ...counts } = result.counts;
+  return isDeepStrictEqual(counts, expected.counts);
 }
 
 function observeInstanceCall(
@@ -119,6 +136,7 @@ function observeItemCall(
         | 'enqueueMessages'
         | 'requestCancel'
         | 'terminate'
+        | 'deleteInstancesAtomic'
         | `${string}Orchestration${string}`;
     }
   >,
@@ -157,6 +175,12 @@ function observeItemCall(
       return;
     case 'renewWorkItemLocks':
       for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
+        const isBereft = (model.bereft.get(lockToken)?.until ?? 0) > now;
+        const isTold = !result.held && result.deleted === true;
+        model.expect(
+          isTold === isBereft,
+          `a renewal ${isTold ? 'tells' : 'does not tell'} of a deletion`,
+        );
         const item = result.held ? model.heldBy(lockToken, 'an item was renewed') : undefined;
         if (item === undefined || !result.held) continue;
         item.leaseUntil = now + call.args[1];

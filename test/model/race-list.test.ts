@@ -1,5 +1,5 @@
 /**
- * The race list: cancel × complete × fail × retry × terminate × continue-as-new. Each pair meets at the store in both
+ * The race list: cancel × complete × fail × retry × terminate × delete × continue-as-new. Each pair meets at the store in both
  * orders, one commit right after the other, before anybody has heard of either.
  */
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -23,6 +23,16 @@ const inNext = (end: Expected, last: string) =>
 const next = { ...inNext(completed('next'), 'executionCompleted'), isAsked: false };
 const asked = { isAsked: true };
 const unasked = { isAsked: false };
+
+const deletedWhole = { instancesDeleted: 1, executionsDeleted: 1 };
+const gone = {
+  status: 'gone',
+  remains: [],
+  ends: [],
+  attempts: { first: 1, second: 1 },
+  answers: { delete: deletedWhole },
+} as const;
+const missing = { found: false, changed: false, status: null };
 
 const races: readonly (readonly [first: Act, second: Act, expected: Expected])[] = [
   // The completion and the request reach the code together: work that ran to its end counts.
@@ -57,11 +67,32 @@ const races: readonly (readonly [first: Act, second: Act, expected: Expected])[]
   ['continue as new', 'retry', next],
   ['terminate', 'continue as new', terminated],
   ['continue as new', 'terminate', inNext(terminated, 'executionTerminated')],
+  ['delete', 'cancel', { ...gone, answers: { delete: deletedWhole, cancel: missing } }],
+  ['cancel', 'delete', gone],
+  ['delete', 'complete', gone],
+  ['complete', 'delete', gone],
+  ['delete', 'fail', gone],
+  ['fail', 'delete', gone],
+  ['delete', 'retry', gone],
+  ['retry', 'delete', gone],
+  ['delete', 'terminate', { ...gone, answers: { delete: deletedWhole, terminate: missing } }],
+  ['terminate', 'delete', gone],
+  ['delete', 'continue as new', gone],
+  [
+    'continue as new',
+    'delete',
+    { ...gone, answers: { delete: { ...deletedWhole, executionsDeleted: 2 } } },
+  ],
 ];
 
-async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceEnd> {
+async function openRing(fastPaths: boolean): Promise<RaceRing> {
   const ring = await RaceRing.open(fastPaths);
   onTestFinished(() => ring.close());
+  return ring;
+}
+
+async function race(first: Act, second: Act, fastPaths: boolean): Promise<RaceEnd> {
+  const ring = await openRing(fastPaths);
   await ring.meet(first, second);
   return ring.finish();
 }
@@ -90,7 +121,37 @@ describe('race list: a turn in memory that settles its activity in the same comm
     ['complete', 'terminate', { ...completed('first') }],
     ['terminate', 'fail', terminated],
     ['fail', 'terminate', failed],
+    ['delete', 'complete', gone],
+    ['complete', 'delete', gone],
+    ['delete', 'fail', gone],
+    ['fail', 'delete', gone],
   ] as const)('%s, then %s', async (first, second, expected) => {
     expect(await race(first, second, true)).toMatchObject(expected);
   });
 });
+
+/** After these, only the other activity is still running. */
+const settling: ReadonlySet<Act> = new Set(['complete', 'fail', 'retry']);
+
+describe.each([true, false])(
+  'race list: the id of what was deleted (fast paths: %s)',
+  (fastPaths) => {
+    const others = ['cancel', 'complete', 'fail', 'retry', 'terminate', 'continue as new'] as const;
+    const pairs = others.flatMap((act) => [['delete', act] as const, [act, 'delete'] as const]);
+
+    it.each(pairs)(
+      '%s, then %s: begins a new life without a trace of the former one',
+      async (...acts) => {
+        const ring = await openRing(fastPaths);
+        await ring.meet(...acts);
+        const { told } = await ring.finish();
+        const running = acts.some((act) => settling.has(act)) ? 1 : 2;
+        expect(told).toEqual(Array.from({ length: running }, () => 'deleted'));
+        expect(await ring.startAgain()).toMatchObject({
+          ...completed('second'),
+          isAsked: false,
+        });
+      },
+    );
+  },
+);

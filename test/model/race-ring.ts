@@ -4,15 +4,24 @@ import { Perdure } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
+import type { CanceledError } from '../../src/model/errors.ts';
 import { comeToRest } from './come-to-rest.ts';
+import { findRemains } from './find-remains.ts';
 import { StoreBoundary, type HoldPoint } from './store-boundary.ts';
 
 /** What can happen to an instance that runs two activities, `first` and `second`. */
-export type Act = 'cancel' | 'complete' | 'fail' | 'retry' | 'terminate' | 'continue as new';
+export type Act =
+  'cancel' | 'complete' | 'fail' | 'retry' | 'terminate' | 'delete' | 'continue as new';
 
 /** How it all ended. */
 export interface RaceEnd {
-  readonly status: InstanceStatus;
+  readonly status: InstanceStatus | 'gone';
+  /** What those who asked for something were answered. */
+  readonly answers: Readonly<Partial<Record<Act, unknown>>>;
+  /** Why the handlers that were told to stop before any time had passed should do so. */
+  readonly told: readonly string[];
+  /** What is left of an instance that is gone. */
+  readonly remains: readonly string[];
   readonly output?: unknown;
   readonly executions: number;
   /** Whether a request to stop is on record. */
@@ -38,7 +47,10 @@ export class RaceRing {
   readonly #perdure: Perdure;
   readonly #fastPaths: boolean;
   readonly #handlers = new Map<string, (word: 'complete' | 'fail' | 'retry') => void>();
-  readonly #attempts: Record<string, number> = {};
+  #attempts: Record<string, number> = {};
+  readonly #answers: Partial<Record<Act, unknown>> = {};
+  readonly #asked: Promise<void>[] = [];
+  readonly #told: string[] = [];
   #isHealing = false;
 
   private constructor(parts: {
@@ -96,11 +108,22 @@ export class RaceRing {
       for (const tell of this.#handlers.values()) tell('complete');
       await this.rest();
       const info = await client.get(id);
-      if (info !== undefined && isTerminal(info.status)) break;
+      if (info === undefined || isTerminal(info.status)) break;
       await client.raiseEvent(id, 'end');
       await this.#pass(stepMs);
     }
+    await Promise.all(this.#asked);
     return this.#read();
+  }
+
+  /** Uses the id once more, after its instance is gone; what was before must not be seen in it. */
+  async startAgain(): Promise<RaceEnd> {
+    this.#isHealing = false;
+    this.#attempts = {};
+    await this.#perdure.client.start('racer', undefined, { id });
+    await this.rest();
+    this.#tell('second', 'complete');
+    return this.finish();
   }
 
   async close(): Promise<void> {
@@ -126,6 +149,7 @@ export class RaceRing {
         this.#handlers.set(name, tell);
         if (this.#isHealing) tell('complete');
         ctx.signal.addEventListener('abort', () => {
+          if (!this.#isHealing) this.#told.push((ctx.signal.reason as CanceledError).trigger);
           // Otherwise it is for the race to say what the handler does.
           if (this.#isHealing) reject(ctx.signal.reason as Error);
         });
@@ -161,6 +185,8 @@ export class RaceRing {
         return 'requestCancel:before';
       case 'terminate':
         return 'terminate:before';
+      case 'delete':
+        return 'deleteInstancesAtomic:before';
       case 'retry':
         return 'retryWorkItems:before';
       case 'continue as new':
@@ -175,11 +201,11 @@ export class RaceRing {
     const { client } = this.#perdure;
     switch (act) {
       case 'cancel':
-        void client.cancel(id, { reason: 'why not' });
-        return;
+        return this.#note(act, client.cancel(id, { reason: 'why not' }));
       case 'terminate':
-        void client.terminate(id);
-        return;
+        return this.#note(act, client.terminate(id));
+      case 'delete':
+        return this.#note(act, client.deleteInstance(id, { force: true }));
       case 'continue as new':
         void client.raiseEvent(id, 'again');
         return;
@@ -190,6 +216,11 @@ export class RaceRing {
       case 'fail':
         return this.#tell(other === 'complete' ? 'second' : 'first', 'fail');
     }
+  }
+
+  #note(act: Act, answer: Promise<unknown>): void {
+    const note = (what: unknown): void => void (this.#answers[act] = what);
+    this.#asked.push(answer.then(note, note));
   }
 
   #tell(name: string, word: 'complete' | 'fail' | 'retry'): void {
@@ -207,17 +238,20 @@ export class RaceRing {
   async #read(): Promise<RaceEnd> {
     const { client } = this.#perdure;
     const info = await client.get(id);
-    if (info === undefined) throw new Error('The instance is gone.');
     const kinds: string[][] = [];
-    for (const { executionId } of await client.executions(id)) {
+    const executions = info === undefined ? [] : (await client.listExecutions(id)).items;
+    for (const { executionId } of executions) {
       const { items } = await client.history(id, { executionId });
       kinds.push(items.map(({ event }) => event.kind));
     }
     return {
-      status: info.status,
-      ...('output' in info && { output: info.output }),
+      status: info?.status ?? 'gone',
+      answers: this.#answers,
+      told: this.#told,
+      remains: info ? [] : await findRemains(this.#boundary.store, new Set([id])),
+      ...(info !== undefined && 'output' in info && { output: info.output }),
       executions: kinds.length,
-      isAsked: info.cancel !== undefined,
+      isAsked: info?.cancel !== undefined,
       attempts: this.#attempts,
       ends: kinds.map((of) => of.at(-1) ?? ''),
       terminalEvents: kinds.flat().filter((kind) => /^execution(?!Started)/.test(kind)).length,

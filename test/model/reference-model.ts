@@ -2,6 +2,7 @@ import type { CancellationType } from '../../src/model/cancel.ts';
 import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
 import type { CancelInstance, StopResult } from '../../src/providers/cancellation.ts';
 import type { InstanceRecord, NewInstance } from '../../src/providers/instances.ts';
+import type { DeleteInstanceResult, TreeDeletion } from '../../src/providers/management.ts';
 import type { ClaimedAtInsert, NewChild, Turn } from '../../src/providers/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -43,6 +44,8 @@ interface CommittedTurn {
 /** An instance as a store must show it. */
 export interface ModelInstance {
   readonly id: string;
+  /** Tells one life of an id from the next. */
+  readonly incarnation: string;
   readonly parent: {
     readonly id: string;
     readonly execution: number;
@@ -67,8 +70,25 @@ export interface ModelInstance {
   /** How much of that the last claim of the instance handed out. */
   claimed: number;
   readonly turns: CommittedTurn[];
+  /** Events that the store wrote itself, because no code was asked. */
+  eventsOfStore: number;
   readonly items: Map<string, ModelItem>;
 }
+
+/** A claim whose item or instance was deleted under it. */
+interface Bereft {
+  readonly instanceId: string;
+  /** When its lease would have ended. */
+  readonly until: number;
+}
+
+/** What a store must answer to a deletion; how much waited in its queues is not modelled. */
+export type ExpectedDeletion =
+  | { readonly kind: 'replaced' | 'running' | 'orphan' }
+  | {
+      readonly kind: 'deleted';
+      readonly counts: Omit<DeleteInstanceResult, 'queueMessagesDeleted'>;
+    };
 
 /**
  * What a store must show after each commit, in as few words as possible: instances with their state, their items
@@ -81,6 +101,10 @@ export class ReferenceModel {
   readonly tokens = new Map<string, ModelItem>();
   /** The instances that tokens were given out for. */
   readonly claims = new Map<string, string>();
+  /** The ids whose instances were deleted, and that nobody has used again. */
+  readonly gone = new Set<string>();
+  /** The tokens that items and instances were deleted under. */
+  readonly bereft = new Map<string, Bereft>();
   readonly #now: () => number;
   readonly #violate: (what: string) => void;
 
@@ -89,9 +113,12 @@ export class ReferenceModel {
     this.#violate = params.violate;
   }
 
-  create({ instanceId: id, firstTurn }: NewInstance, claimed: readonly ClaimedAtInsert[]): void {
+  create(
+    { instanceId: id, incarnation, firstTurn }: NewInstance,
+    claimed: readonly ClaimedAtInsert[],
+  ): void {
     this.expect(!this.instances.has(id), `${id} was created twice`);
-    const instance = this.#add(id, null, 'abandon');
+    const instance = this.#add({ id, incarnation, parent: null, cancellation: 'abandon' });
     if (firstTurn !== undefined) this.commitTurn(instance, firstTurn, claimed);
   }
 
@@ -107,8 +134,10 @@ export class ReferenceModel {
       const at = this.#now();
       const isPending = instance.status === 'pending';
       instance.cancel = { reason, actor, at, cleanUpBy: at + request.cleanupMs };
-      if (isPending) this.#end(instance, 'canceled');
-      else {
+      if (isPending) {
+        instance.eventsOfStore += 1;
+        this.#end(instance, 'canceled');
+      } else {
         instance.status = 'canceling';
         this.deliver(instance, { kind: 'cancel', execution: null, operation: null });
         this.#stopItems(instance, (item) => !item.shielded);
@@ -128,6 +157,7 @@ export class ReferenceModel {
     else {
       changed = true;
       instance.terminated = reason;
+      instance.eventsOfStore += 1;
       this.#end(instance, 'terminated');
     }
     for (const child of this.#childrenOf(instance)) {
@@ -137,6 +167,34 @@ export class ReferenceModel {
       changed ||= answer.changed;
     }
     return { found: true, changed, status: instance.status };
+  }
+
+  /** Deletes a tree, if it may go; the answer that the store must give. */
+  delete({ instanceIds, rootIncarnation, force }: TreeDeletion): ExpectedDeletion {
+    const root = this.instances.get(instanceIds.at(-1) ?? '');
+    if (rootIncarnation !== undefined && root?.incarnation !== rootIncarnation) {
+      return { kind: 'replaced' };
+    }
+    const tree = instanceIds.flatMap((id) => this.instances.get(id) ?? []);
+    if (!force && tree.some(({ status }) => !isTerminal(status))) return { kind: 'running' };
+    const places = new Map(tree.map(({ id }, index) => [id, index]));
+    for (const { id, parent } of this.instances.values()) {
+      const below = places.get(parent?.id ?? '');
+      if (below !== undefined && (places.get(id) ?? Infinity) > below) return { kind: 'orphan' };
+    }
+    for (const instance of tree) this.#delete(instance);
+    const sum = (of: (instance: ModelInstance) => number): number =>
+      tree.reduce((total, instance) => total + of(instance), 0);
+    return {
+      kind: 'deleted',
+      counts: {
+        instancesDeleted: tree.length,
+        executionsDeleted: sum(({ execution }) => execution),
+        eventsDeleted: sum(({ turns, eventsOfStore }) =>
+          turns.reduce((total, { events }) => total + events, eventsOfStore),
+        ),
+      },
+    };
   }
 
   /** A turn has committed. */
@@ -242,11 +300,10 @@ export class ReferenceModel {
     return holds ? item : undefined;
   }
 
-  #add(id: string, parent: ModelInstance['parent'], cancellation: CancellationType): ModelInstance {
+  #add(born: Pick<ModelInstance, 'id' | 'incarnation' | 'parent' | 'cancellation'>): ModelInstance {
+    const { id } = born;
     const instance: ModelInstance = {
-      id,
-      parent,
-      cancellation,
+      ...born,
       status: 'pending',
       execution: 1,
       closing: false,
@@ -257,20 +314,23 @@ export class ReferenceModel {
       delivered: [],
       claimed: 0,
       turns: [],
+      eventsOfStore: 0,
       items: new Map(),
     };
     this.instances.set(id, instance);
+    this.gone.delete(id);
     return instance;
   }
 
   #addChild(parent: ModelInstance, child: NewChild): void {
-    const { instanceId, parentOperation: operation, cancellation } = child;
+    const { instanceId, incarnation, parentOperation: operation, cancellation } = child;
     if (operation === null) return;
     const { id, execution } = parent;
     if (this.instances.has(instanceId)) {
       return this.deliver(parent, { kind: 'childEnded', execution, operation });
     }
-    const added = this.#add(instanceId, { id, execution, operation }, cancellation);
+    const parentOf = { id, execution, operation };
+    const added = this.#add({ id: instanceId, incarnation, parent: parentOf, cancellation });
     const isTooLate =
       parent.status === 'canceling' && cancellation !== 'abandon' && child.shielded !== true;
     if (isTooLate) this.#cancelChild(added, 0);
@@ -335,6 +395,18 @@ export class ReferenceModel {
       else this.#remove(item);
     }
     return count;
+  }
+
+  #delete({ id, items, lock }: ModelInstance): void {
+    for (const item of items.values()) {
+      if (item.token !== null && this.isHeld(item)) {
+        this.bereft.set(item.token, { instanceId: id, until: item.leaseUntil });
+      }
+      item.token = null;
+    }
+    if (lock !== null) this.bereft.set(lock.token, { instanceId: id, until: lock.until });
+    this.instances.delete(id);
+    this.gone.add(id);
   }
 
   #remove(item: ModelItem): void {

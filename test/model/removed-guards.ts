@@ -1,5 +1,8 @@
 import { lockedKey, type Intact } from '../conformance/broken/broken-provider.ts';
+import { encodeMessage } from '../../src/model/message.ts';
+import type { NewInstance } from '../../src/providers/instances.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import type { WorkItem } from '../../src/providers/work-queue.ts';
 
 /** A guard that is taken out of a store that works. */
 export interface RemovedGuard {
@@ -118,6 +121,98 @@ export const removedGuards: readonly RemovedGuard[] = [
         terminate(requests) {
           for (const { instanceId } of requests) keep.run(instanceId);
           return provider.terminate(requests);
+        },
+      };
+    },
+  },
+  {
+    fault: 'the result of a former life reaches the next one',
+    finding: /which no commit had brought/,
+    override({ provider }) {
+      const items = new Map<
+        string,
+        Pick<WorkItem, 'instanceId' | 'incarnation' | 'executionId' | 'operation'>
+      >();
+      return {
+        async createInstances(instances) {
+          const results = await provider.createInstances(instances);
+          for (const [index, { instanceId, incarnation }] of instances.entries()) {
+            const result = results[index];
+            const claimed = result?.kind === 'created' ? result.claimed : [];
+            for (const { lockToken, operation } of claimed) {
+              items.set(lockToken, { instanceId, incarnation, executionId: 1, operation });
+            }
+          }
+          return results;
+        },
+        async fetchWorkItems(params) {
+          const fetched = await provider.fetchWorkItems(params);
+          for (const item of fetched) items.set(item.lockToken, item);
+          return fetched;
+        },
+        async ackWorkItems(acks) {
+          const results = await provider.ackWorkItems(acks);
+          for (const [index, { lockToken, outcome }] of acks.entries()) {
+            const item = items.get(lockToken);
+            if (results[index]?.ok !== false || item === undefined) continue;
+            const { instanceId, executionId, operation, incarnation } = item;
+            const [record] = await provider.getInstances([instanceId]);
+            const isNext = record !== undefined && record.incarnation !== incarnation;
+            if (!isNext || outcome.kind === 'canceled') continue;
+            const payload = outcome.kind === 'completed' ? outcome.payload : null;
+            const message = { kind: 'activityCompleted', executionId, operation, payload } as const;
+            await provider.enqueueMessages([{ instanceId, message: encodeMessage(message) }]);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'the turn of a deleted instance brings it back',
+    finding: /is there, but nobody created it/,
+    override({ provider }) {
+      const created = new Map<string, NewInstance>();
+      const claimed = new Map<string, string>();
+      return {
+        createInstances(instances) {
+          for (const instance of instances) created.set(instance.instanceId, instance);
+          return provider.createInstances(instances);
+        },
+        async fetchOrchestrationItems(params) {
+          const items = await provider.fetchOrchestrationItems(params);
+          for (const { lockToken, instanceId } of items) claimed.set(lockToken, instanceId);
+          return items;
+        },
+        async ackOrchestrationItems(acks) {
+          const results = await provider.ackOrchestrationItems(acks);
+          for (const [index, { lockToken }] of acks.entries()) {
+            const instance = created.get(claimed.get(lockToken) ?? '');
+            if (results[index]?.ok !== false || instance === undefined) continue;
+            const { firstTurn: _, ...again } = instance;
+            await provider.createInstances([again]);
+          }
+          return results;
+        },
+      };
+    },
+  },
+  {
+    fault: 'a deletion leaves children behind',
+    finding: /delete of .* answered|is stuck/,
+    override({ provider, db }) {
+      const letGo = db.prepare<[string]>(
+        'UPDATE instances SET parent_instance_id = NULL WHERE parent_instance_id = ?',
+      );
+      return {
+        deleteInstancesAtomic(trees) {
+          return provider.deleteInstancesAtomic(
+            trees.map((tree) => {
+              const rootId = tree.instanceIds.at(-1) ?? '';
+              letGo.run(rootId);
+              return { ...tree, instanceIds: [rootId] };
+            }),
+          );
         },
       };
     },

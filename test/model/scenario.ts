@@ -13,6 +13,7 @@ export type Command = { readonly pace: number | 'rest' } & (
       readonly cleanupMs: number;
     }
   | { readonly do: 'terminate'; readonly target: number; readonly tree: boolean }
+  | { readonly do: 'delete'; readonly target: number; readonly force: boolean }
   | { readonly do: 'raise'; readonly target: number }
   | {
       readonly do: 'tell';
@@ -101,6 +102,8 @@ const held = {
     'requestCancel:before',
     'requestCancel:after',
     'terminate:before',
+    'deleteInstancesAtomic:before',
+    'deleteInstancesAtomic:after',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -117,6 +120,7 @@ const held = {
   ],
   crashes: [
     'requestCancel:before',
+    'deleteInstancesAtomic:before',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -142,6 +146,7 @@ const decisive = [
 
 const duelling = [
   'requestCancel:before',
+  'deleteInstancesAtomic:before',
   'enqueueMessages:before',
   'terminate:before',
   'ackOrchestrationItems:before',
@@ -160,6 +165,9 @@ const fail: Command = { do: 'tell', handler: 0, word: 'fail', ...rest };
 const pass: Command = { do: 'tell', handler: 0, word: 'pass', ...rest };
 const raise: Command = { do: 'raise', target: 1, ...rest };
 const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
+const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
+// The same id once more: the script is one of those that are there.
+const recreate: Command = { do: 'start', script: 2, process: 0, ...rest };
 const advance: Command = { do: 'advance', ms: 110, ...rest };
 
 // Some are there twice: two of them may meet, and what comes at once is dealt with in one turn.
@@ -174,12 +182,14 @@ const acts: readonly Command[] = [
   { ...raise, ...atOnce },
   terminate,
   { ...terminate, tree: true, ...atOnce },
+  remove,
+  recreate,
   advance,
   { do: 'repeat', ack: 1, ...rest },
 ];
 
 // Meetings that need more than two to come in the right order, and would be rare otherwise.
-const plots: readonly (readonly Command[])[] = [
+const stops: readonly (readonly Command[])[] = [
   [pass, fail, cancel],
   [fail, cancel],
   [fail, advance, cancel],
@@ -192,6 +202,14 @@ const plots: readonly (readonly Command[])[] = [
   [{ ...complete, ...atOnce }, cancel],
   [cancel, terminate],
 ];
+const deletions: readonly (readonly Command[])[] = [
+  [remove, recreate],
+  [complete, remove, recreate],
+  [fail, remove, recreate],
+  [cancel, remove, recreate],
+  [{ ...raise, ...atOnce }, remove, recreate],
+];
+const plots = [...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -210,6 +228,10 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
       }),
     },
     { weight: 1, arbitrary: record('terminate', { target: which, tree: fc.boolean() }) },
+    {
+      weight: 1,
+      arbitrary: record('delete', { target: which, force: fc.constantFrom(true, true, false) }),
+    },
     { weight: 2, arbitrary: record('raise', { target: which }) },
     {
       weight: 7,
@@ -293,7 +315,7 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
       .tuple(
         fc.oneof(
           { weight: 3, arbitrary: fc.shuffledSubarray([...acts], { minLength: 2, maxLength: 4 }) },
-          { weight: 2, arbitrary: fc.constantFrom(...plots) },
+          { weight: 3, arbitrary: fc.constantFrom(...plots) },
         ),
         fc.array(record('release', { call: which, fate: fc.constant('go') }), {
           minLength: 1,

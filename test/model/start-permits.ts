@@ -6,6 +6,7 @@ import type { StoreCall } from './store-call.ts';
 export class StartPermits {
   readonly #keys = new WeakMap<Connection, Set<string>>();
 
+  /** Whether a process may start what an idempotency key stands for. */
   allows(connection: Connection, key: string): boolean {
     return this.#keys.get(connection)?.has(key) === true;
   }
@@ -15,15 +16,17 @@ export class StartPermits {
     const keys = this.#keys.get(connection) ?? new Set<string>();
     this.#keys.set(connection, keys);
     if (call.method === 'fetchWorkItems') {
-      for (const { instanceId, executionId, operation, cancel } of call.result) {
-        const key = `${instanceId}/${executionId}.${operation}`;
+      for (const { instanceId, incarnation, executionId, operation, cancel } of call.result) {
+        const key = `${instanceId}/${incarnation}/${executionId}.${operation}`;
         if (cancel === null) keys.add(key);
         else keys.delete(key);
       }
     }
     for (const token of claimedAtInsert(call)) {
       const item = model.tokens.get(token);
-      if (item) keys.add(`${item.instance.id}/${item.execution}.${item.operation}`);
+      if (item === undefined) continue;
+      const { id, incarnation } = item.instance;
+      keys.add(`${id}/${incarnation}/${item.execution}.${item.operation}`);
     }
   }
 }

@@ -6,6 +6,7 @@ export const writeMethods = [
   'enqueueMessages',
   'requestCancel',
   'terminate',
+  'deleteInstancesAtomic',
   'markPointOfNoReturn',
   'fetchOrchestrationItems',
   'ackOrchestrationItems',
@@ -44,6 +45,8 @@ export function pairs<Asked, Answered>(
 // What a reader of a trace can do without.
 const dull: ReadonlySet<string> = new Set([
   'incarnation',
+  'rootIncarnation',
+  'audit',
   'inputHash',
   'start',
   'options',

@@ -4,6 +4,7 @@ import { isTerminal } from '../../src/model/status.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { HistoryCheck } from './check-history.ts';
 import { comeToRest, nextTurn } from './come-to-rest.ts';
+import { findRemains } from './find-remains.ts';
 import type { Coverage } from './coverage.ts';
 import { Handlers } from './handlers.ts';
 import { observeCall } from './observe-call.ts';
@@ -75,9 +76,9 @@ export class World {
     });
     this.#operatorConnection = this.#boundary.connect();
     this.#operator = new Client({ provider: this.#operatorConnection.provider, clock });
-    this.#handlers = new Handlers(({ key, process }) => {
+    this.#handlers = new Handlers(({ key, ctx, process }) => {
       this.#trace.push(`    ${process.name} runs ${key}`);
-      if (this.#permits.allows(process.connection, key)) return;
+      if (this.#permits.allows(process.connection, ctx.idempotencyKey)) return;
       violate(`${process.name} runs ${key}, which it should not`);
     });
   }
@@ -102,6 +103,7 @@ export class World {
     for (const instance of this.#model.instances.values()) {
       this.violations.push(...(await new HistoryCheck(this.#params.store, instance).run()));
     }
+    this.violations.push(...(await findRemains(this.#params.store, this.#model.gone)));
     if (this.violations.length === 0) await this.#checkSlots();
     if (this.violations.length === 0) await this.#close();
   }
@@ -127,6 +129,13 @@ export class World {
       case 'terminate':
         this.#ask(command.target, (id) =>
           client.terminate(id, { reason: 'enough', tree: command.tree }),
+        );
+        break;
+      case 'delete':
+        this.#ask(
+          command.target,
+          (id) => client.deleteInstance(id, { force: command.force }),
+          'roots',
         );
         break;
       case 'raise':
@@ -159,7 +168,7 @@ export class World {
     }
     if (command.pace === 'rest') {
       await this.rest();
-      if (this.#isUndisturbed) this.#model.expectNoneOverdue();
+      if (this.#isUndisturbed) this.#expectNothingLate();
     } else for (let round = 0; round < command.pace; round++) await nextTurn();
   }
 
@@ -183,11 +192,13 @@ export class World {
     });
   }
 
-  #ask(target: number, request: (id: string) => Promise<unknown>): void {
-    const all = [...this.#model.instances.values()];
-    const live = all.filter(({ status }) => !isTerminal(status));
-    // One in three may also meet an instance that is over.
-    const id = this.#pick(live.length === 0 || target % 3 === 0 ? all : live, target)?.id;
+  #ask(target: number, request: (id: string) => Promise<unknown>, whom?: 'roots'): void {
+    const { instances, gone } = this.#model;
+    const some = [...instances.values()].filter(({ parent }) => !whom || parent === null);
+    const live = some.flatMap(({ id, status }) => (isTerminal(status) ? [] : [id]));
+    // One in three may also meet an instance that is over or gone.
+    const all = [...some.map(({ id }) => id), ...gone];
+    const id = this.#pick(live.length === 0 || target % 3 === 0 ? all : live, target);
     if (id === undefined) return;
     request(id).catch((error: unknown) => void this.#trace.push(`  ${id}: ${String(error)}`));
   }
@@ -242,6 +253,17 @@ export class World {
     return profile === 'races' && this.#boundary.held.length === 0;
   }
 
+  /** What should have ended has, and whoever works for nobody knows. */
+  #expectNothingLate(): void {
+    this.#model.expectNoneOverdue();
+    if (!this.#params.scenario.hints) return;
+    const { instances } = this.#model;
+    const untold = this.#handlers.untold(
+      (id, incarnation) => instances.get(id)?.incarnation === incarnation,
+    );
+    for (const key of untold) this.violations.push(`${key} was not told that it is deleted`);
+  }
+
   get #alive(): readonly SimulatedProcess[] {
     return this.#processes.filter((process) => !process.isGone && !process.isStopping);
   }
@@ -257,7 +279,9 @@ export class World {
     this.#params.coverage?.observe(call, this.#model);
     observeCall(this.#model, call, clock.now());
     this.#permits.observe(call, connection, this.#model);
-    for (const record of await store.getInstances([...this.#model.instances.keys()])) {
+    const { instances, gone } = this.#model;
+    for (const id of gone) this.#stopped.delete(id);
+    for (const record of await store.getInstances([...instances.keys(), ...gone])) {
       if (record === undefined) continue;
       this.#model.compare(record);
       if (record.status === 'canceled') await this.#expectAllStopped(record.instanceId);

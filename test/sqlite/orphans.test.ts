@@ -73,3 +73,23 @@ it('a canceling instance whose last message is gone does not keep a waiting fetc
   await clock.advance(4_000);
   expect(await waiting).toEqual([]);
 });
+
+it('a message that a gone instance has left is never handed out, and holds nobody up', async () => {
+  const { open, path } = temporaryStore();
+  const clock = new FakeClock();
+  const provider = await open({ clock });
+  await provider.createInstances([newInstance('a'), newInstance('b')]);
+  const db = new Database(path);
+  db.exec(`DELETE FROM instances WHERE instance_id = 'a'`);
+  const items = await provider.fetchOrchestrationItems(fetch);
+  expect(items.map(({ instanceId }) => instanceId)).toEqual(['b']);
+  const waiting = provider.fetchOrchestrationItems({ ...fetch, waitMs: 5_000 });
+  await clock.advance(1_000);
+  expect(clock.alarmCount).toBe(1);
+  await clock.advance(4_000);
+  expect(await waiting).toEqual([]);
+  expect(
+    db.prepare('SELECT count(*) FROM instance_locks WHERE lock_token IS NULL').pluck().get(),
+  ).toBe(0);
+  db.close();
+});

@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { createCancellationStore } from '../../src/providers/sqlite/cancellation.ts';
 import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
+import { createManagementStore } from '../../src/providers/sqlite/management.ts';
 import { migrate } from '../../src/providers/sqlite/migrate.ts';
 import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
@@ -9,6 +10,7 @@ import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
 import type { Turn } from '../../src/providers/turn.ts';
 import {
   activityCancel,
+  child,
   event,
   newInstance,
   newTurn,
@@ -31,6 +33,7 @@ function openCounted() {
     ...createWorkQueue(store),
     ...createInstanceStore(store),
     ...createCancellationStore(store),
+    ...createManagementStore(store),
   };
   const count = async (action: () => Promise<unknown>): Promise<number> => {
     const before = statements;
@@ -125,4 +128,89 @@ it('the turns that decide on 2,000 cancels and read of them need no statement fo
   const read = await ack({ firstEventId: many + 1, events: events.slice(0, many / 2) });
   expect(decided).toBeLessThan(40);
   expect(read).toBeLessThan(40);
+});
+
+it('an instance with 2,000 activities, half of them running, is deleted with the statements of one with 40', async () => {
+  const counts: number[] = [];
+  for (const size of [few, many]) {
+    const { provider, count, running } = await beginWide(size);
+    const tree = { instanceIds: ['a'], force: true };
+    counts.push(
+      await count(async () => {
+        const [result] = await provider.deleteInstancesAtomic([tree]);
+        expect(result).toMatchObject({ counts: { queueMessagesDeleted: size } });
+      }),
+    );
+    const renewed = await provider.renewWorkItemLocks(running, 60_000);
+    expect(renewed.every((one) => !one.held && one.deleted === true)).toBe(true);
+  }
+  expect(counts[1]).toBe(counts[0]);
+  expect(counts[1]).toBeLessThan(20);
+});
+
+it('a long history is deleted and reclaimed without a statement per event', async () => {
+  const counts: number[] = [];
+  for (const size of [few, 3_000, 9_000]) {
+    const { provider, count } = openCounted();
+    const events = Array.from({ length: size }, (_, index) => event(`${index}`));
+    const firstTurn = newTurn({ events, outcome: { status: 'completed', payload: null } });
+    await provider.createInstances([newInstance('a', { firstTurn })]);
+    const tree = { instanceIds: ['a'], force: false };
+    counts.push(
+      await count(async () => {
+        await provider.deleteInstancesAtomic([tree]);
+        expect(await provider.reclaimDeleted(10_000)).toEqual({
+          rows: size === 9_000 ? size : 0,
+          left: false,
+        });
+      }),
+    );
+  }
+  expect(counts[1]).toBe(counts[0]);
+  expect(Math.max(...counts)).toBeLessThan(30);
+});
+
+it('a tree is deleted with one statement for each instance, to find it, and a few for all', async () => {
+  const counts: number[] = [];
+  for (const size of [few, many]) {
+    const { provider, count } = openCounted();
+    const ids = Array.from({ length: size }, (_, index) => `kid ${index}`);
+    const children = ids.map((id, index) => child(id, index + 1));
+    await provider.createInstances([newInstance('root', { firstTurn: newTurn({ children }) })]);
+    const tree = { instanceIds: [...ids, 'root'], force: true };
+    counts.push(await count(() => provider.deleteInstancesAtomic([tree])));
+  }
+  expect((counts[1] ?? 0) - (counts[0] ?? 0)).toBe(many - few);
+  expect(counts[0]).toBeLessThan(few + 20);
+});
+
+it('2,000 executions are pruned with the statements of pruning 40', async () => {
+  const counts: number[] = [];
+  for (const size of [few, many]) {
+    const { provider, count } = openCounted();
+    const start = newInstance('a').start;
+    const outcome = { status: 'continuedAsNew', version: '1', start } as const;
+    await provider.createInstances([newInstance('a')]);
+    for (let execution = 1; execution <= size; execution += 1) {
+      const fetch = { max: 1, lockMs: 60_000, waitMs: 0 };
+      const [item] = await provider.fetchOrchestrationItems(fetch);
+      const turn = newTurn({ events: [event('x')], outcome });
+      const messageKeys = item?.messages.map(({ messageKey }) => messageKey) ?? [];
+      await provider.ackOrchestrationItems([
+        { lockToken: item?.lockToken ?? '', messageKeys, turn },
+      ]);
+    }
+    counts.push(
+      await count(async () => {
+        const [result] = await provider.pruneExecutionsAtomic([{ instanceId: 'a', max: size }]);
+        expect(result).toMatchObject({ executionsDeleted: size, eventsDeleted: size });
+      }),
+    );
+  }
+  expect(counts[1]).toBe(counts[0]);
+});
+
+it('looking for something to reclaim writes nothing', async () => {
+  const { provider, count } = openCounted();
+  expect(await count(() => provider.reclaimDeleted(100))).toBeLessThanOrEqual(4);
 });

@@ -6,6 +6,13 @@ const manyEvents = 20;
 
 type Row = readonly [number, number, number, string, number, string, string | null];
 
+interface HistoryRange {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly after: number;
+  readonly limit: number;
+}
+
 /** The rows of `history`: the events of every execution, by their dense ids. */
 export class History {
   readonly #insertOne;
@@ -18,10 +25,15 @@ export class History {
       'INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)';
     this.#insertOne = db.prepare<[...Row]>(`${insert} VALUES (?, ?, ?, ?, ?, ?, ?)`);
     this.#insertMany = new BulkInsert(db, insert, 7);
-    this.#select = db.prepare<[number, number, number, number], StoredEvent>(
+    // Also while the events of what is deleted are still to be taken away, nobody reads them.
+    this.#select = db.prepare<[HistoryRange], StoredEvent>(
       `SELECT kind, at, data, payload FROM history
-       WHERE instance_key = ? AND execution_id = ? AND event_id > ?
-       ORDER BY event_id LIMIT +?`,
+       WHERE instance_key = :instanceKey AND execution_id = :executionId AND event_id > :after
+         AND (EXISTS (SELECT 1 FROM instances
+                      WHERE instance_key = :instanceKey AND execution_id = :executionId)
+              OR EXISTS (SELECT 1 FROM executions
+                         WHERE instance_key = :instanceKey AND execution_id = :executionId))
+       ORDER BY event_id LIMIT +:limit`,
     );
     this.#timeOf = db
       .prepare<[number, number, number], number>(
@@ -66,6 +78,6 @@ export class History {
     readonly limit?: number | undefined;
   }): readonly StoredEvent[] {
     const { instanceKey, executionId, after, limit = -1 } = options;
-    return this.#select.all(instanceKey, executionId, after, limit);
+    return this.#select.all({ instanceKey, executionId, after, limit });
   }
 }

@@ -36,6 +36,7 @@ export class InstanceLocks {
   readonly #selectBlocked;
   readonly #claim;
   readonly #setNextAt;
+  readonly #refresh;
   readonly #release;
   readonly #hold;
   readonly #renew;
@@ -92,14 +93,20 @@ export class InstanceLocks {
        SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
        WHERE instance_key = ?`,
     );
-    this.#setNextAt = db.prepare<[number | null, number]>(
-      `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL, next_at = ?, cleanup_at = NULL
-       WHERE instance_key = ?`,
-    );
     // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
     const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
       (SELECT min(visible_at) FROM orchestrator_queue
        WHERE instance_key = instance_locks.instance_key AND kind = 'cleanupExpired'))`;
+    this.#setNextAt = db.prepare<[number | null, number]>(
+      `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL, next_at = ?, ${cleanupAt}
+       WHERE instance_key = ?`,
+    );
+    this.#refresh = db.prepare<[number]>(
+      `UPDATE instance_locks
+       SET next_at = (SELECT max(min(visible_at), coalesce(held_until, 0)) FROM orchestrator_queue
+                      WHERE instance_key = instance_locks.instance_key)
+       WHERE instance_key = ? AND lock_token IS NULL`,
+    );
     this.#release = db.prepare<[number, number, number]>(
       `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims) VALUES (?, ?, ?, 0)
        ON CONFLICT (instance_key) DO UPDATE
@@ -208,6 +215,11 @@ export class InstanceLocks {
   /** Corrects a row whose instance turned out to have no visible message. */
   correct(instanceKey: number): void {
     this.#setNextAt.run(this.#messages.firstVisibleAt(instanceKey), instanceKey);
+  }
+
+  /** Messages were taken away without a turn: whoever waits for the instance need not look for them. */
+  refresh(instanceKey: number): void {
+    this.#refresh.run(instanceKey);
   }
 
   /** Releases after a committed turn; returns when the next message is visible, which may be never. */

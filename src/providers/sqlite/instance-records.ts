@@ -1,6 +1,11 @@
 import type Database from 'better-sqlite3';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
-import type { ExecutionRecord, InstanceRecord, ListInstancesParams } from '../instances.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  ListExecutionsParams,
+  ListInstancesParams,
+} from '../instances.ts';
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
 
@@ -61,12 +66,12 @@ export class InstanceRecords {
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectArchived = db.prepare<
-      [number],
+      [number, number, number],
       Omit<ExecutionRecord, 'version'> & { definitionKey: number }
     >(
       `SELECT execution_id AS executionId, definition_key AS definitionKey, status,
               started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
-       FROM executions WHERE instance_key = ? ORDER BY execution_id`,
+       FROM executions WHERE instance_key = ? AND execution_id > ? ORDER BY execution_id LIMIT +?`,
     );
   }
 
@@ -94,11 +99,13 @@ export class InstanceRecords {
     return statement.all(query.values).map((row) => this.#toRecord(row));
   }
 
-  listExecutions(instanceId: string): readonly ExecutionRecord[] {
+  listExecutions({ instanceId, after, limit }: ListExecutionsParams): readonly ExecutionRecord[] {
     const current = this.#selectCurrent.get(instanceId);
     if (current === undefined) return [];
-    const archived = this.#selectArchived.all(current.instanceKey);
-    return [...archived, { ...current, status: executionStatus(current) }].map((row) => ({
+    const archived = this.#selectArchived.all(current.instanceKey, after, Math.max(limit, 0));
+    const isOnPage = archived.length < limit && current.executionId > after;
+    const last = isOnPage ? [{ ...current, status: executionStatus(current) }] : [];
+    return [...archived, ...last].map((row) => ({
       executionId: row.executionId,
       status: row.status,
       version: this.#definitions.get(row.definitionKey).version,

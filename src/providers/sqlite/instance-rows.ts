@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../model/cancel.ts';
 import type { ParentRef } from '../../model/event.ts';
 import type { Turn, TurnOutcome } from '../turn.ts';
+import { parseToken } from './lock-token.ts';
 import type { TurnTarget } from './turns.ts';
 
 /** A turn's target with what fences it. */
@@ -41,6 +42,7 @@ export class InstanceRows {
   readonly #insert;
   readonly #insertStarted;
   readonly #select;
+  readonly #selectHeld;
   readonly #selectFull;
   readonly #selectById;
   readonly #selectReceiver;
@@ -90,6 +92,12 @@ export class InstanceRows {
       cancel_reason AS cancelReason, closing_reason AS closingReason`;
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
+    );
+    // One statement where a look at the lock and one at the row would be two, in every ack.
+    this.#selectHeld = db.prepare<[number, string, number], InstanceRow>(
+      `SELECT ${columns} FROM instances WHERE instance_key = ? AND EXISTS (
+         SELECT 1 FROM instance_locks
+         WHERE instance_key = instances.instance_key AND lock_token = ? AND locked_until > ?)`,
     );
     this.#selectFull = db.prepare<[number], FullRow>(
       `SELECT ${allColumns} FROM instances WHERE instance_key = ?`,
@@ -149,6 +157,12 @@ export class InstanceRows {
 
   get(instanceKey: number): InstanceRow | undefined {
     return this.#select.get(instanceKey);
+  }
+
+  /** The instance that a token holds now; `undefined` if it holds none. */
+  getHeld(token: string, now: number): InstanceRow | undefined {
+    const { key, secret } = parseToken(token);
+    return this.#selectHeld.get(key, secret, now);
   }
 
   getFull(instanceKey: number): FullRow | undefined {

@@ -26,8 +26,8 @@ export function createInstanceStore(store: Store): InstanceStore {
     listInstances: (params) =>
       store.read('listInstances', () => store.instanceRecords.list(params)),
 
-    listExecutions: (instanceId) =>
-      store.read('listExecutions', () => store.instanceRecords.listExecutions(instanceId)),
+    listExecutions: (params) =>
+      store.read('listExecutions', () => store.instanceRecords.listExecutions(params)),
 
     readInstanceHistory: ({ instanceId, ...range }) =>
       store.read('readInstanceHistory', () => {
@@ -79,10 +79,11 @@ function createStarted(
   const { now } = scope;
   const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
   if (instanceKey === undefined) return undefined;
-  const { instanceId } = instance;
+  const { instanceId, incarnation } = instance;
   const target: TurnTarget = {
     instanceKey,
     instanceId,
+    incarnation,
     executionId: 1,
     definitionKey,
     status: 'running',

@@ -1,5 +1,5 @@
 import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
-import type { InstanceFilter, ListInstancesParams } from '../instances.ts';
+import type { InstanceConditions, ListInstancesParams } from '../instances.ts';
 
 /** A query for the keys of a page. */
 interface ListQuery {
@@ -51,7 +51,7 @@ function perVersion(definitionKeys: readonly number[] | undefined) {
   return definitionKeys.length > 50 ? [definitionKeys] : definitionKeys.map((key) => [key]);
 }
 
-function sharedConditions(filter: InstanceFilter): readonly string[] {
+function sharedConditions(filter: InstanceConditions): readonly string[] {
   const conditions: string[] = [];
   if (filter.idPrefix !== undefined) {
     // The range is for the index, the comparison makes it exact.

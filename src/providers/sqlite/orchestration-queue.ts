@@ -51,8 +51,7 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
 
 function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
   const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
-    const instanceKey = store.locks.heldBy(lockToken, scope.now);
-    const row = instanceKey === undefined ? undefined : store.instances.get(instanceKey);
+    const row = store.instances.getHeld(lockToken, scope.now);
     if (row === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }

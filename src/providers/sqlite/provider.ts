@@ -5,6 +5,7 @@ import type { Provider } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { openConnection, whenNotBusy } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
+import { createManagementStore } from './management.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
 import { toProviderError } from './sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
@@ -44,6 +45,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createWorkQueue(store),
     ...createInstanceStore(store),
     ...createCancellationStore(store),
+    ...createManagementStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

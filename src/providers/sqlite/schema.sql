@@ -1,3 +1,16 @@
+CREATE TABLE audit (
+  audit_key INTEGER PRIMARY KEY,
+  audit_id TEXT NOT NULL UNIQUE,
+  action TEXT NOT NULL,
+  actor TEXT,
+  filter TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  instances_deleted INTEGER NOT NULL DEFAULT 0,
+  executions_deleted INTEGER NOT NULL DEFAULT 0,
+  events_deleted INTEGER NOT NULL DEFAULT 0,
+  queue_messages_deleted INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
 CREATE TABLE definitions (
   definition_key INTEGER PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity')),
@@ -109,6 +122,12 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
+CREATE TABLE leases (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE orchestrator_queue (
   message_key INTEGER PRIMARY KEY, -- above all that wait; one that is gone may come again
   instance_key INTEGER NOT NULL,
@@ -125,12 +144,34 @@ CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key,
 CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
   WHERE kind = 'timerFired';
 
+CREATE TABLE pending_reclaims (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL, -- 0: all that the instance had
+  events INTEGER NOT NULL,
+  PRIMARY KEY (instance_key, execution_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE perdure_migrations (
   number INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
   checksum TEXT NOT NULL,
   applied_at INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE system_records (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tombstones (
+  item_key INTEGER NOT NULL,
+  lock_token TEXT NOT NULL,
+  deleted_at INTEGER NOT NULL,
+  locked_until INTEGER NOT NULL,
+  PRIMARY KEY (item_key, lock_token)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
 
 CREATE TABLE worker_queue (
   item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does

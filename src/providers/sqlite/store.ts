@@ -2,18 +2,27 @@ import type Database from 'better-sqlite3';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
+import { Audit } from './audit.ts';
 import { Definitions } from './definitions.ts';
 import type { Topic } from './effects.ts';
+import { ExecutionPrunes } from './execution-prunes.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
 import { History } from './history.ts';
+import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
+import { InstanceScan } from './instance-scan.ts';
 import { InstanceStops } from './instance-stops.ts';
 import { ItemCancels } from './item-cancels.ts';
 import { Messages } from './messages.ts';
+import { Metrics } from './metrics.ts';
+import { Reclaims } from './reclaims.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 import { StopRows } from './stop-rows.ts';
+import { SystemRecords } from './system-records.ts';
+import { Tombstones } from './tombstones.ts';
+import { TreeDeletions } from './tree-deletions.ts';
 import { Turns } from './turns.ts';
 import { WakeUps } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
@@ -50,6 +59,15 @@ export class Store {
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
+  readonly family: InstanceFamily;
+  readonly tombstones: Tombstones;
+  readonly reclaims: Reclaims;
+  readonly audit: Audit;
+  readonly treeDeletions: TreeDeletions;
+  readonly executionPrunes: ExecutionPrunes;
+  readonly scan: InstanceScan;
+  readonly metrics: Metrics;
+  readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #clock: Clock;
@@ -78,7 +96,19 @@ export class Store {
     this.stopRows = new StopRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
-    const flaggedSince = (time: number, now: number) => this.itemCancels.flaggedSince(time, now);
+    this.family = new InstanceFamily(db);
+    this.tombstones = new Tombstones(db);
+    this.reclaims = new Reclaims(db);
+    this.audit = new Audit(db);
+    this.treeDeletions = new TreeDeletions(db, this);
+    this.executionPrunes = new ExecutionPrunes(db, this);
+    this.scan = new InstanceScan(db, this.definitions);
+    this.metrics = new Metrics(db);
+    this.systemRecords = new SystemRecords(db);
+    const flaggedSince = (time: number, now: number) => [
+      ...this.itemCancels.flaggedSince(time, now),
+      ...this.tombstones.since(time, now),
+    ];
     this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
     this.#groupCommit = new GroupCommit({
       db,
@@ -111,7 +141,13 @@ export class Store {
   ): Promise<readonly Result[]> {
     this.assertOpen(operation);
     if (items.length === 0) return [];
-    return this.#groupCommit.run(operation, (scope) => items.map((item) => work(scope, item)));
+    return this.writeOnce(operation, (scope) => items.map((item) => work(scope, item)));
+  }
+
+  /** Runs the work in a transaction that may be shared with others; settles after the commit. */
+  async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
+    this.assertOpen(operation);
+    return this.#groupCommit.run(operation, work);
   }
 
   /**

@@ -17,6 +17,7 @@ import type { WorkItems } from './work-items.ts';
 export interface TurnTarget {
   readonly instanceKey: number;
   readonly instanceId: string;
+  readonly incarnation: string;
   readonly executionId: number;
   readonly definitionKey: number;
   readonly status: InstanceStatus;
@@ -94,7 +95,12 @@ export class Turns {
           items: outcome.status,
           children: `parent ${outcome.status}`,
         });
-        effects.finished.push(target.instanceId);
+        if (outcome.status === 'completed')
+          effects.completed(target.instanceId, {
+            incarnation: target.incarnation,
+            output: outcome.payload,
+          });
+        else effects.finished.push(target.instanceId);
         break;
       case 'canceled':
         this.#stopRows.close({ target, turn, outcome, definitionKey, now });

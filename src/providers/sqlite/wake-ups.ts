@@ -83,8 +83,8 @@ export class WakeUps {
     for (const waiter of this.#waiters) {
       if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
     }
-    if (effects.finished.length > 0)
-      this.#tell({ kind: 'finished', instanceIds: effects.finished });
+    const { finished: instanceIds, outputs } = effects;
+    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested });
     }

@@ -38,7 +38,10 @@ export function createWorkQueue(store: Store): WorkQueue {
       store.write('renewWorkItemLocks', renewals, ({ now }, { lockToken, heartbeat }) => {
         const until = now + Math.ceil(extendMs);
         const cancel = store.workItems.renew({ lockToken, now, until, heartbeat });
-        return cancel === undefined ? { held: false } : { held: true, cancel };
+        if (cancel !== undefined) return { held: true, cancel };
+        return store.tombstones.has(lockToken, now)
+          ? { held: false, deleted: true }
+          : { held: false };
       }),
 
     abandonWorkItems: (abandons) =>

@@ -1,6 +1,7 @@
 import { acks } from './cases/acks.ts';
 import { activityCancels } from './cases/activity-cancels.ts';
 import { atomicity } from './cases/atomicity.ts';
+import { audits } from './cases/audits.ts';
 import { batches } from './cases/batches.ts';
 import { cancelRequests } from './cases/cancel-requests.ts';
 import { canceledInstances } from './cases/canceled-instances.ts';
@@ -12,6 +13,10 @@ import { cleanupLimits } from './cases/cleanup-limits.ts';
 import { close } from './cases/close.ts';
 import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
+import { deletionFencing } from './cases/deletion-fencing.ts';
+import { deletionHints } from './cases/deletion-hints.ts';
+import { deletionRefusals } from './cases/deletion-refusals.ts';
+import { deletions } from './cases/deletions.ts';
 import { fencing } from './cases/fencing.ts';
 import { filters } from './cases/filters.ts';
 import { firstTurn } from './cases/first-turn.ts';
@@ -19,13 +24,18 @@ import { hints } from './cases/hints.ts';
 import { holdBackCases } from './cases/hold-back.ts';
 import { hostileStrings } from './cases/hostile-strings.ts';
 import { largeBatches } from './cases/large-batches.ts';
+import { leases } from './cases/leases.ts';
 import { locks } from './cases/locks.ts';
 import { messages } from './cases/messages.ts';
+import { operatorReads } from './cases/operator-reads.ts';
 import { pointsOfNoReturn } from './cases/points-of-no-return.ts';
+import { prunes } from './cases/prunes.ts';
 import { queueOrder } from './cases/queue-order.ts';
 import { reads } from './cases/reads.ts';
+import { reclaims } from './cases/reclaims.ts';
 import { renewals } from './cases/renewals.ts';
 import { retries } from './cases/retries.ts';
+import { scans } from './cases/scans.ts';
 import { sharing } from './cases/sharing.ts';
 import { terminal } from './cases/terminal.ts';
 import { terminations } from './cases/terminations.ts';
@@ -74,6 +84,16 @@ export const capabilities: readonly Capability[] = [
   reads,
   hostileStrings,
   largeBatches,
+  deletions,
+  deletionRefusals,
+  deletionFencing,
+  deletionHints,
+  reclaims,
+  audits,
+  prunes,
+  scans,
+  operatorReads,
+  leases,
   sharing,
   close,
 ];

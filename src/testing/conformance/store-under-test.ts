@@ -215,8 +215,13 @@ export class StoreUnderTest {
     return events.map(({ payload }) => JSON.parse(payload ?? 'null') as unknown);
   }
 
+  /** The executions of an instance, oldest first. */
+  executions(instanceId: string): Promise<readonly ExecutionRecord[]> {
+    return this.provider.listExecutions({ instanceId, after: 0, limit: 10_000 });
+  }
+
   async snapshotOf(record: InstanceRecord): Promise<InstanceSnapshot> {
-    const executions = await this.provider.listExecutions(record.instanceId);
+    const executions = await this.executions(record.instanceId);
     const histories = await Promise.all(
       executions.map(({ executionId }) => this.history(record.instanceId, executionId)),
     );

@@ -80,6 +80,22 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a hint brings an output of an instance that has failed',
+    rejectedBy: 'hint/brings-the-outputs-of-completed-instances',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'finished') return listener(hint);
+          listener({
+            ...hint,
+            outputs: new Map(
+              hint.instanceIds.map((id) => [id, { incarnation: 'x', output: null }]),
+            ),
+          });
+        }),
+    }),
+  },
+  {
     fault: 'a cancel request is told without the tokens that it concerns',
     rejectedBy: 'hint/tells-whom-a-cancel-concerns',
     override: ({ provider }) => ({

@@ -158,5 +158,51 @@ CREATE TABLE worker_queue (
 ) STRICT;
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
+
+-- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
+-- instance_key is never used twice.
+CREATE TABLE pending_reclaims (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL, -- 0: all that the instance had
+  events INTEGER NOT NULL,
+  PRIMARY KEY (instance_key, execution_id)
+) STRICT, WITHOUT ROWID;
+
+-- Claims that were deleted with their items, for as long as they would have held: so their holders learn why.
+CREATE TABLE tombstones (
+  item_key INTEGER NOT NULL,
+  lock_token TEXT NOT NULL,
+  deleted_at INTEGER NOT NULL,
+  locked_until INTEGER NOT NULL,
+  PRIMARY KEY (item_key, lock_token)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
+
+-- What was deleted and pruned, in figures; the oldest records are dropped.
+CREATE TABLE audit (
+  audit_key INTEGER PRIMARY KEY,
+  audit_id TEXT NOT NULL UNIQUE,
+  action TEXT NOT NULL,
+  actor TEXT,
+  filter TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  instances_deleted INTEGER NOT NULL DEFAULT 0,
+  executions_deleted INTEGER NOT NULL DEFAULT 0,
+  events_deleted INTEGER NOT NULL DEFAULT 0,
+  queue_messages_deleted INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- What one process of all does, and until when.
+CREATE TABLE leases (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Small notes of the whole store.
+CREATE TABLE system_records (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 `,
 };

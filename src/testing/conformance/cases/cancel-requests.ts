@@ -50,10 +50,7 @@ export const cancelRequests: Capability = {
           reason: 'out of stock',
           payload: null,
         });
-        const { status: ended, historyLength } = only(
-          await store.provider.listExecutions('a'),
-          'execution',
-        );
+        const { status: ended, historyLength } = only(await store.executions('a'), 'execution');
         assert.deepEqual([ended, historyLength], ['canceled', 1]);
         await store.clock.advance(cleanupMs);
         await store.expectIdle();

@@ -247,7 +247,7 @@ export const canceledInstances: Capability = {
         assert.deepEqual([await list('canceling'), await list('canceled')], [['a'], []]);
         await store.ackWork(token);
         assert.deepEqual([await list('canceling'), await list('canceled')], [[], ['a']]);
-        const { status, version: ran } = only(await store.provider.listExecutions('a'), 'run');
+        const { status, version: ran } = only(await store.executions('a'), 'run');
         assert.deepEqual([status, ran], ['canceled', version]);
       },
     },

@@ -65,13 +65,29 @@ export const close: Capability = {
             provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]),
           getInstances: () => provider.getInstances(['a']),
           listInstances: () => provider.listInstances({ filter: {}, limit: 1 }),
-          listExecutions: () => provider.listExecutions('a'),
+          listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
           readInstanceHistory: () =>
             provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
           requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
           terminate: () => provider.terminate([{ ...stop, tree: true }]),
           markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
           listRunningItems: () => provider.listRunningItems('a'),
+          listChildren: () => provider.listChildren(['a']),
+          getParentId: () => provider.getParentId('a'),
+          deleteInstancesAtomic: () =>
+            provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]),
+          reclaimDeleted: () => provider.reclaimDeleted(1),
+          pruneExecutionsAtomic: () =>
+            provider.pruneExecutionsAtomic([{ instanceId: 'a', max: 1 }]),
+          scanInstances: () => provider.scanInstances({ afterKey: 0, maxScanned: 1 }),
+          listAudit: () => provider.listAudit({ limit: 1 }),
+          queueDepths: () => provider.queueDepths(),
+          systemMetrics: () => provider.systemMetrics(),
+          measureInstance: () => provider.measureInstance('a'),
+          takeLease: () => provider.takeLease({ name: 'x', owner: 'x', leaseMs: 1 }),
+          releaseLease: () => provider.releaseLease({ name: 'x', owner: 'x' }),
+          readRecord: () => provider.readRecord('x'),
+          writeRecord: () => provider.writeRecord('x', 'x'),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(

@@ -37,7 +37,7 @@ export const continueAsNewCases: Capability = {
         const { messageKey: _key, ...message } = only(messages, 'message');
         assert.deepEqual(message, start);
         assert.deepEqual(await store.record('a'), { ...before, executionId: 2, version: '2' });
-        const [, next] = await store.provider.listExecutions('a');
+        const [, next] = await store.executions('a');
         assert.deepEqual(next, {
           executionId: 2,
           status: 'pending',
@@ -60,7 +60,7 @@ export const continueAsNewCases: Capability = {
         const endedAt = store.clock.now();
         await store.clock.advance(10);
         await store.commit(await store.claimOne(), { version: '2', events: [event('anew')] });
-        assert.deepEqual(await store.provider.listExecutions('a'), [
+        assert.deepEqual(await store.executions('a'), [
           {
             executionId: 1,
             status: 'continuedAsNew',
@@ -204,7 +204,7 @@ export const continueAsNewCases: Capability = {
         }
         const outcome = { status: 'completed', payload: null } as const;
         await store.commit(await store.claimOne(), { outcome });
-        const executions = await store.provider.listExecutions('a');
+        const executions = await store.executions('a');
         assert.deepEqual(
           executions.map(({ executionId, status }) => `${executionId} ${status}`),
           [

@@ -1,28 +1,9 @@
 import assert from 'node:assert/strict';
-import type { Hint } from '../../../providers/provider.ts';
+import { collectHints } from '../collect-hints.ts';
 import type { Capability } from '../conformance-case.ts';
 import { activityCancel, child, event, newTurn, startMessage, workItem } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectRefused, only } from '../expectations.ts';
-import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
-import { answered } from '../time-limit.ts';
-
-/** Collects hints; `next` answers with the first of a kind that has come or will come. */
-function collect({ provider }: StoreUnderTest) {
-  const hints: Hint[] = [];
-  const waiters = new Set<() => void>();
-  const stop = provider.hints((hint) => {
-    hints.push(hint);
-    for (const wake of waiters) wake();
-  });
-  const next = async <Kind extends Hint['kind']>(kind: Kind) => {
-    for (;;) {
-      const hint = hints.find((each): each is Extract<Hint, { kind: Kind }> => each.kind === kind);
-      if (hint !== undefined) return hint;
-      await answered(new Promise<void>((resolve) => void waiters.add(resolve)), `hint ${kind}`);
-    }
-  };
-  return { hints, next, stop };
-}
+import { lockMs } from '../store-under-test.ts';
 
 export const hints: Capability = {
   title: 'hints',
@@ -45,7 +26,7 @@ export const hints: Capability = {
           },
         };
         for (const [instanceId, end] of Object.entries(endings)) {
-          const { next, stop } = collect(store);
+          const { next, stop } = collectHints(store.provider);
           await end();
           assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
           const { status } = await store.record(instanceId);
@@ -55,10 +36,34 @@ export const hints: Capability = {
       },
     },
     {
+      id: 'hint/brings-the-outputs-of-completed-instances',
+      title:
+        'outputs that come with a hint are those that were committed, and of completed instances only',
+      async run(store) {
+        const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
+        const { hints: told, next, stop } = collectHints(store.provider);
+        await store.begin('failed', { outcome: failed });
+        await next('finished');
+        await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
+        await next('finished');
+        await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
+        await next('finished');
+        stop();
+        const outputs = told.flatMap((hint) =>
+          hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
+        );
+        for (const [instanceId, completed] of outputs) {
+          const { status, incarnation, output } = await store.record(instanceId);
+          assert.equal(status, 'completed');
+          assert.deepEqual(completed, { incarnation, output });
+        }
+      },
+    },
+    {
       id: 'hint/tells-nothing-of-instances-that-go-on',
       title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
       async run(store) {
-        const { hints: told, next } = collect(store);
+        const { hints: told, next } = collectHints(store.provider);
         const continued = {
           status: 'continuedAsNew',
           version: '1',
@@ -95,7 +100,7 @@ export const hints: Capability = {
           const { claimed } = await store.begin(instanceId, { workItems });
           await store.raise(instanceId, 'x');
           const item = await store.claimOne();
-          const { next, stop } = collect(store);
+          const { next, stop } = collectHints(store.provider);
           await store.commit(item, parts);
           const tokens = claimed.map(({ lockToken }) => lockToken);
           assert.deepEqual((await next('cancelRequested')).lockTokens, tokens);
@@ -125,7 +130,7 @@ export const hints: Capability = {
           const { claimed } = await store.begin(instanceId, { workItems });
           const tokens = new Map(claimed.map(({ operation, lockToken }) => [operation, lockToken]));
           await store.provider.markPointOfNoReturn(tokens.get(4) ?? '');
-          const { next, stop: stopListening } = collect(store);
+          const { next, stop: stopListening } = collectHints(store.provider);
           await stop();
           expectInAnyOrder(
             (await next('cancelRequested')).lockTokens,
@@ -146,7 +151,7 @@ export const hints: Capability = {
         await store.commit(await store.claimOne());
         await store.cancel('closing');
         const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
-        const { hints: told, stop } = collect(store);
+        const { hints: told, stop } = collectHints(store.provider);
         await store.commit(await store.claimOne(), { outcome });
         assert.deepEqual(
           told.filter(({ kind }) => kind === 'finished'),
@@ -162,7 +167,7 @@ export const hints: Capability = {
           ended: () => store.terminate('ended'),
         };
         for (const [instanceId, end] of Object.entries(endings)) {
-          const { next, stop } = collect(store);
+          const { next, stop } = collectHints(store.provider);
           await end();
           assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
           assert.ok((await store.record(instanceId)).endedAt !== null);
@@ -174,8 +179,8 @@ export const hints: Capability = {
       id: 'hint/reaches-every-listener-until-it-stops',
       title: 'every listener is told, and one that has stopped is told nothing more',
       async run(store) {
-        const stopped = collect(store);
-        const kept = collect(store);
+        const stopped = collectHints(store.provider);
+        const kept = collectHints(store.provider);
         stopped.stop();
         stopped.stop();
         const toldBefore = stopped.hints.length;

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import type { InstanceFilter } from '../../../providers/instances.ts';
+import type { InstanceConditions } from '../../../providers/instances.ts';
 import type { Capability } from '../conformance-case.ts';
+import { runExecutions } from '../deletion-moves.ts';
 import { child, event, newInstance, workItem } from '../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
 
-async function list(store: StoreUnderTest, filter: InstanceFilter): Promise<readonly string[]> {
+async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
   return records.map(({ instanceId }) => instanceId);
 }
@@ -180,7 +181,7 @@ export const reads: Capability = {
       title: 'a new instance has one execution that is pending, and a missing one has none',
       async run(store) {
         await store.create('a', { version: '2' });
-        assert.deepEqual(await store.provider.listExecutions('a'), [
+        assert.deepEqual(await store.executions('a'), [
           {
             executionId: 1,
             status: 'pending',
@@ -190,7 +191,25 @@ export const reads: Capability = {
             historyLength: 0,
           },
         ]);
-        assert.deepEqual(await store.provider.listExecutions('nobody'), []);
+        assert.deepEqual(await store.executions('nobody'), []);
+      },
+    },
+    {
+      id: 'read/executions-come-in-pages',
+      title: 'executions are listed after a point, at most so many at a time, the current one last',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 5 });
+        const page = async (after: number, limit: number) =>
+          (await store.provider.listExecutions({ instanceId: 'a', after, limit })).map(
+            ({ executionId }) => executionId,
+          );
+        assert.deepEqual(await page(0, 10), [1, 2, 3, 4, 5]);
+        assert.deepEqual(await page(0, 2), [1, 2]);
+        assert.deepEqual(await page(2, 2), [3, 4]);
+        assert.deepEqual(await page(4, 2), [5]);
+        assert.deepEqual(await page(3, 1), [4]);
+        assert.deepEqual(await page(5, 2), []);
+        assert.deepEqual(await page(0, 0), []);
       },
     },
     {

@@ -116,7 +116,7 @@ export const terminal: Capability = {
         await end(store, 'a', { status: 'failed', failure: '{}' });
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
         const endedAt = startedAt + 9;
-        assert.deepEqual(await store.provider.listExecutions('a'), [
+        assert.deepEqual(await store.executions('a'), [
           { executionId: 1, status: 'failed', version: '1', startedAt, endedAt, historyLength: 2 },
         ]);
       },

@@ -64,7 +64,7 @@ export const terminations: Capability = {
           actor: 'ada',
           payload: null,
         });
-        const { status, historyLength } = only(await store.provider.listExecutions('a'), 'run');
+        const { status, historyLength } = only(await store.executions('a'), 'run');
         assert.deepEqual([status, historyLength], ['terminated', 2]);
         await untouched();
       },

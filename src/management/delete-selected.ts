@@ -1,0 +1,80 @@
+import type { AuditEntry, DeleteInstanceResult, ScannedInstance } from '../providers/management.ts';
+import type { Provider } from '../providers/provider.ts';
+import { addDeleted, nothingDeleted, rowsOf } from './counts.ts';
+import { readInstanceTrees } from './instance-tree.ts';
+import type { Pacer } from './pacer.ts';
+import { selectInstances, type Selection } from './select-instances.ts';
+
+/** A deletion of many trees. */
+export interface SelectedDeletion {
+  readonly selection: Selection;
+  /** Roots to delete at most; those that stay because something of them runs do not count. */
+  readonly limit: number;
+  readonly dryRun: boolean;
+  readonly audit: AuditEntry;
+  readonly pacer: Pacer;
+  /** After each transaction; what it throws ends the deletion. */
+  readonly onStep: (step: DeletionStep) => void;
+}
+
+/** What one transaction did. */
+interface DeletionStep {
+  readonly counts: DeleteInstanceResult;
+  readonly rootsDeleted: number;
+  /** Roots that stay because they, or something below them, run. */
+  readonly rootsSkipped: number;
+}
+
+/** Deletes the trees of the roots that are selected, some in each transaction. */
+export async function deleteSelected(store: Provider, deletion: SelectedDeletion): Promise<void> {
+  const { selection, pacer, onStep } = deletion;
+  let remaining = deletion.limit;
+  if (remaining === 0) return;
+  for await (const roots of selectInstances(store, selection, pacer)) {
+    for (let from = 0; from < roots.length && remaining > 0;) {
+      const batch = roots.slice(from, from + Math.min(pacer.size, remaining));
+      from += batch.length;
+      const step = await pacer.step(() => deleteTrees(store, batch, deletion));
+      pacer.weigh(batch.length, rowsOf(step.counts));
+      remaining -= step.rootsDeleted;
+      onStep(step);
+    }
+    if (remaining === 0) return;
+  }
+}
+
+async function deleteTrees(
+  store: Provider,
+  roots: readonly ScannedInstance[],
+  { dryRun, audit }: SelectedDeletion,
+): Promise<DeletionStep> {
+  const trees = await readInstanceTrees(
+    store,
+    roots.map(({ instanceId }) => instanceId),
+  );
+  const results = await store.deleteInstancesAtomic(
+    trees.map(({ allIds }, index) => ({
+      instanceIds: allIds,
+      ...rootOf(roots[index]),
+      force: false,
+      ...(dryRun ? { dryRun } : { audit }),
+    })),
+  );
+  let counts = nothingDeleted;
+  let rootsDeleted = 0;
+  let rootsSkipped = 0;
+  for (const result of results) {
+    if (result.kind === 'deleted') {
+      counts = addDeleted(counts, result.counts);
+      if (result.counts.instancesDeleted > 0) rootsDeleted += 1;
+    } else if (result.kind !== 'replaced') {
+      // An orphan is a child that was born just now: something of this tree runs.
+      rootsSkipped += 1;
+    }
+  }
+  return { counts, rootsDeleted, rootsSkipped };
+}
+
+function rootOf(root: ScannedInstance | undefined): { rootIncarnation?: string } {
+  return root === undefined ? {} : { rootIncarnation: root.incarnation };
+}

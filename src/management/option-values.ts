@@ -1,0 +1,61 @@
+import { checkName } from '../model/names.ts';
+import { invalidOption } from '../model/option-fields.ts';
+
+/** Reads a whole number of 0 or more. */
+export function readCount(option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw invalidOption(option, value, 'a whole number of 0 or more');
+}
+
+const maxTimeMs = 8.64e15;
+
+/** Reads a moment, as a Date or as milliseconds since the epoch; one in the future is as good as any. */
+export function readMoment(option: string, value: unknown): number {
+  const ms = value instanceof Date ? value.getTime() : value;
+  if (Number.isSafeInteger(ms) && (ms as number) >= 0 && (ms as number) <= maxTimeMs) {
+    return ms as number;
+  }
+  throw invalidOption(option, value, 'a valid Date, or whole milliseconds since the epoch');
+}
+
+/** Reads a yes or no, by default no. */
+export function readFlag(option: string, value: unknown): boolean {
+  if (value === undefined || typeof value === 'boolean') return value ?? false;
+  throw invalidOption(option, value, 'true or false');
+}
+
+/** Reads who asks, for the audit. */
+export function readActor(actor: unknown): string | null {
+  return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
+}
+
+/** Reads a signal that stops long work. */
+export function readSignal(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal;
+  throw invalidOption('signal', signal, 'an AbortSignal');
+}
+
+/** Refuses what cannot be called. */
+export function checkCallback(option: string, value: unknown): void {
+  if (value === undefined || typeof value === 'function') return;
+  throw invalidOption(option, value, 'a function');
+}
+
+const terminalStatuses = ['completed', 'failed', 'canceled', 'terminated'] as const;
+
+/** Reads which ends are meant; absent: any. What is not over is never meant. */
+export function readTerminalStatuses(
+  option: string,
+  value: unknown,
+): readonly (typeof terminalStatuses)[number][] {
+  if (value === undefined) return terminalStatuses;
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const known = terminalStatuses.filter((status) => given.includes(status));
+  if (given.length > 0 && given.every((status) => known.some((one) => one === status)))
+    return known;
+  throw invalidOption(
+    option,
+    value,
+    `one or several of ${terminalStatuses.join(', ')}; what is not over has to be canceled or terminated first`,
+  );
+}

@@ -1,0 +1,54 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+// Instances, executions, events and messages that one transaction may take away: about 3 ms on SQLite.
+const rowsPerStep = 250;
+const firstSize = 16;
+const maxSize = 256;
+const maxRestMs = 250;
+
+/**
+ * Keeps long work from starving what runs beside it: short steps, and after each a rest about as long as it took.
+ * By the machine's time, because it is the machine that others wait for.
+ */
+export class Pacer {
+  readonly #signal: AbortSignal | undefined;
+  readonly #assertGoingOn: (() => Promise<void>) | undefined;
+  #size = firstSize;
+
+  /** A step begins if the signal is not aborted and `assertGoingOn` does not throw. */
+  constructor(signal?: AbortSignal, assertGoingOn?: () => Promise<void>) {
+    this.#signal = signal;
+    this.#assertGoingOn = assertGoingOn;
+  }
+
+  /** How many things to take up in the next step. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Does one step, then rests; throws the reason of the signal if that was aborted. */
+  async step<T>(work: () => Promise<T>): Promise<T> {
+    this.#signal?.throwIfAborted();
+    await this.#assertGoingOn?.();
+    const begunAt = performance.now();
+    const result = await work();
+    await this.#rest(Math.min(performance.now() - begunAt, maxRestMs));
+    return result;
+  }
+
+  /** Sizes the next step by what the things of this one weighed. */
+  weigh(things: number, rows: number): void {
+    if (things === 0) return;
+    const fitting = Math.floor(rowsPerStep / Math.max(rows / things, 1));
+    this.#size = Math.min(Math.max(fitting, 1), Math.min(this.#size * 2, maxSize));
+  }
+
+  // The result of a step that was done must not be lost to an abort during the rest: the next step throws it.
+  async #rest(ms: number): Promise<void> {
+    try {
+      await sleep(ms, undefined, this.#signal && { signal: this.#signal });
+    } catch (error) {
+      if (this.#signal?.aborted !== true) throw error;
+    }
+  }
+}

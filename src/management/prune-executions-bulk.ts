@@ -1,0 +1,68 @@
+import { readFields } from '../model/option-fields.ts';
+import type { InstanceStatus } from '../model/status.ts';
+import type { PruneResult } from '../providers/management.ts';
+import type { Provider } from '../providers/provider.ts';
+import { newAuditEntry } from './audit-entry.ts';
+import { addPruned, nothingPruned } from './counts.ts';
+import { readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import { checkCallback, readActor, readFlag, readSignal } from './option-values.ts';
+import { Pacer } from './pacer.ts';
+import { pruneShape, readPruneConditions } from './prune-conditions.ts';
+import type { PruneOptions } from './prune-executions.ts';
+import { pruneSelected } from './prune-selected.ts';
+
+/** How to prune the executions of many instances. */
+export interface BulkPruneOptions extends PruneOptions {
+  /** Also finished executions of instances that are not over: eternal runs. Default false. */
+  readonly includeRunning?: boolean | undefined;
+  /** Called after each batch, with the sums so far. */
+  readonly onProgress?: ((progress: PruneResult) => void) | undefined;
+}
+
+const optionKeys = [
+  'keepLast',
+  'completedBefore',
+  'includeRunning',
+  'dryRun',
+  'actor',
+  'onProgress',
+  'signal',
+] as const;
+
+const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
+
+/** Deletes finished executions of the instances that a filter selects, in small transactions. */
+export async function pruneExecutionsBulk(
+  store: Provider,
+  filter?: InstanceFilter,
+  options?: BulkPruneOptions,
+): Promise<PruneResult> {
+  const { limit, shape, statuses, ...selection } = readInstanceFilter(filter);
+  const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  const conditions = readPruneConditions(given);
+  const includeRunning = readFlag('includeRunning', given.includeRunning);
+  checkCallback('onProgress', given.onProgress);
+  let sum = nothingPruned;
+  await pruneSelected(store, {
+    selection: {
+      ...selection,
+      statuses: includeRunning ? [...statuses, ...runningStatuses] : statuses,
+      rootsOnly: false,
+      withFinishedExecutions: true,
+    },
+    conditionsOf: () => conditions,
+    limit,
+    dryRun: readFlag('dryRun', given.dryRun),
+    audit: newAuditEntry('pruneBulk', readActor(given.actor), {
+      ...shape,
+      ...pruneShape(conditions),
+      ...(includeRunning && { includeRunning }),
+    }),
+    pacer: new Pacer(readSignal(given.signal)),
+    onStep: (result) => {
+      sum = addPruned(sum, result);
+      options?.onProgress?.(sum);
+    },
+  });
+  return sum;
+}

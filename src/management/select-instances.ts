@@ -1,0 +1,87 @@
+import type { InstanceStatus } from '../model/status.ts';
+import type { InstanceRecord } from '../providers/instances.ts';
+import type { ScannedInstance } from '../providers/management.ts';
+import type { Provider } from '../providers/provider.ts';
+import { matchNames } from './name-pattern.ts';
+import type { Pacer } from './pacer.ts';
+
+/** Which instances to look for: all conditions must hold, and an absent one always does. */
+export interface Selection {
+  readonly instanceIds?: readonly string[];
+  readonly statuses: readonly InstanceStatus[];
+  readonly endedBefore?: number;
+  readonly names?: readonly string[];
+  /** Has the last word. */
+  readonly accepts?: (instance: ScannedInstance) => boolean;
+  readonly rootsOnly: boolean;
+  readonly withFinishedExecutions: boolean;
+  /** The walk may end where instances were created at this time or later. */
+  readonly createdBefore?: number;
+}
+
+const idsAtOnce = 500;
+const rowsAtOnce = 1_000;
+
+/** Finds instances, some at a time: by their ids if they are given, else by a walk from the oldest to the newest. */
+export async function* selectInstances(
+  store: Provider,
+  selection: Selection,
+  pacer: Pacer,
+): AsyncGenerator<readonly ScannedInstance[]> {
+  const matchesName = matchNames(selection.names);
+  const matches = (instance: ScannedInstance): boolean =>
+    matchesName(instance.name) && selection.accepts?.(instance) !== false;
+  const found =
+    selection.instanceIds === undefined
+      ? scan(store, selection, pacer)
+      : lookUp(store, { ...selection, instanceIds: selection.instanceIds }, pacer);
+  for await (const instances of found) yield instances.filter(matches);
+}
+
+async function* scan(
+  store: Provider,
+  selection: Selection,
+  pacer: Pacer,
+): AsyncGenerator<readonly ScannedInstance[]> {
+  const { statuses, endedBefore, rootsOnly, withFinishedExecutions, createdBefore } = selection;
+  const conditions = {
+    maxScanned: rowsAtOnce,
+    statuses,
+    ...(endedBefore !== undefined && { endedBefore }),
+    rootsOnly,
+    withFinishedExecutions,
+    ...(createdBefore !== undefined && { createdBefore }),
+  };
+  for (let nextKey: number | null = 0; nextKey !== null;) {
+    const afterKey: number = nextKey;
+    const page = await pacer.step(() => store.scanInstances({ ...conditions, afterKey }));
+    yield page.instances;
+    nextKey = page.nextKey;
+  }
+}
+
+async function* lookUp(
+  store: Provider,
+  selection: Selection & { readonly instanceIds: readonly string[] },
+  pacer: Pacer,
+): AsyncGenerator<readonly ScannedInstance[]> {
+  const { instanceIds } = selection;
+  for (let from = 0; from < instanceIds.length; from += idsAtOnce) {
+    const ids = instanceIds.slice(from, from + idsAtOnce);
+    const records = await pacer.step(() => store.getInstances(ids));
+    yield records.filter(
+      (record) => record !== undefined && fits(record, selection),
+    ) as InstanceRecord[];
+  }
+}
+
+/** What a walk has the store decide. */
+function fits(record: InstanceRecord, selection: Selection): boolean {
+  const { statuses, endedBefore, rootsOnly, withFinishedExecutions } = selection;
+  if (!statuses.includes(record.status)) return false;
+  if (endedBefore !== undefined && (record.endedAt === null || record.endedAt >= endedBefore)) {
+    return false;
+  }
+  if (rootsOnly && record.parentInstanceId !== null) return false;
+  return !withFinishedExecutions || record.executionId > 1;
+}

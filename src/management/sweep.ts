@@ -1,0 +1,153 @@
+import { ProviderError } from '../model/errors.ts';
+import { instanceStatuses } from '../model/status.ts';
+import type { ScannedInstance } from '../providers/management.ts';
+import type { Provider } from '../providers/provider.ts';
+import { newAuditEntry } from './audit-entry.ts';
+import { addDeleted, addPruned, nothingDeleted, nothingPruned } from './counts.ts';
+import { deleteSelected, type SelectedDeletion } from './delete-selected.ts';
+import { Pacer } from './pacer.ts';
+import { pruneSelected, type SelectedPrune } from './prune-selected.ts';
+import { reclaim } from './reclaim.ts';
+import type { InstanceRule, RetentionRules } from './retention-policy.ts';
+import type { RetentionReport } from './retention-records.ts';
+
+/** What a sweep is to do. */
+export interface SweepParams {
+  readonly rules: RetentionRules;
+  /** The moment by which ages are measured. */
+  readonly nowMs: number;
+  readonly dryRun: boolean;
+  readonly actor: string;
+  /** Also look where instances were created too late to be due by a true clock. */
+  readonly fullWalk: boolean;
+  readonly signal?: AbortSignal | undefined;
+  /** Asked before each transaction: why to end early, or `undefined` to go on. */
+  readonly interrupted: () => Promise<Interruption | undefined>;
+}
+
+/** Why a sweep ends early. */
+export type Interruption = 'paused' | 'lostLease';
+
+type SweepCounts = Pick<RetentionReport, 'outcome' | 'deleted' | 'pruned' | 'left' | 'errors'>;
+
+/** Ends a sweep from within; the report says why. */
+class Interrupted extends Error {
+  readonly why: Interruption;
+
+  constructor(why: Interruption) {
+    super(why);
+    this.why = why;
+  }
+}
+
+const everything = Number.MAX_SAFE_INTEGER;
+
+/** Applies policies to the whole store once. Never throws: what went wrong is in the report. */
+export async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
+  const { rules, dryRun, actor, signal } = params;
+  const sum = { deleted: nothingDeleted, pruned: nothingPruned, left: 0 };
+  const audit = newAuditEntry('retention', actor, shapeOf(rules));
+  const pacer = new Pacer(signal, async () => {
+    const why = await params.interrupted();
+    if (why !== undefined) throw new Interrupted(why);
+  });
+  const how = { dryRun, audit, pacer, limit: everything };
+  const finish = (outcome: SweepCounts['outcome'], errors: readonly string[]): SweepCounts => ({
+    ...sum,
+    outcome,
+    errors,
+  });
+  try {
+    await deleteDue(store, params, {
+      ...how,
+      onStep: ({ counts, rootsSkipped }) => {
+        sum.deleted = addDeleted(sum.deleted, counts);
+        sum.left += rootsSkipped;
+      },
+    });
+    await pruneDue(store, params, {
+      ...how,
+      onStep: (result) => {
+        sum.pruned = addPruned(sum.pruned, result);
+      },
+    });
+    if (!dryRun) await reclaim(store, pacer);
+    return finish('done', []);
+  } catch (error) {
+    if (error instanceof Interrupted) return finish(error.why, []);
+    if (signal?.aborted === true) return finish('stopped', []);
+    return finish('failed', [describe(error)]);
+  }
+}
+
+async function deleteDue(
+  store: Provider,
+  { rules, nowMs, fullWalk }: SweepParams,
+  how: Omit<SelectedDeletion, 'selection'>,
+): Promise<void> {
+  const deciding = rules.instances.filter(({ keepForMs }) => Number.isFinite(keepForMs));
+  if (deciding.length === 0) return;
+  const endedBefore = nowMs - Math.min(...deciding.map(({ keepForMs }) => keepForMs));
+  await deleteSelected(store, {
+    ...how,
+    selection: {
+      statuses: [...new Set(deciding.flatMap(({ statuses }) => statuses))],
+      endedBefore,
+      accepts: (instance) => isDue(rules.instances, instance, nowMs),
+      rootsOnly: true,
+      withFinishedExecutions: false,
+      // What ended before a time was created before it, unless clocks disagree: hence a full walk now and then.
+      ...(!fullWalk && { createdBefore: endedBefore }),
+    },
+  });
+}
+
+/** Says whether the first rule that matches a root lets it go. */
+export function isDue(
+  rules: readonly InstanceRule[],
+  { status, name, endedAt }: Pick<ScannedInstance, 'status' | 'name' | 'endedAt'>,
+  nowMs: number,
+): boolean {
+  const rule = rules.find(
+    ({ statuses, matchesName }) => statuses.some((one) => one === status) && matchesName(name),
+  );
+  return rule !== undefined && endedAt !== null && endedAt < nowMs - rule.keepForMs;
+}
+
+async function pruneDue(
+  store: Provider,
+  { rules, nowMs }: SweepParams,
+  how: Omit<SelectedPrune, 'selection' | 'conditionsOf'>,
+): Promise<void> {
+  if (rules.executions.length === 0) return;
+  await pruneSelected(store, {
+    ...how,
+    selection: { statuses: instanceStatuses, rootsOnly: false, withFinishedExecutions: true },
+    conditionsOf: ({ name }) => {
+      const rule = rules.executions.find(({ matchesName }) => matchesName(name));
+      if (rule === undefined) return undefined;
+      const { keepLast, keepForMs } = rule;
+      return { keepLast, ...(keepForMs > 0 && { endedBefore: nowMs - keepForMs }) };
+    },
+  });
+}
+
+function shapeOf({ instances, executions }: RetentionRules): object {
+  return {
+    instances: instances.map(({ statuses, names, keepForMs }) => ({
+      statuses,
+      ...(names !== undefined && { names }),
+      keepForMs: Number.isFinite(keepForMs) ? keepForMs : 'forever',
+    })),
+    executions: executions.map(({ names, keepLast, keepForMs }) => ({
+      ...(names !== undefined && { names }),
+      keepLast,
+      ...(keepForMs > 0 && { keepForMs }),
+    })),
+  };
+}
+
+function describe(error: unknown): string {
+  const operation = error instanceof ProviderError ? `${error.operation}: ` : '';
+  return `${operation}${error instanceof Error ? error.message : String(error)}`.slice(0, 1_000);
+}

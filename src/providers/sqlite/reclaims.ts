@@ -1,0 +1,136 @@
+import type Database from 'better-sqlite3';
+
+interface Entry {
+  readonly instanceKey: number;
+  /** 0: all that the instance had. */
+  readonly executionId: number;
+  readonly events: number;
+}
+
+/** The rows of `pending_reclaims`, and the histories that they stand for. */
+export class Reclaims {
+  readonly #addInstances;
+  readonly #addExecutions;
+  readonly #first;
+  readonly #remove;
+  readonly #shorten;
+  readonly #deleteInstances;
+  readonly #deleteExecutions;
+  readonly #boundary;
+  readonly #deleteUpTo;
+  readonly #hasAny;
+
+  constructor(db: Database.Database) {
+    // Read from the rows that are about to go. An instance that never ran has no events.
+    this.#addInstances = db.prepare<[string]>(
+      `INSERT INTO pending_reclaims (instance_key, execution_id, events)
+       SELECT instance_key, 0, history_length + coalesce((SELECT sum(history_length) FROM executions
+                                                          WHERE instance_key = instances.instance_key), 0) AS events
+       FROM instances WHERE instance_key IN (SELECT value FROM json_each(?)) AND events > 0`,
+    );
+    this.#addExecutions = db.prepare<[number, string]>(
+      `INSERT INTO pending_reclaims (instance_key, execution_id, events)
+       SELECT instance_key, execution_id, history_length FROM executions
+       WHERE instance_key = ? AND execution_id IN (SELECT value FROM json_each(?)) AND history_length > 0`,
+    );
+    this.#first = db.prepare<[number], Entry>(
+      `SELECT instance_key AS instanceKey, execution_id AS executionId, events
+       FROM pending_reclaims ORDER BY instance_key, execution_id LIMIT +?`,
+    );
+    this.#remove = db.prepare<[string]>(
+      `DELETE FROM pending_reclaims WHERE (instance_key, execution_id) IN
+         (SELECT value ->> 0, value ->> 1 FROM json_each(?))`,
+    );
+    this.#shorten = db.prepare<[number, number, number]>(
+      `UPDATE pending_reclaims SET events = max(events - ?, 1)
+       WHERE instance_key = ? AND execution_id = ?`,
+    );
+    this.#deleteInstances = db.prepare<[string]>(
+      'DELETE FROM history WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
+    this.#deleteExecutions = db.prepare<[string]>(
+      `DELETE FROM history WHERE (instance_key, execution_id) IN
+         (SELECT value ->> 0, value ->> 1 FROM json_each(?))`,
+    );
+    this.#boundary = db.prepare<[number, number, number], { executionId: number; eventId: number }>(
+      `SELECT execution_id AS executionId, event_id AS eventId FROM history
+       WHERE instance_key = ? AND execution_id >= ?
+       ORDER BY execution_id, event_id LIMIT 1 OFFSET +?`,
+    );
+    this.#deleteUpTo = db.prepare<[number, number, number, number]>(
+      `DELETE FROM history
+       WHERE instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)`,
+    );
+    this.#hasAny = db.prepare<[], 1>('SELECT 1 FROM pending_reclaims LIMIT 1').pluck();
+  }
+
+  /** Leaves the histories of instances for later; call it while their rows are still there. */
+  addInstances(instanceKeys: readonly number[]): void {
+    this.#addInstances.run(JSON.stringify(instanceKeys));
+  }
+
+  /** Leaves the histories of executions for later; call it while their rows are still there. */
+  addExecutions(instanceKey: number, executionIds: readonly number[]): void {
+    this.#addExecutions.run(instanceKey, JSON.stringify(executionIds));
+  }
+
+  /** Takes away the histories of instances at once. */
+  deleteInstances(instanceKeys: readonly number[]): void {
+    this.#deleteInstances.run(JSON.stringify(instanceKeys));
+  }
+
+  /** Takes away the histories of executions at once. */
+  deleteExecutions(instanceKey: number, executionIds: readonly number[]): void {
+    this.#deleteExecutions.run(JSON.stringify(executionIds.map((id) => [instanceKey, id])));
+  }
+
+  /** Takes away about so many events that were left; returns how many, and whether there are more. */
+  run(maxRows: number): { readonly rows: number; readonly left: boolean } {
+    const max = Math.max(Math.floor(maxRows), 0);
+    const rows = this.#runEntries(this.#first.all(max), max);
+    return { rows, left: this.hasAny() };
+  }
+
+  /** Says whether something was left for later. */
+  hasAny(): boolean {
+    return this.#hasAny.get() !== undefined;
+  }
+
+  #runEntries(entries: readonly Entry[], max: number): number {
+    const whole: Entry[] = [];
+    let events = 0;
+    for (const entry of entries) {
+      if (events + entry.events > max) break;
+      events += entry.events;
+      whole.push(entry);
+    }
+    const [first] = entries;
+    if (whole.length === 0) return first === undefined ? 0 : this.#runPart(first, max);
+    const pairs = (of: readonly Entry[]) =>
+      JSON.stringify(of.map(({ instanceKey, executionId }) => [instanceKey, executionId]));
+    const executions = whole.filter(({ executionId }) => executionId > 0);
+    const instances = whole.filter(({ executionId }) => executionId === 0);
+    const instanceKeys = instances.map(({ instanceKey }) => instanceKey);
+    this.#remove.run(pairs(whole));
+    return (
+      this.#deleteInstances.run(JSON.stringify(instanceKeys)).changes +
+      this.#deleteExecutions.run(pairs(executions)).changes
+    );
+  }
+
+  /** The beginning of a history that is longer than what may be taken away at once. */
+  #runPart({ instanceKey, executionId }: Entry, max: number): number {
+    const end = this.#boundary.get(instanceKey, executionId, max);
+    const isWithin = end !== undefined && (executionId === 0 || end.executionId === executionId);
+    if (isWithin) {
+      this.#deleteUpTo.run(instanceKey, executionId, end.executionId, end.eventId);
+      this.#shorten.run(max, instanceKey, executionId);
+      return max;
+    }
+    // Shorter than its row says.
+    this.#remove.run(JSON.stringify([[instanceKey, executionId]]));
+    return executionId === 0
+      ? this.#deleteInstances.run(JSON.stringify([instanceKey])).changes
+      : this.#deleteExecutions.run(JSON.stringify([[instanceKey, executionId]])).changes;
+  }
+}

@@ -1,0 +1,20 @@
+import type { Hint, Provider } from '../../providers/provider.ts';
+import { answered } from './time-limit.ts';
+
+/** Collects hints; `next` answers with the first of a kind that has come or will come. */
+export function collectHints(provider: Provider) {
+  const hints: Hint[] = [];
+  const waiters = new Set<() => void>();
+  const stop = provider.hints((hint) => {
+    hints.push(hint);
+    for (const wake of waiters) wake();
+  });
+  const next = async <Kind extends Hint['kind']>(kind: Kind) => {
+    for (;;) {
+      const hint = hints.find((each): each is Extract<Hint, { kind: Kind }> => each.kind === kind);
+      if (hint !== undefined) return hint;
+      await answered(new Promise<void>((resolve) => void waiters.add(resolve)), `hint ${kind}`);
+    }
+  };
+  return { hints, next, stop };
+}

@@ -1,0 +1,88 @@
+import { randomToken } from '../../../src/model/random-id.ts';
+import type { TreeDeletion } from '../../../src/providers/management.ts';
+import type { Provider } from '../../../src/providers/provider.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+function editTrees(
+  { provider }: Intact,
+  edit: (tree: TreeDeletion) => TreeDeletion,
+): Partial<Provider> {
+  return { deleteInstancesAtomic: (trees) => provider.deleteInstancesAtomic(trees.map(edit)) };
+}
+
+/** Writes a record for every entry, whatever became of it. */
+function alwaysRecord({ provider, db }: Intact): Partial<Provider> {
+  const insert = db.prepare(
+    `INSERT OR IGNORE INTO audit (audit_id, action, filter, at) VALUES (?, 'delete', '{}', 0)`,
+  );
+  return {
+    deleteInstancesAtomic(trees) {
+      for (const { audit } of trees) if (audit !== undefined) insert.run(audit.auditId);
+      return provider.deleteInstancesAtomic(trees);
+    },
+  };
+}
+
+export const brokenAudits: readonly BrokenProvider[] = [
+  {
+    fault: 'a deletion is not recorded',
+    rejectedBy: 'audit/keeps-who-what-and-how-much',
+    override: (intact) => editTrees(intact, ({ audit: _audit, ...tree }) => tree),
+  },
+  {
+    fault: 'the record of a deletion forgets its counts',
+    rejectedBy: 'audit/keeps-who-what-and-how-much',
+    override: ({ provider }) => ({
+      listAudit: async (params) =>
+        (await provider.listAudit(params)).map((record) => ({ ...record, eventsDeleted: 0 })),
+    }),
+  },
+  {
+    fault: 'every transaction of an operation has its own record',
+    rejectedBy: 'audit/one-operation-has-one-record',
+    override: (intact) =>
+      editTrees(intact, ({ audit, ...tree }) =>
+        audit === undefined ? tree : { ...tree, audit: { ...audit, auditId: randomToken() } },
+      ),
+  },
+  {
+    fault: 'what took nothing away is recorded',
+    rejectedBy: 'audit/nothing-taken-nothing-recorded',
+    override: alwaysRecord,
+  },
+  {
+    fault: 'records come the oldest first',
+    rejectedBy: 'audit/comes-in-pages-newest-first',
+    override: ({ provider }) => ({
+      listAudit: async (params) => (await provider.listAudit(params)).toReversed(),
+    }),
+  },
+  {
+    fault: 'every page of the audit is the first one',
+    rejectedBy: 'audit/comes-in-pages-newest-first',
+    override: ({ provider }) => {
+      let pages = 0;
+      return {
+        async listAudit({ limit }) {
+          pages += 1;
+          return pages > 9 ? [] : provider.listAudit({ limit });
+        },
+      };
+    },
+  },
+  {
+    fault: 'the audit grows for ever',
+    rejectedBy: 'audit/is-bounded',
+    override: ({ db }) => {
+      db.exec('CREATE TRIGGER kept BEFORE DELETE ON audit BEGIN SELECT RAISE(IGNORE); END');
+      return {};
+    },
+  },
+  {
+    fault: 'the audit keeps a thousand records',
+    rejectedBy: 'audit/is-bounded',
+    override: ({ provider }) => ({
+      listAudit: async (params) => (await provider.listAudit(params)).slice(0, 1_000),
+    }),
+  },
+];

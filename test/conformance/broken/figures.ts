@@ -1,0 +1,160 @@
+import type { BrokenProvider } from './broken-provider.ts';
+
+export const brokenFigures: readonly BrokenProvider[] = [
+  {
+    fault: 'children come in whatever order',
+    rejectedBy: 'family/children-come-in-the-order-asked',
+    override: ({ provider }) => ({
+      listChildren: (ids) => provider.listChildren(ids.toSorted()),
+    }),
+  },
+  {
+    fault: 'grandchildren count as children',
+    rejectedBy: 'family/children-come-in-the-order-asked',
+    override: ({ provider }) => ({
+      async listChildren(ids) {
+        const lists = await provider.listChildren(ids);
+        const below = await Promise.all(lists.map((list) => provider.listChildren(list)));
+        return lists.map((list, index) => [...list, ...(below[index]?.flat() ?? [])]);
+      },
+    }),
+  },
+  {
+    fault: 'a detached instance is a child of its starter',
+    rejectedBy: 'family/detached-ones-have-no-parent',
+    override: ({ provider, db }) => ({
+      listChildren(ids) {
+        db.exec(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'free'`);
+        return provider.listChildren(ids);
+      },
+    }),
+  },
+  {
+    fault: 'an unknown id is a root',
+    rejectedBy: 'family/a-parent-is-named',
+    override: ({ provider }) => ({
+      getParentId: async (id) => (await provider.getParentId(id)) ?? null,
+    }),
+  },
+  {
+    fault: 'the root of all is named as the parent',
+    rejectedBy: 'family/a-parent-is-named',
+    override: ({ provider }) => ({
+      async getParentId(id) {
+        let parent = await provider.getParentId(id);
+        for (let above = parent; above != null; above = await provider.getParentId(above)) {
+          parent = above;
+        }
+        return parent;
+      },
+    }),
+  },
+  {
+    fault: 'what is held counts as ready',
+    rejectedBy: 'figures/queues-are-counted',
+    override: ({ provider }) => ({
+      async queueDepths() {
+        const { activities, ...others } = await provider.queueDepths();
+        const ready = activities.ready + activities.claimed;
+        return { ...others, activities: { ...activities, ready } };
+      },
+    }),
+  },
+  {
+    fault: 'a claim that has lapsed counts as held',
+    rejectedBy: 'figures/queues-are-counted',
+    override: ({ provider, db }) => {
+      const count = db
+        .prepare<[], number>('SELECT count(*) FROM worker_queue WHERE lock_token IS NOT NULL')
+        .pluck();
+      return {
+        async queueDepths() {
+          const { activities, ...others } = await provider.queueDepths();
+          return { ...others, activities: { ...activities, claimed: count.get() ?? 0 } };
+        },
+      };
+    },
+  },
+  {
+    fault: 'the oldest that waits is the oldest of all',
+    rejectedBy: 'figures/queues-are-counted',
+    override: ({ provider, db }) => {
+      const oldest = db.prepare<[], number>('SELECT min(created_at) FROM instances').pluck();
+      return {
+        async queueDepths() {
+          const { orchestrations, ...others } = await provider.queueDepths();
+          const oldestReadyAt = oldest.get() ?? null;
+          return { ...others, orchestrations: { ...orchestrations, oldestReadyAt } };
+        },
+      };
+    },
+  },
+  {
+    fault: 'a status is counted with another one',
+    rejectedBy: 'figures/the-store-is-counted',
+    override: ({ provider }) => ({
+      async systemMetrics() {
+        const { instances, ...others } = await provider.systemMetrics();
+        const completed = instances.completed + instances.failed;
+        return { ...others, instances: { ...instances, completed } };
+      },
+    }),
+  },
+  {
+    fault: 'the current execution counts as finished',
+    rejectedBy: 'figures/the-store-is-counted',
+    override: ({ provider }) => ({
+      async systemMetrics() {
+        const metrics = await provider.systemMetrics();
+        const all = Object.values(metrics.instances).reduce((sum, count) => sum + count, 0);
+        return { ...metrics, finishedExecutions: metrics.finishedExecutions + all };
+      },
+    }),
+  },
+  {
+    fault: 'only the events of the current execution are measured',
+    rejectedBy: 'figures/an-instance-is-measured',
+    override: ({ provider, db }) => {
+      const length = db
+        .prepare<[string], number>('SELECT history_length FROM instances WHERE instance_id = ?')
+        .pluck();
+      return {
+        async measureInstance(id) {
+          const size = await provider.measureInstance(id);
+          return size === undefined ? undefined : { ...size, events: length.get(id) ?? 0 };
+        },
+      };
+    },
+  },
+  {
+    fault: 'an unknown instance holds something',
+    rejectedBy: 'figures/an-instance-is-measured',
+    override: ({ provider }) => ({
+      measureInstance: async (id) =>
+        (await provider.measureInstance(id)) ?? {
+          executions: 0,
+          events: 0,
+          children: 0,
+          messages: 0,
+          activities: 0,
+        },
+    }),
+  },
+  {
+    fault: 'every page of executions is the first one',
+    rejectedBy: 'read/executions-come-in-pages',
+    override: ({ provider }) => ({
+      listExecutions: (params) => provider.listExecutions({ ...params, after: 0 }),
+    }),
+  },
+  {
+    fault: 'a page of executions always has the current one',
+    rejectedBy: 'read/executions-come-in-pages',
+    override: ({ provider }) => ({
+      async listExecutions(params) {
+        const all = await provider.listExecutions({ ...params, limit: 1_000 });
+        return [...all.slice(0, params.limit), ...all.slice(params.limit).slice(-1)];
+      },
+    }),
+  },
+];

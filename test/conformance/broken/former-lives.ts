@@ -1,0 +1,244 @@
+import type Database from 'better-sqlite3';
+import type { Provider } from '../../../src/providers/provider.ts';
+import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './broken-provider.ts';
+
+const far = 9_007_199_254_740_991;
+
+/** Makes a token of a former life hold the work item that has its row now. */
+function passOnItem(db: Database.Database): (lockToken: string) => void {
+  const update = db.prepare(
+    'UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ? WHERE item_key = ?',
+  );
+  return (lockToken) => {
+    const secret = lockToken.slice(lockToken.indexOf('.') + 1);
+    update.run(secret, far, far, lockedKey(lockToken));
+  };
+}
+
+/** Makes a token of a former life hold the newest instance; answers the token that does. */
+function passOnInstance({ db }: Intact): (lockToken: string) => string {
+  const isKnown = db.prepare('SELECT 1 FROM instances WHERE instance_key = ?');
+  const newest = db.prepare<[], number>('SELECT max(instance_key) FROM instance_locks').pluck();
+  const lock = db.prepare(
+    'UPDATE instance_locks SET lock_token = ?, locked_until = ?, next_at = ? WHERE instance_key = ?',
+  );
+  return (lockToken) => {
+    const key = newest.get();
+    if (isKnown.get(lockedKey(lockToken)) !== undefined || key == null) return lockToken;
+    lock.run('passed on', far, far, key);
+    return `${key}.passed on`;
+  };
+}
+
+/** Hands the messages of deleted instances to the next life of their ids. */
+function inheritMessages({ provider, db }: Intact): Partial<Provider> {
+  db.exec(
+    `CREATE TEMP TABLE left_behind AS
+     SELECT instances.instance_id, orchestrator_queue.* FROM orchestrator_queue JOIN instances USING (instance_key)`,
+  );
+  const keep = db.prepare(
+    `INSERT INTO temp.left_behind
+     SELECT instances.instance_id, orchestrator_queue.* FROM orchestrator_queue JOIN instances USING (instance_key)
+     WHERE instance_id = ?`,
+  );
+  const inherit = db.prepare(
+    `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data, payload)
+     SELECT ?, visible_at, kind, execution_id, operation, data, payload FROM temp.left_behind
+     WHERE instance_id = ? AND kind <> 'start'`,
+  );
+  return {
+    deleteInstancesAtomic(trees) {
+      for (const id of trees.flatMap(({ instanceIds }) => instanceIds)) keep.run(id);
+      return provider.deleteInstancesAtomic(trees);
+    },
+    async createInstances(instances) {
+      const results = await provider.createInstances(instances);
+      for (const [index, result] of results.entries()) {
+        if (result.kind === 'created') {
+          inherit.run(result.instanceKey, instances[index]?.instanceId);
+        }
+      }
+      return results;
+    },
+  };
+}
+
+export const brokenFormerLives: readonly BrokenProvider[] = [
+  ...['delete/leaves-the-id-free', 'former-life/a-canceling-instance-stays-gone'].map(
+    (rejectedBy): BrokenProvider => ({
+      fault: `the next life of an id inherits its messages, shown by ${rejectedBy}`,
+      rejectedBy,
+      override: inheritMessages,
+    }),
+  ),
+  {
+    fault: 'the next life of an id inherits its timers',
+    rejectedBy: 'delete/nobody-is-left-to-tell',
+    override: inheritMessages,
+  },
+  {
+    fault: 'the turn of a deleted instance brings it back',
+    rejectedBy: 'former-life/a-turn-is-lost',
+    override: ({ provider, db }) => {
+      const insert = db.prepare(
+        `INSERT OR IGNORE INTO instances (instance_id, incarnation, definition_key, status, execution_id,
+                                          history_length, input_hash, created_at)
+         VALUES ('a', 'again', 1, 'running', 1, 0, 'hash', 0)`,
+      );
+      return {
+        async ackOrchestrationItems(acks) {
+          const results = await provider.ackOrchestrationItems(acks);
+          if (results.some(({ ok }) => !ok)) insert.run();
+          return results;
+        },
+      };
+    },
+  },
+  ...['former-life/a-turn-is-lost', 'former-life/a-first-turn-is-lost'].map(
+    (rejectedBy): BrokenProvider => ({
+      fault: `a turn of a former life is committed to the next one, shown by ${rejectedBy}`,
+      rejectedBy,
+      override: (intact) => {
+        const passOn = passOnInstance(intact);
+        return {
+          ackOrchestrationItems: (acks) =>
+            intact.provider.ackOrchestrationItems(
+              acks.map((ack) => ({ ...ack, lockToken: passOn(ack.lockToken) })),
+            ),
+        };
+      },
+    }),
+  ),
+  {
+    fault: 'a claim of a former life can be renewed',
+    rejectedBy: 'former-life/a-claim-cannot-be-handed-back',
+    override: (intact) => {
+      const passOn = passOnInstance(intact);
+      return {
+        renewOrchestrationLocks: (tokens, extendMs) =>
+          intact.provider.renewOrchestrationLocks(tokens.map(passOn), extendMs),
+      };
+    },
+  },
+  {
+    fault: 'a claim of a former life can be abandoned',
+    rejectedBy: 'former-life/a-claim-cannot-be-handed-back',
+    override: (intact) => {
+      const passOn = passOnInstance(intact);
+      return {
+        abandonOrchestrationItems: (abandons) =>
+          intact.provider.abandonOrchestrationItems(
+            abandons.map((one) => ({ ...one, lockToken: passOn(one.lockToken) })),
+          ),
+      };
+    },
+  },
+  {
+    fault: 'a result of a former life settles the work of the next one',
+    rejectedBy: 'former-life/a-result-is-lost',
+    override: ({ provider, db }) => ({
+      ackWorkItems: beforeTokens((items) => provider.ackWorkItems(items), passOnItem(db)),
+    }),
+  },
+  {
+    fault: 'a renewal of a former life extends the work of the next one',
+    rejectedBy: 'former-life/a-renewal-is-lost',
+    override: ({ provider, db }) => ({
+      renewWorkItemLocks: beforeTokens(
+        (renewals, extendMs: number) => provider.renewWorkItemLocks(renewals, extendMs),
+        passOnItem(db),
+      ),
+    }),
+  },
+  {
+    fault: 'a renewal of deleted work is lost without a reason',
+    rejectedBy: 'former-life/a-renewal-is-lost',
+    override: ({ provider }) => ({
+      renewWorkItemLocks: async (renewals, extendMs) =>
+        (await provider.renewWorkItemLocks(renewals, extendMs)).map((result) =>
+          result.held ? result : { held: false },
+        ),
+    }),
+  },
+  {
+    fault: 'every lease that is lost is called deleted',
+    rejectedBy: 'former-life/tokens-are-told-apart',
+    override: ({ provider }) => ({
+      renewWorkItemLocks: async (renewals, extendMs) =>
+        (await provider.renewWorkItemLocks(renewals, extendMs)).map((result) =>
+          result.held ? result : { held: false, deleted: true },
+        ),
+    }),
+  },
+  {
+    fault: 'deleted work can be abandoned',
+    rejectedBy: 'former-life/work-cannot-be-handed-back',
+    override: ({ provider, db }) => ({
+      abandonWorkItems: beforeTokens((items) => provider.abandonWorkItems(items), passOnItem(db)),
+    }),
+  },
+  {
+    fault: 'deleted work can be retried',
+    rejectedBy: 'former-life/work-cannot-be-handed-back',
+    override: ({ provider, db }) => ({
+      retryWorkItems: beforeTokens((items) => provider.retryWorkItems(items), passOnItem(db)),
+    }),
+  },
+  {
+    fault: 'deleted work can pass its point of no return',
+    rejectedBy: 'former-life/has-no-point-of-no-return',
+    override: ({ provider, db }) => {
+      const passOn = passOnItem(db);
+      return {
+        markPointOfNoReturn(lockToken) {
+          passOn(lockToken);
+          return provider.markPointOfNoReturn(lockToken);
+        },
+      };
+    },
+  },
+  {
+    fault: 'a fast turn is fenced by what its instance is called alone',
+    rejectedBy: 'former-life/a-fast-turn-is-lost',
+    override: ({ provider, db }) => {
+      const newest = db.prepare<[], { key: number; incarnation: string; lastTurn: string }>(
+        `SELECT instance_key AS key, incarnation, last_turn AS lastTurn FROM instances
+         ORDER BY instance_key DESC LIMIT 1`,
+      );
+      return {
+        ackTurns(acks) {
+          const { key: instanceKey, ...life } = newest.get() ?? { key: -1 };
+          const lockTokens: readonly string[] = [];
+          return provider.ackTurns(
+            acks.map((ack) => ({ ...ack, ...life, instanceKey, lockTokens })),
+          );
+        },
+      };
+    },
+  },
+  {
+    fault: 'what a lost turn has to say is sent all the same',
+    rejectedBy: 'former-life/a-child-tells-nobody',
+    override: ({ provider }) => ({
+      async ackOrchestrationItems(acks) {
+        const results = await provider.ackOrchestrationItems(acks);
+        const lost = acks.filter((_, index) => results[index]?.ok !== true);
+        await provider.enqueueMessages(lost.flatMap(({ turn }) => turn.messages));
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'an instance that is gone is read by the history of the newest',
+    rejectedBy: 'former-life/is-not-read',
+    override: ({ provider, db }) => {
+      const newest = db.prepare<[], number>('SELECT max(instance_key) FROM instances').pluck();
+      return {
+        readHistory: (ranges) =>
+          provider.readHistory(
+            ranges.map((range) => ({ ...range, instanceKey: newest.get() ?? -1 })),
+          ),
+      };
+    },
+  },
+];

@@ -1,0 +1,231 @@
+import type { ExecutionPrune } from '../../../src/providers/management.ts';
+import type { Provider } from '../../../src/providers/provider.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+/** Changes what a prune is asked. */
+function editPrunes(
+  { provider }: Intact,
+  edit: (prune: ExecutionPrune) => ExecutionPrune,
+): Partial<Provider> {
+  return { pruneExecutionsAtomic: (prunes) => provider.pruneExecutionsAtomic(prunes.map(edit)) };
+}
+
+/** Does something below the provider right after a prune. */
+function afterPrunes({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    async pruneExecutionsAtomic(prunes) {
+      const results = await provider.pruneExecutionsAtomic(prunes);
+      db.exec(sql);
+      return results;
+    },
+  };
+}
+
+/** Leaves the rows of a table behind. */
+function keeping({ provider, db }: Intact, table: string): Partial<Provider> {
+  return {
+    async pruneExecutionsAtomic(prunes) {
+      db.exec(`CREATE TEMP TABLE kept AS SELECT * FROM ${table}`);
+      const results = await provider.pruneExecutionsAtomic(prunes);
+      db.exec(`INSERT OR IGNORE INTO ${table} SELECT * FROM temp.kept; DROP TABLE temp.kept`);
+      return results;
+    },
+  };
+}
+
+export const brokenPrunes: readonly BrokenProvider[] = [
+  {
+    fault: 'a pruned execution stays on record',
+    rejectedBy: 'prune/takes-executions-with-their-history',
+    override: (intact) => keeping(intact, 'executions'),
+  },
+  {
+    fault: 'the history of a pruned execution stays readable',
+    rejectedBy: 'prune/takes-executions-with-their-history',
+    override: (intact) => {
+      const { db } = intact;
+      const read = db.prepare<[number], never>(
+        'SELECT kind, at, data, payload FROM history WHERE execution_id = ? ORDER BY event_id',
+      );
+      return {
+        ...keeping(intact, 'history'),
+        readInstanceHistory: async ({ executionId }) => read.all(executionId),
+      };
+    },
+  },
+  {
+    fault: 'a prune takes the histories of the executions that it keeps',
+    rejectedBy: 'prune/takes-executions-with-their-history',
+    override: (intact) => afterPrunes(intact, 'DELETE FROM history WHERE execution_id > 1'),
+  },
+  {
+    fault: 'a prune takes the current execution',
+    rejectedBy: 'prune/never-takes-the-current-one',
+    override: (intact) =>
+      afterPrunes(
+        intact,
+        `DELETE FROM history WHERE (instance_key, execution_id) IN
+           (SELECT instance_key, execution_id FROM instances)`,
+      ),
+  },
+  {
+    fault: 'a prune gives away the claim of a turn under way',
+    rejectedBy: 'prune/leaves-a-turn-under-way',
+    override: (intact) =>
+      afterPrunes(intact, 'UPDATE instance_locks SET lock_token = NULL, locked_until = NULL'),
+  },
+  {
+    fault: 'a prune lets a canceling instance wait for ever for those who know its code',
+    rejectedBy: 'prune/leaves-the-time-to-clean-up',
+    override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET cleanup_at = NULL'),
+  },
+  {
+    fault: 'an instance is still offered for messages that were pruned',
+    rejectedBy: 'prune/leaves-the-time-to-clean-up',
+    override: (intact) => afterPrunes(intact, 'UPDATE instance_locks SET next_at = 0'),
+  },
+  {
+    fault: 'the current execution does not count among those to keep',
+    rejectedBy: 'prune/spares-the-last',
+    override: (intact) =>
+      editPrunes(intact, ({ keepLast, ...prune }) =>
+        keepLast === undefined ? prune : { ...prune, keepLast: keepLast + 1 },
+      ),
+  },
+  {
+    fault: 'a prune keeps nothing but the current execution',
+    rejectedBy: 'prune/spares-the-last',
+    override: (intact) => editPrunes(intact, ({ keepLast: _keepLast, ...prune }) => prune),
+  },
+  {
+    fault: 'an execution that ended at the very time goes',
+    rejectedBy: 'prune/takes-those-that-ended-before',
+    override: (intact) =>
+      editPrunes(intact, ({ endedBefore, ...prune }) =>
+        endedBefore === undefined ? prune : { ...prune, endedBefore: endedBefore + 1 },
+      ),
+  },
+  {
+    fault: 'the time of a prune is ignored',
+    rejectedBy: 'prune/takes-those-that-ended-before',
+    override: (intact) => editPrunes(intact, ({ endedBefore: _endedBefore, ...prune }) => prune),
+  },
+  {
+    fault: 'one condition of a prune is enough',
+    rejectedBy: 'prune/all-conditions-must-hold',
+    override: ({ provider }) => ({
+      async pruneExecutionsAtomic(prunes) {
+        await provider.pruneExecutionsAtomic(
+          prunes.map(({ keepLast: _keepLast, ...prune }) => prune),
+        );
+        return provider.pruneExecutionsAtomic(
+          prunes.map(({ endedBefore: _endedBefore, ...prune }) => prune),
+        );
+      },
+    }),
+  },
+  {
+    fault: 'a prune takes all at once',
+    rejectedBy: 'prune/goes-on-in-steps',
+    override: (intact) => editPrunes(intact, (prune) => ({ ...prune, max: 1_000 })),
+  },
+  {
+    fault: 'a prune says that nothing is left',
+    rejectedBy: 'prune/goes-on-in-steps',
+    override: ({ provider }) => ({
+      pruneExecutionsAtomic: async (prunes) =>
+        (await provider.pruneExecutionsAtomic(prunes)).map((result) => ({
+          ...result,
+          left: false,
+        })),
+    }),
+  },
+  {
+    fault: 'the work of a pruned execution stays',
+    rejectedBy: 'prune/takes-outstanding-items',
+    override: (intact) => keeping(intact, 'worker_queue'),
+  },
+  {
+    fault: 'messages to a pruned execution stay',
+    rejectedBy: 'prune/takes-outstanding-items',
+    override: (intact) => keeping(intact, 'orchestrator_queue'),
+  },
+  {
+    fault: 'a prune takes all the work of the instance',
+    rejectedBy: 'prune/takes-outstanding-items',
+    override: (intact) => afterPrunes(intact, 'DELETE FROM worker_queue'),
+  },
+  {
+    fault: 'nobody who runs pruned work hears of it',
+    rejectedBy: 'prune/tells-whoever-runs-its-work',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'cancelRequested') listener(hint);
+        }),
+    }),
+  },
+  {
+    fault: 'the holders of pruned work never learn why it is lost',
+    rejectedBy: 'prune/tells-whoever-runs-its-work',
+    override: (intact) => afterPrunes(intact, 'DELETE FROM tombstones'),
+  },
+  {
+    fault: 'an instance waits for ever for work that was pruned',
+    rejectedBy: 'prune/lets-a-canceled-end-come',
+    override: (intact) =>
+      afterPrunes(
+        intact,
+        `UPDATE instances SET status = 'canceling', ended_at = NULL, canceled_at = NULL, closing_reason = 'x'
+         WHERE status = 'canceled'`,
+      ),
+  },
+  {
+    fault: 'a prune takes whichever life the instance has',
+    rejectedBy: 'prune/another-life-is-not-found',
+    override: (intact) => editPrunes(intact, ({ incarnation: _life, ...prune }) => prune),
+  },
+  {
+    fault: 'a prune finds whom nobody knows',
+    rejectedBy: 'prune/another-life-is-not-found',
+    override: ({ provider }) => ({
+      pruneExecutionsAtomic: async (prunes) =>
+        (await provider.pruneExecutionsAtomic(prunes)).map((result) => ({
+          ...result,
+          found: true,
+        })),
+    }),
+  },
+  {
+    fault: 'the dry run of a prune prunes',
+    rejectedBy: 'prune/a-dry-run-changes-nothing',
+    override: (intact) => editPrunes(intact, ({ dryRun: _dryRun, ...prune }) => prune),
+  },
+  {
+    fault: 'the dry run of a prune beside others prunes',
+    rejectedBy: 'prune/a-dry-run-changes-nothing',
+    override: ({ provider }) => ({
+      pruneExecutionsAtomic: (prunes) =>
+        provider.pruneExecutionsAtomic(
+          prunes.every(({ dryRun }) => dryRun === true)
+            ? prunes
+            : prunes.map(({ dryRun: _dryRun, ...prune }) => prune),
+        ),
+    }),
+  },
+  {
+    fault: 'a prune is not recorded',
+    rejectedBy: 'prune/each-of-a-batch-by-its-own-conditions',
+    override: (intact) => editPrunes(intact, ({ audit: _audit, ...prune }) => prune),
+  },
+  {
+    fault: 'a batch of prunes goes by the conditions of the first',
+    rejectedBy: 'prune/each-of-a-batch-by-its-own-conditions',
+    override: ({ provider }) => ({
+      pruneExecutionsAtomic: (prunes) =>
+        provider.pruneExecutionsAtomic(
+          prunes.map(({ instanceId, ...own }) => ({ ...own, ...prunes[0], instanceId })),
+        ),
+    }),
+  },
+];

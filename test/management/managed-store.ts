@@ -1,0 +1,178 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import {
+  event,
+  orchestration,
+  Perdure,
+  type Client,
+  type InstanceStatus,
+  type OpenOptions,
+  type Provider,
+  type StartWorkerOptions,
+} from 'perdure';
+import { openSqlite } from 'perdure/sqlite';
+import { FakeClock } from 'perdure/testing';
+import { temporaryStore } from '../sqlite/temporary-store.ts';
+
+/** Lets an instance that waits go on. */
+const go = event<string>('go');
+
+/** Ends at once. */
+export const quick = orchestration('quick', async (_ctx, input: string) => input);
+
+/** Fails at once. */
+export const fails = orchestration('fails', async (): Promise<void> => {
+  throw new Error('on purpose');
+});
+
+/** Ends when it is told to. */
+export const waits = orchestration('waits', async (ctx) => ctx.waitFor(go));
+
+/** Continues as new until its input is 0, then ends when it is told to. */
+export const eternal = orchestration('eternal', async (ctx, rounds: number): Promise<unknown> => {
+  if (rounds > 0) return ctx.continueAsNew(rounds - 1);
+  return ctx.waitFor(go);
+});
+
+/** Has a child, which has one, and so on; the last of them ends when it is told to, or at once. */
+export const chain = orchestration(
+  'chain',
+  async (ctx, input: { readonly below: number; readonly wait: boolean }): Promise<string> => {
+    const { below, wait } = input;
+    if (below === 0) return wait ? ctx.waitFor(go) : 'bottom';
+    return ctx.child(chain, { below: below - 1, wait }, { id: `${ctx.instanceId}-c` });
+  },
+);
+
+/** Has many children at once. */
+export const wide = orchestration('wide', async (ctx, width: number) => {
+  const ids = Array.from({ length: width }, (_, index) => `${ctx.instanceId}-${index}`);
+  await ctx.all(ids.map((id) => ctx.child(quick, 'leaf', { id })));
+});
+
+/** Has one more child whenever it is told to. */
+export const grows = orchestration('grows', async (ctx) => {
+  for (let count = 0; ; count += 1) {
+    await ctx.waitFor('more');
+    ctx.child(waits, undefined, { id: `${ctx.instanceId}-${count}` }).catch(() => undefined);
+  }
+});
+
+/** Ends and leaves a child behind that goes on. */
+export const leaves = orchestration('leaves', async (ctx) => {
+  void ctx.child(waits, undefined, { id: `${ctx.instanceId}-child`, cancellation: 'abandon' });
+  await ctx.sleep(0);
+});
+
+/** Cleans up, when it is canceled, until it is told to be done. */
+export const tidies = orchestration('tidies', async (ctx) => {
+  try {
+    await ctx.waitFor(go);
+  } finally {
+    await ctx.shield(() => ctx.waitFor('tidy'));
+  }
+});
+
+export const orchestrations = [quick, fails, waits, eternal, chain, wide, grows, leaves, tidies];
+
+/** Lets woken code proceed, and a sweep that it began end: the rests of a sweep are real, whatever the clock says. */
+function settleWith(sweeping: { isUnderWay: boolean; isStuck: boolean }) {
+  return async (): Promise<void> => {
+    for (let round = 0; round < 20; round += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      while (sweeping.isUnderWay && !sweeping.isStuck) await delay(1);
+    }
+  };
+}
+
+/** A store in memory whose clock stands still until it is told to move, with a client and, if asked for, a worker. */
+export async function openManaged(
+  worker: StartWorkerOptions | null = {},
+  wrap: (provider: Provider) => Provider = (provider) => provider,
+) {
+  const sweeping = { isUnderWay: false, isStuck: false };
+  const clock = new FakeClock({ settle: settleWith(sweeping) });
+  const store = await openSqlite({ path: ':memory:', clock });
+  const provider = wrap({
+    ...store,
+    takeLease: async (lease) => {
+      const taken = await store.takeLease(lease);
+      if (taken) sweeping.isUnderWay = true;
+      return taken;
+    },
+    releaseLease: async (lease) => {
+      await store.releaseLease(lease);
+      sweeping.isUnderWay = false;
+    },
+  });
+  const perdure = await Perdure.open(provider, { clock });
+  onTestFinished(() => perdure.close());
+  const startWorker = (options: StartWorkerOptions) =>
+    // Polls would be alarms by the thousand on a clock that skips days.
+    perdure.startWorker({ shutdownGrace: 0, pollInterval: '36500d', ...options });
+  if (worker !== null) await startWorker({ orchestrations, ...worker });
+  return { clock, provider, perdure, client: perdure.client, startWorker, sweeping };
+}
+
+/** A store in a file, on the machine's clock. */
+export async function openFile(worker: StartWorkerOptions, options: OpenOptions = {}) {
+  const { path, open } = temporaryStore();
+  const perdure = await Perdure.open(await open(), options);
+  onTestFinished(() => perdure.close());
+  await perdure.startWorker({ shutdownGrace: 0, orchestrations, ...worker });
+  return { path, perdure, client: perdure.client };
+}
+
+/** Starts the quick one under several ids and waits until they are over. */
+export async function complete(client: Client, ids: readonly string[]): Promise<void> {
+  const handles = await Promise.all(ids.map((id) => client.start(quick, 'done', { id })));
+  await Promise.all(handles.map((handle) => handle.result()));
+}
+
+/** Lets an instance of `eternal` make its rounds and waits until it has. */
+export async function makeRounds(client: Client, id: string, rounds: number): Promise<void> {
+  await client.start(eternal, rounds, { id });
+  await until(async () => (await client.get(id))?.executionId === rounds + 1);
+}
+
+/** Looks until something holds: for what a worker does of itself. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error('It never came to hold.');
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The ids that are left, sorted. */
+export async function idsLeft(client: Client): Promise<readonly string[]> {
+  const { items } = await client.list({}, { limit: 1_000 });
+  return items.map(({ id }) => id).toSorted();
+}
+
+/** How many instances a store holds, whatever they are. */
+async function countInstances(client: Client): Promise<number> {
+  const { instances } = await client.systemMetrics();
+  return (Object.keys(instances) as InstanceStatus[]).reduce((sum, one) => sum + instances[one], 0);
+}
+
+/** Asserts that nothing at all is left: instances, queues, hidden rows. */
+export async function whatIsLeft(client: Client) {
+  const { messages, activities, orchestrations: queue } = await client.queueDepths();
+  const { pendingReclaims, finishedExecutions } = await client.systemMetrics();
+  return {
+    instances: await countInstances(client),
+    finishedExecutions,
+    pendingReclaims,
+    messages,
+    queued: [activities, queue].reduce((sum, d) => sum + d.ready + d.delayed + d.claimed, 0),
+  };
+}
+
+export const emptyStore = {
+  instances: 0,
+  finishedExecutions: 0,
+  pendingReclaims: 0,
+  messages: 0,
+  queued: 0,
+};

@@ -1,0 +1,165 @@
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import type { Provider } from '../../src/providers/provider.ts';
+import {
+  child,
+  event,
+  newInstance,
+  newTurn,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const completed = { status: 'completed', payload: null } as const;
+const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
+
+/** A store with a connection below it. */
+async function openWithBelow() {
+  const { open, path } = temporaryStore();
+  const clock = new FakeClock();
+  const provider = await open({ clock });
+  const below = <T>(work: (db: Database.Database) => T): T => {
+    const db = new Database(path);
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  };
+  return { provider, clock, below, path };
+}
+
+/** How many rows each table has, without the empty ones. */
+function rowCounts(db: Database.Database): Readonly<Record<string, number>> {
+  const tables = db
+    .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+    .pluck()
+    .all();
+  const counts = tables.map((table) => {
+    const count = db.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0;
+    return [table, count] as const;
+  });
+  return Object.fromEntries(counts.filter(([, count]) => count > 0));
+}
+
+async function createTree(provider: Provider, size: number, eventsEach: number): Promise<string[]> {
+  const ids = Array.from({ length: size }, (_, index) => `secret-kid-${index}`);
+  const children = ids.map((id, index) => child(id, index + 1));
+  const events = Array.from({ length: eventsEach }, (_, index) => event(`secret ${index}`));
+  const timers = [{ operation: 9_999, fireAt: Number.MAX_SAFE_INTEGER }];
+  const workItems = [workItem(9_998, { claimMs: 10_000 }), workItem(9_997)];
+  const firstTurn = newTurn({ events, children, timers, workItems });
+  await provider.createInstances([newInstance('secret-root', { firstTurn })]);
+  return [...ids, 'secret-root'];
+}
+
+it.each([10, 6_000])(
+  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit',
+  async (eventsEach) => {
+    const { provider, clock, below } = await openWithBelow();
+    const instanceIds = await createTree(provider, 50, eventsEach);
+    const before = below(rowCounts);
+    const [result] = await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
+    expect(result).toMatchObject({ counts: { instancesDeleted: 51, eventsDeleted: eventsEach } });
+    expect(below(rowCounts)).toMatchObject({ tombstones: 1 });
+    await clock.advance(10_000);
+    while ((await provider.reclaimDeleted(1_000)).left);
+    const { definitions, perdure_migrations, sqlite_sequence } = before;
+    expect(below(rowCounts)).toEqual({
+      definitions,
+      perdure_migrations,
+      sqlite_sequence,
+      audit: 1,
+    });
+  },
+);
+
+it('the audit holds no id of what was deleted', async () => {
+  const { provider, below } = await openWithBelow();
+  const instanceIds = await createTree(provider, 3, 3);
+  await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
+  const rows = below((db) => db.prepare('SELECT * FROM audit').all());
+  expect(rows).toHaveLength(1);
+  expect(JSON.stringify(rows)).not.toContain('secret');
+});
+
+it('a circle of parents can be read, and is refused without a change', async () => {
+  const { provider, below } = await openWithBelow();
+  const ids = ['a', 'b', 'c'];
+  const firstTurn = newTurn({ outcome: completed });
+  await provider.createInstances(ids.map((id) => newInstance(id, { firstTurn })));
+  below((db) => {
+    const adopt = db.prepare('UPDATE instances SET parent_instance_id = ? WHERE instance_id = ?');
+    for (const [index, id] of ids.entries()) adopt.run(ids[(index + 1) % 3], id);
+  });
+  expect(await provider.listChildren(ids)).toEqual([['c'], ['a'], ['b']]);
+  for (const force of [false, true]) {
+    for (const instanceIds of [['a', 'b', 'c'], ['c', 'b', 'a'], ['a']]) {
+      const [result] = await provider.deleteInstancesAtomic([{ instanceIds, force }]);
+      expect(result).toMatchObject({ kind: 'orphan' });
+    }
+  }
+  expect(await provider.getInstances(ids)).toHaveLength(3);
+});
+
+it('an instance that is its own parent orphans nobody when it goes', async () => {
+  const { provider, below } = await openWithBelow();
+  const firstTurn = newTurn({ outcome: completed });
+  await provider.createInstances([newInstance('a', { firstTurn })]);
+  below((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a'`));
+  const tree = { instanceIds: ['a'], force: false };
+  expect(await provider.deleteInstancesAtomic([tree])).toMatchObject([{ kind: 'deleted' }]);
+  expect(await provider.getInstances(['a'])).toEqual([undefined]);
+});
+
+it('a child whose parent column was forged is not left behind', async () => {
+  const { provider, below } = await openWithBelow();
+  const firstTurn = newTurn({ outcome: completed });
+  await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));
+  below((db) => db.exec(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`));
+  const tree = { instanceIds: ['a'], force: true };
+  expect(await provider.deleteInstancesAtomic([tree])).toEqual([
+    { kind: 'orphan', instanceId: 'b', parentInstanceId: 'a' },
+  ]);
+});
+
+it('a claim that was deleted is forgotten with the next one after its lease', async () => {
+  const { provider, clock, below } = await openWithBelow();
+  const countOf = () => below(rowCounts)['tombstones'];
+  for (const id of ['a', 'b', 'c']) {
+    const workItems = [workItem(1, { claimMs: 1_000 })];
+    await provider.createInstances([newInstance(id, { firstTurn: newTurn({ workItems }) })]);
+    await provider.deleteInstancesAtomic([{ instanceIds: [id], force: true }]);
+    await clock.advance(id === 'b' ? 1_000 : 1);
+  }
+  expect(countOf()).toBe(1);
+});
+
+it('an entry of the audit that cannot be kept undoes the deletions of its call, and no others', async () => {
+  const { provider } = await openWithBelow();
+  const firstTurn = newTurn({ outcome: completed });
+  await provider.createInstances(['a', 'b', 'c'].map((id) => newInstance(id, { firstTurn })));
+  const bad = { ...audit, filter: null as unknown as string };
+  const [refused, deleted] = await Promise.allSettled([
+    provider.deleteInstancesAtomic([
+      { instanceIds: ['a'], force: false },
+      { instanceIds: ['b'], force: false, audit: bad },
+    ]),
+    provider.deleteInstancesAtomic([{ instanceIds: ['c'], force: false }]),
+  ]);
+  expect(refused.status).toBe('rejected');
+  expect(deleted).toMatchObject({ value: [{ kind: 'deleted' }] });
+  const left = await provider.getInstances(['a', 'b', 'c']);
+  expect(left.map((record) => record?.instanceId)).toEqual(['a', 'b', undefined]);
+});
+
+it('100,000 ids in one call are judged, and the unknown ones count nothing', async () => {
+  const { provider } = await openWithBelow();
+  const firstTurn = newTurn({ outcome: completed });
+  await provider.createInstances(['a', 'b'].map((id) => newInstance(id, { firstTurn })));
+  const unknown = Array.from({ length: 99_998 }, (_, index) => `unknown ${index}`);
+  const instanceIds = ['a', ...unknown, 'b'];
+  const [result] = await provider.deleteInstancesAtomic([{ instanceIds, force: false }]);
+  expect(result).toMatchObject({ counts: { instancesDeleted: 2 } });
+});
