@@ -54,7 +54,7 @@ export class Perdure {
 
   private constructor(provider: Provider, options: OpenOptions) {
     this.#provider = provider;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock ?? provider.clock ?? systemClock;
     this.#options = options;
     this.client = new Client({
       provider,

@@ -32,6 +32,7 @@
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
  */
+import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
@@ -67,6 +68,8 @@ export interface Provider
   extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore, ManagementStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
+  /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */
+  readonly clock?: Clock;
 
   /**
    * Calls back on hints; returns how to stop.

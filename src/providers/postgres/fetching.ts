@@ -49,7 +49,7 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
   const deadline = waitClock.now() + waitMs;
   const ending = new AbortController();
   const end = (): void => ending.abort();
-  const cancelAlarm = waitMs > 0 ? waitClock.setAlarm(deadline, end) : end;
+  const cancelAlarm = waitMs > 0 ? waitClock.setAlarm(deadline, end) : (): void => undefined;
   signal?.addEventListener('abort', end);
   const isOver = (): boolean => signal?.aborted === true || source.isClosing;
   let known = waitMs > 0 ? source.resume(fetch) : undefined;
@@ -80,6 +80,10 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
       }
     }
     return [];
+  } catch (error) {
+    // A store that closes takes the connection from under a look; the fetch has ended either way.
+    if (source.isClosing) return [];
+    throw error;
   } finally {
     cancelAlarm();
     signal?.removeEventListener('abort', end);

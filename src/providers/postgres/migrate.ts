@@ -36,12 +36,15 @@ export async function migratePostgres(options: PostgresOptions): Promise<void> {
   await prepareSchema({ ...resolveOptions(options), migrate: true });
 }
 
-/** Brings the schema up to date where that is wanted, and refuses one that this version must not touch. */
-export async function prepareSchema(options: ResolvedOptions): Promise<void> {
+/**
+ * Brings the schema up to date where that is wanted, and refuses one that this version must not touch. Answers what the
+ * database's clock says.
+ */
+export async function prepareSchema(options: ResolvedOptions): Promise<number> {
   const { client: config, retryMs, connectTimeoutMs } = options.connection;
   const budget = { budgetMs: retryMs, signal: new AbortController().signal };
   try {
-    await withinBudget(budget, isWorthWaiting, async () => {
+    return await withinBudget(budget, isWorthWaiting, async () => {
       const client = new pg.Client({ ...config, connectionTimeoutMillis: connectTimeoutMs });
       // What happens to it comes to its statements too.
       client.on('error', () => undefined);
@@ -49,6 +52,7 @@ export async function prepareSchema(options: ResolvedOptions): Promise<void> {
         await client.connect();
         await assertVersion(client);
         await migrate(client, options);
+        return await readClock(client);
       } finally {
         await client.end();
       }
@@ -61,6 +65,13 @@ export async function prepareSchema(options: ResolvedOptions): Promise<void> {
 /** Whoever opens a store wants to hear at once of a host that is not there, and to wait for one that is starting. */
 function isWorthWaiting(error: unknown): boolean {
   return isTransient(error) && !/^E[A-Z_]+$/.test(errorCode(error));
+}
+
+async function readClock(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ now: number }>(
+    'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
+  );
+  return rows[0]?.now ?? Number.NaN;
 }
 
 async function assertVersion(client: pg.Client): Promise<void> {

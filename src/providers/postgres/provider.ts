@@ -14,11 +14,13 @@ import { createWorkQueue } from './work-queue.ts';
 /** Opens a PostgreSQL store; any number of processes may open the same database. */
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {
   const resolved = resolveOptions(options);
-  await prepareSchema(resolved);
-  const store = newStore(resolved);
+  const storeClock = new StoreClock();
+  storeClock.observe(await prepareSchema(resolved));
+  const store = newStore(resolved, storeClock);
   await store.wakeUps.start();
   return {
     name: resolved.name,
+    clock: resolved.clock ?? storeClock,
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
@@ -32,15 +34,10 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
   };
 }
 
-function newStore({
-  connection,
-  quotedSchema,
-  schema,
-  listen,
-  pollMs,
-  clock,
-}: ResolvedOptions): Store {
-  const storeClock = new StoreClock();
+function newStore(
+  { connection, quotedSchema, schema, listen, pollMs, clock }: ResolvedOptions,
+  storeClock: StoreClock,
+): Store {
   const { client, connectTimeoutMs } = connection;
   return new Store({
     connections: new Connections(connection),

@@ -12,14 +12,12 @@ export function createTransactionalWrites(
   connection: TransactionConnection,
 ): TransactionalWrites {
   const tx = new CallerTransaction(connection);
-  const write =
-    <Item, Result>(
-      operation: string,
-      run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>,
-    ) =>
-    async (items: readonly Item[]): Promise<readonly Result[]> => {
-      store.assertOpen(operation);
-      if (items.length === 0) return [];
+  let last: Promise<unknown> = Promise.resolve();
+  const write = <Item, Result>(
+    operation: string,
+    run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>,
+  ) => {
+    const writeNow = async (items: readonly Item[]): Promise<readonly Result[]> => {
       const scope = new Scope(tx, store.clock);
       try {
         const results = await run(scope, items);
@@ -29,6 +27,15 @@ export function createTransactionalWrites(
         throw toProviderError(operation, error);
       }
     };
+    return async (items: readonly Item[]): Promise<readonly Result[]> => {
+      store.assertOpen(operation);
+      if (items.length === 0) return [];
+      // One after the other: within one transaction no lock keeps two writes apart.
+      const results = last.then(() => writeNow(items));
+      last = results.catch(() => undefined);
+      return results;
+    };
+  };
   return {
     createInstances: write('createInstances', (scope, items) => create(store, scope, items)),
     enqueueMessages: write('enqueueMessages', (scope, items) => enqueue(store, scope, items)),
