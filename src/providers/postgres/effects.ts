@@ -1,3 +1,5 @@
+import type { CompletedOutput } from '../provider.ts';
+
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';
 
@@ -5,8 +7,10 @@ export type Topic = 'orchestrations' | 'work';
 export class Effects {
   /** The earliest time at which something of the topic may be claimed that could not be before. */
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
-  /** Ids of instances that reached a terminal state. */
+  /** Ids of instances that reached a terminal state, or were deleted. */
   readonly finished: string[] = [];
+  /** What those that completed returned. */
+  readonly outputs = new Map<string, CompletedOutput>();
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
 
@@ -22,13 +26,26 @@ export class Effects {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
   }
 
+  /** Whoever waits for these finds nobody. */
+  deleted(instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) {
+      this.finished.push(instanceId);
+      this.outputs.delete(instanceId);
+    }
+  }
+
+  completed(instanceId: string, completed: CompletedOutput): void {
+    this.finished.push(instanceId);
+    this.outputs.set(instanceId, completed);
+  }
+
   mark(): EffectsMark {
     return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
   }
 
   /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
   backTo(mark: EffectsMark): void {
-    this.finished.length = mark.finished;
+    for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
     this.cancelRequested.length = mark.cancelRequested;
   }
 }

@@ -30,6 +30,7 @@ export class History {
       text: `INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
         SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::bigint[], $6::text[], $7::text[])`,
     };
+    // Also while the events of what is deleted are still to be taken away, nobody reads them.
     this.#select = {
       name: 'perdure_select_history',
       text: `SELECT (place - 1)::int AS index, kind, at, data, payload
@@ -39,6 +40,11 @@ export class History {
           SELECT event_id, kind, at, data, payload FROM ${schema}.history AS event
           WHERE event.instance_key = wanted.instance_key AND event.execution_id = wanted.execution_id
             AND event_id > after
+            AND coalesce(
+              (SELECT 1 FROM ${schema}.instances AS one
+               WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id),
+              (SELECT 1 FROM ${schema}.executions AS one
+               WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id)) = 1
           ORDER BY event_id LIMIT most) AS found
         ORDER BY place, event_id`,
     };

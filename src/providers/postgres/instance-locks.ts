@@ -32,6 +32,7 @@ export interface Hold {
  */
 export class InstanceLocks {
   readonly #lock: Statement;
+  readonly #lockOf: Statement;
   readonly #touch: Statement;
   readonly #claim: Statement;
   readonly #correct: Statement;
@@ -40,6 +41,7 @@ export class InstanceLocks {
   readonly #hold: Statement;
   readonly #renew: Statement;
   readonly #limitCleanup: Statement;
+  readonly #refresh: Statement;
   readonly #delete: Statement;
 
   constructor(schema: string) {
@@ -54,6 +56,12 @@ export class InstanceLocks {
       text: `SELECT instance_key AS "instanceKey", lock_token AS "lockToken", locked_until AS "lockedUntil", claims,
           coalesce(${firstVisibleAt('lock.instance_key')} <= ${nowSql}, FALSE) AS "hasVisible"
         FROM ${table} AS lock WHERE instance_key = ANY ($2::bigint[]) ORDER BY instance_key FOR UPDATE`,
+    };
+    this.#lockOf = {
+      name: 'perdure_lock_instance_locks_by_id',
+      text: `SELECT FROM ${table} WHERE instance_key = ANY (ARRAY(
+          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
+        ORDER BY instance_key FOR UPDATE`,
     };
     this.#touch = {
       name: 'perdure_touch_instances',
@@ -137,6 +145,13 @@ export class InstanceLocks {
         SET cleanup_at = excluded.cleanup_at,
             next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, $4) ELSE lock.next_at END`,
     };
+    this.#refresh = {
+      name: 'perdure_refresh_instance_locks',
+      text: `UPDATE ${table} AS lock
+        SET next_at = (SELECT greatest(first.visible_at, held_until)
+                       FROM ${firstVisibleAt('lock.instance_key')} AS first)
+        WHERE instance_key = ANY ($1::bigint[]) AND lock_token IS NULL`,
+    };
     this.#delete = {
       name: 'perdure_delete_instance_locks',
       text: `DELETE FROM ${table} WHERE instance_key = ANY ($1::bigint[])`,
@@ -151,6 +166,16 @@ export class InstanceLocks {
   ): Promise<ReadonlyMap<number, InstanceLock>> {
     const rows = await tx.query<InstanceLock>(this.#lock, [nowParameter, numbers(instanceKeys)]);
     return new Map(rows.map((row) => [row.instanceKey, row]));
+  }
+
+  /** Locks the rows of instances that are locked already: whoever is claiming them has done so. */
+  async lockOf(tx: Transaction, instanceIds: readonly string[]): Promise<void> {
+    await tx.execute(this.#lockOf, [texts(instanceIds)]);
+  }
+
+  /** Messages were taken away without a turn: whoever waits for the instances need not look for them. */
+  async refresh(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
+    if (instanceKeys.length > 0) await tx.execute(this.#refresh, [numbers(instanceKeys)]);
   }
 
   /** Messages become visible at a time: their instances may be claimed then, if not held back or locked. */

@@ -1,5 +1,10 @@
 import type { InstanceStatus } from '../../model/status.ts';
-import type { ExecutionRecord, InstanceRecord, ListInstancesParams } from '../instances.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  ListExecutionsParams,
+  ListInstancesParams,
+} from '../instances.ts';
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Definitions } from './definitions.ts';
@@ -62,12 +67,14 @@ export class InstanceRecords {
       text: `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
           past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
         FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.executions AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS past
+          SELECT * FROM ${schema}.executions AS one
+          WHERE one.instance_key = instances.instance_key AND one.execution_id > $2::int
+          ORDER BY one.execution_id LIMIT $3::bigint) AS past
         WHERE instance_id = $1
         UNION ALL
         SELECT execution_id, definition_key, status, execution_started_at, ended_at, history_length
-        FROM ${schema}.instances WHERE instance_id = $1
-        ORDER BY 1`,
+        FROM ${schema}.instances WHERE instance_id = $1 AND execution_id > $2::int
+        ORDER BY 1 LIMIT $3::bigint`,
     };
   }
 
@@ -93,8 +100,15 @@ export class InstanceRecords {
     );
   }
 
-  async listExecutions(tx: Transaction, instanceId: string): Promise<readonly ExecutionRecord[]> {
-    const rows = await tx.query<ExecutionRow>(this.#selectExecutions, [text(instanceId)]);
+  async listExecutions(
+    tx: Transaction,
+    { instanceId, after, limit }: ListExecutionsParams,
+  ): Promise<readonly ExecutionRecord[]> {
+    const rows = await tx.query<ExecutionRow>(this.#selectExecutions, [
+      text(instanceId),
+      after,
+      Math.max(limit, 0),
+    ]);
     await this.#definitions.load(
       tx,
       rows.map(({ definitionKey }) => definitionKey),

@@ -36,6 +36,13 @@ export interface PendingRow {
   readonly cancellation: CancellationType | null;
 }
 
+/** By what a repeated start is recognised. */
+export interface StartRow {
+  readonly instanceId: string;
+  readonly definitionKey: number;
+  readonly inputHash: string;
+}
+
 /** Where a turn leaves its instance. */
 export interface TurnRow {
   readonly instanceKey: number;
@@ -138,17 +145,11 @@ export class InstanceRows {
     return tx.query<InstanceRow>(this.#selectByKey, [numbers(instanceKeys)]);
   }
 
-  /** By what repeated starts are recognised. */
+  /** Those of the ids that are taken. */
   async selectStarts(
     tx: Transaction,
     instanceIds: readonly string[],
-  ): Promise<
-    readonly {
-      readonly instanceId: string;
-      readonly definitionKey: number;
-      readonly inputHash: string;
-    }[]
-  > {
+  ): Promise<readonly StartRow[]> {
     if (instanceIds.length === 0) return [];
     return tx.query(this.#selectStarts, [texts(instanceIds)]);
   }

@@ -9,7 +9,7 @@ import type {
 import type { Turn } from '../turn.ts';
 import type { Batch } from './changes.ts';
 import type { DefinitionKeys } from './definitions.ts';
-import { isOver, type InstanceRow } from './instance-rows.ts';
+import { isOver, type InstanceRow, type StartRow } from './instance-rows.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { addressees, wantedDefinitions } from './turns.ts';
@@ -39,8 +39,8 @@ export function createInstanceStore(store: Store): InstanceStore {
     listInstances: (params) =>
       store.read('listInstances', (tx) => store.instanceRecords.list(tx, params)),
 
-    listExecutions: (instanceId) =>
-      store.read('listExecutions', (tx) => store.instanceRecords.listExecutions(tx, instanceId)),
+    listExecutions: (params) =>
+      store.read('listExecutions', (tx) => store.instanceRecords.listExecutions(tx, params)),
 
     readInstanceHistory: ({ instanceId, ...range }) =>
       store.read('readInstanceHistory', async (tx) => {
@@ -64,19 +64,7 @@ export async function create(
   await scope.begin(ids.length === 0 ? undefined : batch.instances.lock({ ids }));
   const keyOf = await store.definitions.intern(scope, instances.flatMap(wantedOf));
   const wanted = instances.filter((instance) => misplacedTurn(instance) === undefined);
-  const keys = new Map(
-    await store.instances.insertPending(
-      scope.tx,
-      wanted.map((instance) => ({
-        ...instance,
-        definitionKey: definitionKeyOf(instance, keyOf),
-        parent: null,
-        cancellation: null,
-      })),
-      scope.now,
-    ),
-  );
-  const taken = instances.filter(({ instanceId }) => !keys.has(instanceId));
+  const { keys, taken } = await insert(store, scope, wanted, keyOf);
   const known = await knownStarts(store, scope, instances, taken);
   const created: { instance: NewInstance; row: InstanceRow }[] = [];
   const results = instances.map((instance): CreateResult => {
@@ -92,6 +80,38 @@ export async function create(
     return { kind: 'created', instanceKey, claimed: [] };
   });
   return commitStarts(store, batch, { results, created });
+}
+
+/** Inserts the rows of instances; answers the keys of those whose ids were free, and who has the others. */
+async function insert(
+  store: Store,
+  scope: Scope,
+  instances: readonly NewInstance[],
+  keyOf: DefinitionKeys,
+): Promise<{ readonly keys: Map<string, number>; readonly taken: readonly StartRow[] }> {
+  const keys = new Map<string, number>();
+  const taken: StartRow[] = [];
+  let open = instances;
+  // Again, where whoever had an id was deleted before it could be read.
+  while (open.length > 0) {
+    const rows = open.map((instance) => ({
+      ...instance,
+      definitionKey: definitionKeyOf(instance, keyOf),
+      parent: null,
+      cancellation: null,
+    }));
+    const inserted = await store.instances.insertPending(scope.tx, rows, scope.now);
+    for (const [instanceId, key] of inserted) keys.set(instanceId, key);
+    const others = open.filter(({ instanceId }) => !keys.has(instanceId));
+    const starts = await store.instances.selectStarts(
+      scope.tx,
+      others.map(({ instanceId }) => instanceId),
+    );
+    taken.push(...starts);
+    const met = new Set(starts.map(({ instanceId }) => instanceId));
+    open = others.filter(({ instanceId }) => !met.has(instanceId));
+  }
+  return { keys, taken };
 }
 
 /** Enqueues the start messages of the instances, or commits their first turns. */
@@ -130,22 +150,18 @@ async function knownStarts(
   store: Store,
   scope: Scope,
   instances: readonly NewInstance[],
-  taken: readonly NewInstance[],
+  taken: readonly StartRow[],
 ): Promise<(instance: NewInstance) => CreateResult> {
   const starts = new Map<string, { readonly name: string; readonly inputHash: string }>();
   // Of those that are new here, the first may be followed by repeats.
   for (const { instanceId, name, inputHash } of instances.toReversed()) {
     starts.set(instanceId, { name, inputHash });
   }
-  const rows = await store.instances.selectStarts(
-    scope.tx,
-    taken.map(({ instanceId }) => instanceId),
-  );
   await store.definitions.load(
     scope.tx,
-    rows.map(({ definitionKey }) => definitionKey),
+    taken.map(({ definitionKey }) => definitionKey),
   );
-  for (const { instanceId, definitionKey, inputHash } of rows) {
+  for (const { instanceId, definitionKey, inputHash } of taken) {
     starts.set(instanceId, { name: store.definitions.get(definitionKey).name, inputHash });
   }
   return ({ instanceId, name, inputHash }) => {

@@ -1,5 +1,5 @@
 import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
-import type { InstanceFilter, ListInstancesParams } from '../instances.ts';
+import type { InstanceConditions, ListInstancesParams } from '../instances.ts';
 import { text } from './arrays.ts';
 
 /** A query for the keys of a page. */
@@ -58,7 +58,7 @@ function statusConditions(status: InstanceStatus | undefined): readonly string[]
     : [`status = '${status}'`, `status <> 'completed'`];
 }
 
-function sharedConditions(filter: InstanceFilter, schema: string, values: Values): string[] {
+function sharedConditions(filter: InstanceConditions, schema: string, values: Values): string[] {
   const conditions: string[] = [];
   const { idPrefix, parentInstanceId, createdFrom, createdBefore, blocked } = filter;
   if (idPrefix !== undefined) {

@@ -16,7 +16,7 @@ export interface Found {
   readonly now: number;
   /** When the next thing of the topic is due; the past means now. */
   readonly nextAt: Readonly<Record<Topic, number>>;
-  /** The tokens of items that are held and were flagged since the time asked for. */
+  /** The tokens of items that are held and were flagged or deleted since the time asked for. */
   readonly flagged: readonly string[];
 }
 
@@ -105,7 +105,9 @@ export class Look {
         ) AS "work",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
               WHERE $6::bigint IS NOT NULL AND cancel_requested AND next_at > ${nowSql}
-                AND cancel_requested_at >= $6::bigint AND lock_token IS NOT NULL) AS "flagged"`,
+                AND cancel_requested_at >= $6::bigint AND lock_token IS NOT NULL)
+          || ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.tombstones
+                   WHERE $6::bigint IS NOT NULL AND locked_until > ${nowSql} AND deleted_at >= $6::bigint) AS "flagged"`,
     };
   }
 

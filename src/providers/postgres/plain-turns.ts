@@ -14,7 +14,9 @@ interface Row {
   readonly now: number;
   readonly ok: boolean;
   readonly itemKeys: readonly string[];
-  readonly finished: readonly string[];
+  /** The keys and the ids of those that have ended, in the same order. */
+  readonly finishedKeys: readonly string[];
+  readonly finishedIds: readonly string[];
 }
 
 interface PlainAck extends TurnAck {
@@ -213,10 +215,11 @@ function commitText(schema: string): string {
           failed_at = CASE WHEN turn.status = 'failed' THEN ${nowSql} END
       FROM turn ${ifOk} AND instance.instance_key = turn.instance_key
         AND instance.instance_key = ANY ($2::bigint[])
-      RETURNING instance.instance_id, instance.ended_at
+      RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
     SELECT ${nowSql} AS "now", ok, item_keys AS "itemKeys",
-      ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL) AS finished
+      ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
+      ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
     FROM verdict, drawn`;
 }
 
@@ -279,7 +282,16 @@ function commitValues(
 
 function answer(acks: readonly PlainAck[], items: readonly NewItem[], row: Row) {
   const effects = new Effects();
-  effects.finished.push(...row.finished.map(fromStoredText));
+  const byKey = new Map(acks.map((ack) => [ack.instanceKey, ack]));
+  for (const [place, id] of row.finishedIds.entries()) {
+    const ack = byKey.get(Number(row.finishedKeys[place]));
+    const instanceId = fromStoredText(id);
+    const outcome = ack?.turn.outcome;
+    if (ack !== undefined && outcome?.status === 'completed') {
+      const { incarnation } = ack;
+      effects.completed(instanceId, { incarnation, output: outcome.payload });
+    } else effects.finished.push(instanceId);
+  }
   const claimed: ClaimedAtInsert[][] = acks.map(() => []);
   for (const [place, { index, item, secret }] of items.entries()) {
     effects.due('work', row.now + (item.claimMs ?? 0));

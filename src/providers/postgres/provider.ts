@@ -2,6 +2,7 @@ import type { Provider } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { Connections } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
+import { createManagementStore } from './management.ts';
 import { prepareSchema } from './migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
@@ -25,6 +26,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createWorkQueue(store),
     ...createInstanceStore(store),
     ...createCancellationStore(store),
+    ...createManagementStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

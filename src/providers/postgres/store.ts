@@ -1,26 +1,35 @@
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
+import { Audit } from './audit.ts';
 import { Batching, type BatchWork } from './batching.ts';
 import { Changes, type Batch } from './changes.ts';
-import type { Connections, Transaction } from './connection.ts';
+import type { Connections, Statement, Transaction } from './connection.ts';
 import { Definitions } from './definitions.ts';
 import { DueInstances } from './due-instances.ts';
 import { DueItems } from './due-items.ts';
+import { ExecutionPrunes } from './execution-prunes.ts';
 import { fetchDue, type Fetch, type FetchSource } from './fetching.ts';
 import { History } from './history.ts';
+import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
+import { InstanceScan } from './instance-scan.ts';
 import { InstanceStops } from './instance-stops.ts';
 import { ItemCancels } from './item-cancels.ts';
 import { InstanceMutexes, LockedInstances } from './locked-instances.ts';
 import { Messages } from './messages.ts';
+import { Metrics } from './metrics.ts';
 import { Look, type Found, type Wanted } from './look.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
 import { PlainStarts } from './plain-starts.ts';
 import { PlainTurns } from './plain-turns.ts';
+import { Reclaims } from './reclaims.ts';
 import { StopRows } from './stop-rows.ts';
+import { SystemRecords } from './system-records.ts';
+import { Tombstones } from './tombstones.ts';
+import { TreeDeletions } from './tree-deletions.ts';
 import { Turns } from './turns.ts';
 import type { WakeUps } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
@@ -55,6 +64,15 @@ export class Store {
   readonly plainTurns: PlainTurns;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
+  readonly family: InstanceFamily;
+  readonly scan: InstanceScan;
+  readonly metrics: Metrics;
+  readonly audit: Audit;
+  readonly reclaims: Reclaims;
+  readonly tombstones: Tombstones;
+  readonly treeDeletions: TreeDeletions;
+  readonly executionPrunes: ExecutionPrunes;
+  readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
   readonly clock: Clock | undefined;
@@ -63,6 +81,7 @@ export class Store {
   readonly #storeClock: StoreClock;
   readonly #waiting = new Set<Fetch<unknown>>();
   readonly #batchings: { drain(): Promise<void> }[] = [];
+  readonly #writings = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
   constructor({ connections, wakeUps, storeClock, quotedSchema: schema, clock }: StoreOptions) {
@@ -86,6 +105,15 @@ export class Store {
     this.plainTurns = new PlainTurns(this);
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(schema);
+    this.family = new InstanceFamily(schema);
+    this.scan = new InstanceScan(schema, this.definitions);
+    this.metrics = new Metrics(schema);
+    this.audit = new Audit(schema);
+    this.reclaims = new Reclaims(schema);
+    this.tombstones = new Tombstones(schema);
+    this.treeDeletions = new TreeDeletions(this);
+    this.executionPrunes = new ExecutionPrunes(this);
+    this.systemRecords = new SystemRecords(this);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) => this.#lookForAll(flaggedSince));
   }
@@ -138,18 +166,44 @@ export class Store {
     return this.connections.read(operation, work);
   }
 
+  /** Runs one statement that is its own transaction. */
+  async statement<Row extends object>(
+    operation: string,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    this.assertOpen(operation);
+    return this.connections.statement<Row>(operation, statement, values);
+  }
+
+  /** Writes in a transaction of its own. */
+  async writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
+    this.assertOpen(operation);
+    const writing = this.#writeOnce(operation, work);
+    this.#writings.add(writing);
+    try {
+      return await writing;
+    } finally {
+      this.#writings.delete(writing);
+    }
+  }
+
   /** Claims in one transaction; the claimers are told apart by their tokens, so nothing is shared here. */
-  async claim<T>(
+  claim<T>(
     operation: string,
     work: (scope: Scope) => Promise<readonly T[]>,
   ): Promise<readonly T[]> {
-    const { scope, items } = await this.connections.transaction(operation, async (tx) => {
+    return this.#writeOnce(operation, work);
+  }
+
+  async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
+    const { scope, value } = await this.connections.transaction(operation, async (tx) => {
       const scope = new Scope(tx, this.clock);
-      return { scope, items: await work(scope) };
+      return { scope, value: await work(scope) };
     });
     scope.committed();
     this.wakeUps.announce(scope.effects);
-    return items;
+    return value;
   }
 
   /** Claims what is due, or waits for it. */
@@ -214,6 +268,7 @@ export class Store {
     // In the next microtask `closing` is set, so that woken fetches end.
     await Promise.resolve();
     await Promise.all(this.#batchings.map((batching) => batching.drain()));
+    await Promise.allSettled(this.#writings);
     await this.wakeUps.close();
     await this.connections.close();
   }

@@ -1,6 +1,7 @@
 import type { Turn, TurnOutcome } from '../turn.ts';
 import type { Batch } from './changes.ts';
 import type { InstanceRow, TurnRow } from './instance-rows.ts';
+import type { Scope } from './scope.ts';
 import type { NamedKeys, TurnCommit } from './turns.ts';
 
 /** An execution that a turn has ended, and why what it leaves behind is stopped. */
@@ -38,7 +39,7 @@ export function leaveInstance(
     case 'failed':
       instances.update(instanceKey, { status: outcome.status });
       if (mayHaveMessages(commit)) changes.forget(instanceKey);
-      scope.effects.finished.push(target.instanceId);
+      tellOfEnd(scope, target, outcome);
       return ending(commit, { items: outcome.status, children: `parent ${outcome.status}` });
     case 'canceled': {
       const { reason, cleanupSkipped } = outcome;
@@ -57,6 +58,15 @@ export function leaveInstance(
       return ending(commit, { items: 'continued as new', children: 'parent continued as new' });
     }
   }
+}
+
+function tellOfEnd(
+  { effects }: Scope,
+  { instanceId, incarnation }: InstanceRow,
+  outcome: Extract<TurnOutcome, { status: 'completed' | 'failed' }>,
+): void {
+  if (outcome.status === 'failed') effects.finished.push(instanceId);
+  else effects.completed(instanceId, { incarnation, output: outcome.payload });
 }
 
 function ending(

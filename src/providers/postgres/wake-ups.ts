@@ -156,9 +156,12 @@ export class WakeUps {
 
   /** Passes on what a commit of this process has changed, here and to others. */
   announce(effects: Effects): void {
-    const { dueAt, finished, cancelRequested } = effects;
+    const { dueAt, finished: instanceIds, outputs, cancelRequested } = effects;
     this.#wake(dueAt);
-    this.#pass(finished, cancelRequested);
+    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
+    if (cancelRequested.length > 0) {
+      this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
+    }
     const news = this.#newsOf(effects);
     if (news !== undefined) this.#notifications?.tell(news);
   }
@@ -196,7 +199,10 @@ export class WakeUps {
 
   #onNews({ dueAt, finished, cancelRequested, more }: News): void {
     this.#wake(dueAt);
-    this.#pass(finished, cancelRequested);
+    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
+    if (cancelRequested.length > 0) {
+      this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
+    }
     if (more) this.#onGap();
   }
 
@@ -216,11 +222,6 @@ export class WakeUps {
         if (waiter.topic === topic && at < waiter.until) waiter.wake();
       }
     }
-  }
-
-  #pass(finished: readonly string[], lockTokens: readonly string[]): void {
-    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
-    if (lockTokens.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens });
   }
 
   #tell(hint: Hint): void {

@@ -88,10 +88,19 @@ async function renewBatch(
   scope: Scope,
   { renewals, extendMs }: Renewal,
 ): Promise<readonly RenewResult[]> {
-  const held = await store.workItems.renew(scope.tx, renewals, extendMs, scope.nowParameter);
+  const { tx, nowParameter } = scope;
+  const held = await store.workItems.renew(tx, renewals, extendMs, nowParameter);
+  const lost = renewals.filter(({ lockToken }) => !held.has(lockToken));
+  // Asked after the renewal: a deletion that it has waited for is seen.
+  const deleted = await store.tombstones.find(
+    tx,
+    lost.map(({ lockToken }) => lockToken),
+    nowParameter,
+  );
   return renewals.map(({ lockToken }): RenewResult => {
     const cancel = held.get(lockToken);
-    return cancel === undefined ? { held: false } : { held: true, cancel };
+    if (cancel !== undefined) return { held: true, cancel };
+    return deleted.has(lockToken) ? { held: false, deleted: true } : { held: false };
   });
 }
 

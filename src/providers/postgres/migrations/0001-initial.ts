@@ -165,5 +165,52 @@ CREATE TABLE worker_queue (
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, next_at, item_key)
   WHERE NOT cancel_requested;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
+
+-- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
+-- instance_key is never used twice.
+CREATE TABLE pending_reclaims (
+  instance_key bigint NOT NULL,
+  execution_id integer NOT NULL, -- 0: all that the instance had
+  events bigint NOT NULL,
+  from_execution integer NOT NULL DEFAULT 0, -- where the part that was taken away already ends
+  from_event integer NOT NULL DEFAULT 0,
+  PRIMARY KEY (instance_key, execution_id)
+) ${queue};
+
+-- Claims that were deleted with their items, for as long as they would have held: so their holders learn why.
+CREATE TABLE tombstones (
+  item_key bigint PRIMARY KEY, -- never used twice, so an item dies once
+  lock_token text NOT NULL,
+  deleted_at bigint NOT NULL,
+  locked_until bigint NOT NULL
+) ${queue};
+CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
+
+-- What was deleted and pruned, in figures; the oldest records are dropped.
+CREATE TABLE audit (
+  audit_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  audit_id text COLLATE "C" NOT NULL UNIQUE,
+  action text NOT NULL,
+  actor text,
+  filter text NOT NULL,
+  at bigint NOT NULL,
+  instances_deleted bigint NOT NULL,
+  executions_deleted bigint NOT NULL,
+  events_deleted bigint NOT NULL,
+  queue_messages_deleted bigint NOT NULL
+);
+
+-- What one process of all does, and until when.
+CREATE TABLE leases (
+  name text COLLATE "C" PRIMARY KEY,
+  owner text COLLATE "C" NOT NULL,
+  expires_at bigint NOT NULL
+);
+
+-- Small notes of the whole store.
+CREATE TABLE system_records (
+  name text COLLATE "C" PRIMARY KEY,
+  value text NOT NULL
+);
 `,
 };
