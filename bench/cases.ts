@@ -2,11 +2,13 @@ import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
+import { flowMap, flowOverhead } from './cases/flows.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
 import { sequentialSteps } from './cases/steps.ts';
+import { taskThroughput } from './cases/tasks.ts';
 import { timerLateness } from './cases/timers.ts';
 import { warmMemory } from './cases/warm-memory.ts';
 
@@ -44,6 +46,7 @@ export const cases = {
     run: sequentialSteps(10_000),
     slow: true,
   },
+  tasks: { title: '10,000 tasks that do nothing', run: taskThroughput },
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'a worker with nothing to do', run: idleCost },
   memory: { title: 'instances kept warm', run: warmMemory },
@@ -54,6 +57,8 @@ export const cases = {
     run: deletionUnderLoad,
   },
   deleteFamily: { title: 'a root with 2,000 children deleted', run: deleteFamily },
+  flowOverhead: { title: 'a flow of 20 steps beside an orchestration', run: flowOverhead },
+  flowMap: { title: 'a flow with a map of 10,000 items', run: flowMap },
   massCancel: { title: '2,000 activities cancelled by one ack', run: massCancel },
 } as const satisfies Readonly<Record<string, Case>>;
 

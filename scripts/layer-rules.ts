@@ -15,9 +15,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/sqlite': ['providers', 'model'],
   'providers/postgres': ['providers', 'model'],
   management: ['providers', 'model'],
-  runtime: ['orchestration', 'replay', 'management', 'providers', 'model'],
-  client: ['management', 'providers', 'model'],
-  tasks: ['providers', 'client', 'model'],
+  runtime: ['tasks', 'schedules', 'orchestration', 'replay', 'management', 'providers', 'model'],
+  client: ['schedules', 'management', 'providers', 'model'],
+  tasks: ['orchestration', 'model'],
+  schedules: ['providers', 'model'],
   flows: ['public'],
   'server/contract': ['client', 'providers', 'model'],
   server: ['server/contract', 'client', 'providers', 'model'],
@@ -29,6 +30,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
+  croner: ['schedules'],
   vitest: ['testing'],
 };
 

@@ -12,16 +12,22 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
+export { isolatedTask } from './tasks/isolated-task.ts';
+export { task } from './tasks/task.ts';
+export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
+export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
 export type {
   ActivityRef,
   EventToken,
+  FlowRef,
   OrchestrationRef,
   StandardSchema,
+  TaskRef,
 } from './model/definition.ts';
 export type { RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
 
-// Inside orchestrations and activities
+// Inside orchestrations, activities and tasks
 export type {
   ChildOptions,
   DetachedOptions,
@@ -39,23 +45,41 @@ export type {
   ActivityContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
+export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
+export type { Headers } from './model/task-options.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
-export type { OpenOptions, StartWorkerOptions } from './perdure.ts';
+export type { OpenOptions, RunnableFlow, StartWorkerOptions } from './perdure.ts';
 export type { Worker } from './runtime/worker.ts';
 export type { WorkerOptions } from './runtime/options.ts';
 export type {
   AttemptEnded,
   InstanceBlocked,
   RuntimeHooks,
+  TaskEnded,
   TurnCommitted,
 } from './runtime/hooks.ts';
 
 // The client
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
+export type { StartableFlow } from './client/startable-flow.ts';
 export type { StartOptions } from './client/call-types.ts';
+export type { TaskHandle } from './client/task-handle.ts';
+export type { RunTaskOptions } from './client/task-request.ts';
+export type { TaskHandles, TaskRequest } from './client/task-runs.ts';
+export type { TaskInfo } from './client/task-info.ts';
+export type { SchedulePage, Schedules } from './client/schedules.ts';
+export type { ScheduleInfo } from './client/schedule-info.ts';
+export type {
+  FlowSchedule,
+  OrchestrationSchedule,
+  ScheduledInput,
+  ScheduleTiming,
+  TaskSchedule,
+} from './client/schedule-request.ts';
+export type { CatchUp } from './schedules/due-ticks.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/transactional.ts';
@@ -157,7 +181,15 @@ export type {
   ListInstancesParams,
   NewInstance,
   NewMessage,
+  TaskRecord,
 } from './providers/instances.ts';
+export type { CreateTaskResult, NewTask, OnFailState, TaskStore } from './providers/tasks.ts';
+export type {
+  ScheduleRecord,
+  ScheduleStore,
+  ScheduleTick,
+  ScheduleWrite,
+} from './providers/schedules.ts';
 export type {
   AuditEntry,
   AuditRecord,

@@ -19,6 +19,8 @@ const openOptions = [
 const workerOptions = [
   'orchestrations',
   'activities',
+  'tasks',
+  'flows',
   'activityConcurrency',
   'orchestrationBatch',
   'activityLease',
@@ -83,9 +85,14 @@ export function checkProvider(store: unknown): Provider {
 /** Refuses options that no worker has, and lists that are none. */
 export function checkWorkerOptions(options: StartWorkerOptions) {
   checkKeys(options, 'startWorker', workerOptions);
-  const { orchestrations = [], activities = [], logger, hooks } = options;
-  for (const [name, list] of Object.entries({ orchestrations, activities })) {
+  const { orchestrations = [], activities = [], tasks = [], flows = [], logger, hooks } = options;
+  for (const [name, list] of Object.entries({ orchestrations, activities, tasks, flows })) {
     if (!Array.isArray(list)) throw invalid(`${name} must be an array of definitions.`);
+  }
+  if (flows.some((flow) => (flow as { kind?: unknown } | null)?.kind !== 'flow')) {
+    throw invalid(
+      'Something in flows is not one. Define it with flow(name) and end it with output().',
+    );
   }
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (logger !== undefined && typeof logger?.[method] !== 'function') {
@@ -95,7 +102,7 @@ export function checkWorkerOptions(options: StartWorkerOptions) {
   if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
     throw invalid('hooks must be an object of functions.');
   }
-  return { ...options, orchestrations, activities };
+  return { ...options, orchestrations, activities, tasks, flows };
 }
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {

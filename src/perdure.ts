@@ -5,6 +5,7 @@ import { PerdureError } from './model/errors.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
+import type { TaskDefinition } from './tasks/task.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import { isPostgresUrl } from './providers/postgres/options.ts';
 import { openPostgres } from './providers/postgres/provider.ts';
@@ -41,6 +42,17 @@ export interface OpenOptions {
 export interface StartWorkerOptions extends WorkerOptions {
   readonly orchestrations?: readonly OrchestrationDefinition[];
   readonly activities?: readonly ActivityDefinition[];
+  readonly tasks?: readonly TaskDefinition[];
+  /** Flows, made with `perdure/flows`. */
+  readonly flows?: readonly RunnableFlow[];
+}
+
+/** What a worker needs of a flow. */
+export interface RunnableFlow {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly orchestration: OrchestrationDefinition;
+  readonly activities: readonly ActivityDefinition[];
 }
 
 /** An open store, with a client to start and watch instances and workers to run them. */
@@ -65,6 +77,9 @@ export class Perdure {
         options.pollInterval === undefined ? undefined : toMs(options.pollInterval, 'pollInterval'),
       guard: assertOutsideOrchestration,
       starter: () => this.#starter,
+      onScheduleChanged: () => {
+        for (const worker of this.#workers) worker.scheduleChanged();
+      },
     });
   }
 
@@ -85,11 +100,16 @@ export class Perdure {
         'This store is closed; open it again before starting a worker.',
       );
     }
-    const { orchestrations, activities, ...workerOptions } = checkWorkerOptions(options);
+    const { orchestrations, activities, tasks, flows, ...workerOptions } =
+      checkWorkerOptions(options);
     const worker = new Worker({
       provider: this.#provider,
       clock: this.#clock,
-      definitions: { orchestrations, activities },
+      definitions: {
+        orchestrations: [...orchestrations, ...flows.map((flow) => flow.orchestration)],
+        activities: [...activities, ...flows.flatMap((flow) => flow.activities)],
+        tasks,
+      },
       options: { ...shared(this.#options), ...workerOptions },
       client: this.client,
       onStopped: () => this.#workers.delete(worker),

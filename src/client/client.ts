@@ -6,7 +6,7 @@ import { pruneExecutionsBulk, type BulkPruneOptions } from '../management/prune-
 import { pruneExecutions, type PruneOptions } from '../management/prune-executions.ts';
 import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError, ProviderError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
@@ -23,13 +23,14 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/management.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
+import { notAFlow, type StartableFlow } from './startable-flow.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
@@ -55,7 +56,16 @@ import {
   type CancelOptions,
   type TerminateOptions,
 } from './stopping.ts';
+import { Schedules } from './schedules.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import type { TaskHandle } from './task-handle.ts';
+import type { RunTaskOptions } from './task-request.ts';
+import {
+  TaskRuns,
+  type RunTaskArguments,
+  type TaskHandles,
+  type TaskRequest,
+} from './task-runs.ts';
 import { providerWithin, type TransactionClient } from './transaction-client.ts';
 
 export interface ClientOptions {
@@ -71,6 +81,8 @@ export interface ClientOptions {
   readonly guard?: (() => void) | undefined;
   /** Lets a worker in this process create instances together with their first turn. */
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
+  /** Tells the workers of this process that a schedule changed. */
+  readonly onScheduleChanged?: (() => void) | undefined;
 }
 
 /** Creates an instance together with its first turn, or declines with `undefined`. */
@@ -82,6 +94,8 @@ export interface InstanceStarter {
 export class Client {
   /** What the workers of this store delete by themselves. */
   readonly retention: RetentionControl;
+  /** What is started at given times. */
+  readonly schedules: Schedules;
   readonly #options: ClientOptions;
   readonly #provider: Provider;
   readonly #clock: Clock;
@@ -91,6 +105,7 @@ export class Client {
   readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
+  readonly #tasks: TaskRuns;
   #closed = false;
 
   constructor(options: ClientOptions) {
@@ -116,6 +131,17 @@ export class Client {
     this.retention = new RetentionControl(options.provider, options.clock, () =>
       this.#assertOpen(),
     );
+    this.#tasks = new TaskRuns({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      access: this.#access,
+    });
+    this.schedules = new Schedules({
+      ...options,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      assertOpen: () => this.#assertOpen(),
+      onChanged: options.onScheduleChanged ?? (() => undefined),
+    });
   }
 
   /**
@@ -152,10 +178,52 @@ export class Client {
     return new Handle(instanceId, this.#access);
   }
 
+  /**
+   * Runs a task. With an `id` the same request may be made any number of times: the first creates the run, the others
+   * find it. With a `concurrencyKey` an active run of the task that has the key is found instead.
+   */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: RunTaskArguments<Input>
+  ): Promise<TaskHandle<Output>>;
+  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
+  async runTask(
+    task: TaskRef | string,
+    input?: unknown,
+    options?: RunTaskOptions,
+  ): Promise<TaskHandle> {
+    this.#assertOpen();
+    return this.#tasks.run(task, input, options);
+  }
+
+  /**
+   * Runs many tasks at the cost of few transactions. All requests are checked before the first run is created; where
+   * an id then turns out to be taken, the error of the first such request is thrown and the other runs exist.
+   */
+  async runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
+    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
+  }): Promise<TaskHandles<Tasks>> {
+    this.#assertOpen();
+    return (await this.#tasks.runAll(requests)) as unknown as TaskHandles<Tasks>;
+  }
+
+  /** Starts a run of a flow; the same `id` may be used again as in `start`. */
+  async runFlow<Input, Output>(
+    flow: StartableFlow<Input, Output>,
+    ...[input, options]: StartArguments<Input>
+  ): Promise<Handle<Output>> {
+    this.#assertOpen();
+    if (typeof (flow as Partial<StartableFlow> | null)?.start !== 'function') throw notAFlow();
+    return (await flow.start(this, input as Input, options)) as Handle<Output>;
+  }
+
   /** Names an instance that may have been started elsewhere; nothing is read until the handle is asked. */
   handle<Output = unknown>(id: string): Handle<Output>;
-  handle<Input, Output>(definition: OrchestrationRef<Input, Output>, id: string): Handle<Output>;
-  handle(definitionOrId: OrchestrationRef | string, id?: string): Handle {
+  handle<Input, Output>(
+    definition: OrchestrationRef<Input, Output> | TaskRef<Input, Output>,
+    id: string,
+  ): Handle<Output>;
+  handle(definitionOrId: OrchestrationRef | TaskRef | string, id?: string): Handle {
     return new Handle(checkInstanceId(id ?? definitionOrId), this.#access);
   }
 
@@ -198,6 +266,12 @@ export class Client {
     const info = toInstanceInfo(record);
     if (record.status !== 'canceling') return info;
     return { ...info, running: await this.#provider.listRunningItems(instanceId) };
+  }
+
+  /** Lists the activities of an instance that a worker holds at this moment. */
+  async running(id: string): Promise<readonly RunningItem[]> {
+    this.#assertOpen();
+    return this.#provider.listRunningItems(checkInstanceId(id));
   }
 
   /** Waits until an instance is over, however it ends. */

@@ -1,6 +1,7 @@
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
+import type { NewTask } from '../providers/tasks.ts';
 
 /** The id belongs to another start. */
 export function alreadyExists({ instanceId, name }: NewInstance, takenBy: string): PerdureError {
@@ -16,6 +17,15 @@ export function replaced(instanceId: string): PerdureError {
   return new PerdureError(
     'INSTANCE_NOT_FOUND',
     `Instance ${JSON.stringify(instanceId)} was deleted while it was waited for, and another one has its id now. Wait again to wait for that one.`,
+  );
+}
+
+/** The id belongs to another run or instance. */
+export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string): PerdureError {
+  const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);
+  return new PerdureError(
+    'INSTANCE_ALREADY_EXISTS',
+    `Instance ${JSON.stringify(instanceId)} was started before with ${other}. Choose another id, or use handle() to reach that one.`,
   );
 }
 

@@ -5,10 +5,12 @@ import type { InstanceStatus } from '../model/status.ts';
 import type { RunningItem } from '../providers/cancellation.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { InstanceSize } from '../providers/management.ts';
+import { toTaskInfo, type TaskInfo } from './task-info.ts';
 
 /** What is known of an instance. All times are milliseconds since the epoch. */
 export interface InstanceInfo<Output = unknown> {
   readonly id: string;
+  readonly kind: 'orchestration' | 'task';
   readonly name: string;
   /** Absent while no worker has picked one. */
   readonly version?: string;
@@ -37,6 +39,8 @@ export interface InstanceInfo<Output = unknown> {
   readonly terminated?: { readonly reason: string; readonly actor: string | null };
   /** Why its turns are held back, and since when; ended by the next good turn. */
   readonly blocked?: { readonly reason: string; readonly at: number };
+  /** What a task run has besides. */
+  readonly task?: TaskInfo;
   /** What is stored but cannot be decoded, because the store was damaged. */
   readonly undecodable?: readonly ('output' | 'customStatus')[];
 }
@@ -59,6 +63,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
   };
   return {
     id: record.instanceId,
+    kind: record.kind,
     name: record.name,
     ...(record.version !== null && { version: record.version }),
     status: record.status,
@@ -75,6 +80,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.leaked > 0 && { leaked: record.leaked }),
     ...(record.terminated !== null && { terminated: record.terminated }),
     ...(record.blocked !== null && { blocked: record.blocked }),
+    ...(record.task !== null && { task: toTaskInfo(record.task) }),
     ...(undecodable.length > 0 && { undecodable }),
   };
 }

@@ -8,6 +8,7 @@ import { invalid, readFields } from '../model/option-fields.ts';
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
   readonly status?: InstanceStatus | readonly InstanceStatus[] | undefined;
+  readonly kind?: 'orchestration' | 'task' | undefined;
   readonly name?: string | undefined;
   readonly idPrefix?: string | undefined;
   readonly parentId?: string | undefined;
@@ -36,6 +37,7 @@ export interface InstancePage {
 
 const filterKeys = [
   'status',
+  'kind',
   'name',
   'idPrefix',
   'parentId',
@@ -101,9 +103,10 @@ function readCursor(cursor: unknown): number | undefined {
 
 function readFilter(given: unknown): InstanceConditions {
   const filter = readFields(given, 'filter', filterKeys);
-  const { status, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
+  const { status, kind, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
   return {
     ...(status !== undefined && { status: readStatus(status) }),
+    ...(kind !== undefined && { kind: readKind(kind) }),
     ...(name !== undefined && { name: readText('name', name, maxNameBytes) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
@@ -118,6 +121,11 @@ function readStatus(value: unknown): readonly InstanceStatus[] {
   const known = statuses.filter((status) => instanceStatuses.includes(status as InstanceStatus));
   if (known.length === statuses.length && known.length > 0) return known as InstanceStatus[];
   throw invalid('status', value, `one or several of ${instanceStatuses.join(', ')}`);
+}
+
+function readKind(kind: unknown): 'orchestration' | 'task' {
+  if (kind === 'orchestration' || kind === 'task') return kind;
+  throw invalid('kind', kind, "'orchestration' or 'task'");
 }
 
 function readText(key: string, value: unknown, maxBytes: number): string {

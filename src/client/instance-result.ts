@@ -18,6 +18,16 @@ export function takeResult(record: InstanceRecord | Completion): unknown {
         'INSTANCE_TERMINATED',
         `${which} was terminated and has no result: ${record.terminated?.reason ?? 'no reason given'}`,
       );
+    case 'skipped':
+      throw new PerdureError(
+        'TASK_SKIPPED',
+        `${which} was skipped and has no result: its condition did not hold.`,
+      );
+    case 'expired':
+      throw new PerdureError(
+        'TASK_EXPIRED',
+        `${which} expired before it started and has no result. Start more workers, or give it more time.`,
+      );
     case 'pending':
     case 'running':
     case 'canceling':

@@ -58,6 +58,6 @@ export async function deleteInstanceBulk(
       options?.onProgress?.(sum);
     },
   });
-  if (!dryRun && sum.rootsDeleted > 0) await reclaim(store, pacer);
+  if (!dryRun) await reclaim(store, pacer, sum.eventsDeleted);
   return addDeleted(nothingDeleted, sum);
 }

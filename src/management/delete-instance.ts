@@ -42,7 +42,7 @@ export async function deleteInstance(
     if (result?.kind === 'running') throw stillRunning(instanceId, result);
     if (result?.kind !== 'deleted') continue;
     if (result.counts.instancesDeleted === 0) throw notFound(instanceId);
-    await reclaim(store, new Pacer());
+    await reclaim(store, new Pacer(), result.counts.eventsDeleted);
     return result.counts;
   }
   throw new PerdureError(

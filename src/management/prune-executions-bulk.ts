@@ -10,6 +10,7 @@ import { Pacer } from './pacer.ts';
 import { pruneShape, readPruneConditions } from './prune-conditions.ts';
 import type { PruneOptions } from './prune-executions.ts';
 import { pruneSelected } from './prune-selected.ts';
+import { reclaim } from './reclaim.ts';
 
 /** How to prune the executions of many instances. */
 export interface BulkPruneOptions extends PruneOptions {
@@ -42,6 +43,8 @@ export async function pruneExecutionsBulk(
   const conditions = readPruneConditions(given);
   const includeRunning = readFlag('includeRunning', given.includeRunning);
   checkCallback('onProgress', given.onProgress);
+  const dryRun = readFlag('dryRun', given.dryRun);
+  const pacer = new Pacer(readSignal(given.signal));
   let sum = nothingPruned;
   await pruneSelected(store, {
     selection: {
@@ -52,17 +55,18 @@ export async function pruneExecutionsBulk(
     },
     conditionsOf: () => conditions,
     limit,
-    dryRun: readFlag('dryRun', given.dryRun),
+    dryRun,
     audit: newAuditEntry('pruneBulk', readActor(given.actor), {
       ...shape,
       ...pruneShape(conditions),
       ...(includeRunning && { includeRunning }),
     }),
-    pacer: new Pacer(readSignal(given.signal)),
+    pacer,
     onStep: (result) => {
       sum = addPruned(sum, result);
       options?.onProgress?.(sum);
     },
   });
+  if (!dryRun) await reclaim(store, pacer, sum.eventsDeleted);
   return sum;
 }

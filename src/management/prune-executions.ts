@@ -8,6 +8,7 @@ import { readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';
 import { pruneShape, readPruneConditions, type PruneConditions } from './prune-conditions.ts';
 import { pruneBatch } from './prune-selected.ts';
+import { reclaim } from './reclaim.ts';
 
 /** How to prune the executions of one instance. */
 export interface PruneOptions extends PruneConditions {
@@ -32,12 +33,14 @@ export async function pruneExecutions(
   const conditions = readPruneConditions(given);
   const dryRun = readFlag('dryRun', given.dryRun);
   const shape = { instanceIds: 1, ...pruneShape(conditions) };
+  const pacer = new Pacer(readSignal(given.signal));
   const { found, result } = await pruneBatch(store, {
     targets: [{ instanceId, conditions }],
     dryRun,
     audit: newAuditEntry('prune', readActor(given.actor), shape),
-    pacer: new Pacer(readSignal(given.signal)),
+    pacer,
   });
   if (found === 0) throw notFound(instanceId);
+  if (!dryRun) await reclaim(store, pacer, result.eventsDeleted);
   return { ...result, instancesProcessed: 1 };
 }

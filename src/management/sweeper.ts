@@ -96,12 +96,14 @@ export class Sweeper {
   }
 
   async #dueInMs(): Promise<number> {
-    const { store, clock, logger } = this.#params;
+    const { store, clock, logger, retention } = this.#params;
     const last = await readRetention(store, 'lastReport').catch((error: unknown) => {
       logger.warn({ error }, 'the last retention report cannot be read');
       return null;
     });
-    return last === null ? 0 : this.#nextAt(last) - clock.now();
+    const dueInMs = last === null ? 0 : this.#nextAt(last) - clock.now();
+    // A report from the future was written by a clock that was wrong: sweeps do not wait until its time has come.
+    return dueInMs > 2 * retention.intervalMs ? 0 : dueInMs;
   }
 
   #nextAt({ startedAt, endedAt, outcome }: RetentionReport): number {

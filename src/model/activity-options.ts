@@ -6,13 +6,20 @@ import type { ResolvedRetryPolicy } from './retry-policy.ts';
 export interface ActivityOptions {
   readonly retry?: ResolvedRetryPolicy;
   readonly attemptTimeoutMs?: number;
+  /** Absent: 0. */
+  readonly priority?: number;
 }
 
 /** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
 export function decodeActivityOptions(stored: string | null): ActivityOptions {
   if (stored === null) return {};
   const options = parse(stored);
-  if (isObject(options) && isRetry(options['retry']) && isTimeout(options['attemptTimeoutMs'])) {
+  if (
+    isObject(options) &&
+    isRetry(options['retry']) &&
+    isOptionalNumber(options['attemptTimeoutMs']) &&
+    isOptionalNumber(options['priority'])
+  ) {
     return options;
   }
   throw new PerdureError(
@@ -40,7 +47,7 @@ function isRetry(value: unknown): boolean {
   );
 }
 
-function isTimeout(value: unknown): boolean {
+function isOptionalNumber(value: unknown): boolean {
   return value === undefined || typeof value === 'number';
 }
 

@@ -21,6 +21,33 @@ export interface ActivityRef<Input = unknown, Output = unknown> {
   readonly '~output'?: Output;
 }
 
+/** What a client needs to know of a task: its name, its types, and what a run gets unless it says otherwise. */
+export interface TaskRef<Input = unknown, Output = unknown> {
+  readonly kind: 'task';
+  readonly name: string;
+  readonly inputSchema?: StandardSchema | undefined;
+  readonly runDefaults?: TaskRunDefaults | undefined;
+  readonly '~input'?: Input;
+  readonly '~output'?: Output;
+}
+
+/** What holds for the runs of a task that do not choose themselves. */
+export interface TaskRunDefaults {
+  readonly priority?: number | undefined;
+  readonly expiresInMs?: number | undefined;
+  /** Whether a handler is to be run after a failure. */
+  readonly onFail: boolean;
+}
+
+/** What a schedule needs to know of a flow: the orchestration that runs it, and the graph that each run is given. */
+export interface FlowRef<Input = unknown> {
+  readonly kind: 'flow';
+  readonly name: string;
+  readonly graph: object;
+  readonly orchestration: OrchestrationRef;
+  readonly '~input'?: Input;
+}
+
 /** The name of an external event together with the type of its payload. */
 export interface EventToken<Value = unknown> {
   readonly kind: 'event';

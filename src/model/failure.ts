@@ -14,6 +14,8 @@ export interface Failure {
   readonly cause?: Failure;
   /** Set when the retry policy must not try again. */
   readonly nonRetryable?: boolean;
+  /** How many attempts an activity made, when there was more than one. */
+  readonly attempts?: number;
 }
 
 const maxTextLength = 32_768;

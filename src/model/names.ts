@@ -18,6 +18,11 @@ export function checkInstanceId(id: unknown): string {
   return checkText(id, 'Instance id', maxIdBytes, 'INVALID_ID');
 }
 
+/** Returns the key if it can be one (as an instance id), throws otherwise. */
+export function checkConcurrencyKey(key: unknown): string {
+  return checkText(key, 'Concurrency key', maxIdBytes, 'INVALID_ID');
+}
+
 function checkText(
   text: unknown,
   what: string,

@@ -21,10 +21,12 @@ export function readFields<Key extends string>(
   return value as Fields<Key>;
 }
 
-// A revoked proxy cannot even be asked for its keys.
+// An array, a set or a promise has no keys either: taken for a filter without conditions it would select everything.
+// A revoked proxy cannot even be asked.
 function ownKeys(value: object): readonly string[] | undefined {
   try {
-    return Object.keys(value);
+    const isFields = Object.prototype.toString.call(value) === '[object Object]';
+    return isFields ? Object.keys(value) : undefined;
   } catch {
     return undefined;
   }

@@ -1,9 +1,9 @@
 /** The states of an instance. Exactly one terminal state ever persists: the first committed wins. */
-export type InstanceStatus =
-  'pending' | 'running' | 'canceling' | 'completed' | 'failed' | 'canceled' | 'terminated';
+export type InstanceStatus = 'pending' | 'running' | 'canceling' | TerminalStatus;
 
-/** The states from which an instance never moves again. */
-export type TerminalStatus = 'completed' | 'failed' | 'canceled' | 'terminated';
+/** The states from which an instance never moves again; only task runs are `skipped` or `expired`. */
+export type TerminalStatus =
+  'completed' | 'failed' | 'canceled' | 'terminated' | 'skipped' | 'expired';
 
 /** The states of one execution of an instance. */
 export type ExecutionStatus =
@@ -17,6 +17,8 @@ export const instanceStatuses: readonly InstanceStatus[] = [
   'failed',
   'canceled',
   'terminated',
+  'skipped',
+  'expired',
 ];
 
 const terminal: ReadonlySet<string> = new Set<TerminalStatus>([
@@ -24,6 +26,8 @@ const terminal: ReadonlySet<string> = new Set<TerminalStatus>([
   'failed',
   'canceled',
   'terminated',
+  'skipped',
+  'expired',
 ]);
 
 /** Says whether a status is one that never changes again. */

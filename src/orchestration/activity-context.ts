@@ -23,6 +23,8 @@ export interface ActivityClient {
   ): Promise<{ readonly id: string }>;
   /** Sends an external event to an instance. */
   raiseEvent<Value>(id: string, event: EventToken<Value> | string, payload?: Value): Promise<void>;
+  /** Asks an instance to stop, this one included. */
+  cancel(id: string, options?: { readonly reason?: string | undefined }): Promise<unknown>;
   /** Reads what is known of an instance; `undefined` for an unknown id. */
   get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
 }

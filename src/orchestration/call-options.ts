@@ -3,6 +3,7 @@ import type { ActivityRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import type { ActivityOptions } from '../model/activity-options.ts';
+import { checkPriority } from '../model/priority.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 
 /** How an activity is tried: defaults of its definition, or the choice of one call. */
@@ -13,6 +14,8 @@ export interface CallOptions {
   readonly attemptTimeout?: Duration | undefined;
   /** How long all attempts may take together, waits included. */
   readonly timeout?: Duration | undefined;
+  /** From 0 (default) to 100, higher first, among the activities and tasks that wait for a worker. */
+  readonly priority?: number | undefined;
   /**
    * What a cancel does. `request` (default): the call rejects at once and the worker is told to stop. `wait`: the
    * worker is told, and the call settles when it has stopped. `abandon`: the call rejects and the work goes on.
@@ -20,16 +23,23 @@ export interface CallOptions {
   readonly cancellation?: CancellationType | undefined;
 }
 
-export const callOptionNames = ['retry', 'attemptTimeout', 'timeout', 'cancellation'] as const;
+export const callOptionNames = [
+  'retry',
+  'attemptTimeout',
+  'timeout',
+  'priority',
+  'cancellation',
+] as const;
 
 const cancellationTypes: readonly unknown[] = ['request', 'wait', 'abandon'];
 
-/** Throws for a retry policy, a timeout or a cancellation type that makes no sense. */
+/** Throws for a retry policy, a timeout, a priority or a cancellation type that makes no sense. */
 export function checkCallOptions(options: CallOptions): void {
-  const { retry, attemptTimeout, timeout, cancellation } = options;
+  const { retry, attemptTimeout, timeout, priority, cancellation } = options;
   if (retry !== undefined) resolveRetryPolicy(retry);
   if (attemptTimeout !== undefined) toMs(attemptTimeout, 'attemptTimeout');
   if (timeout !== undefined) toMs(timeout, 'timeout');
+  if (priority !== undefined) checkPriority(priority);
   checkCancellation(cancellation);
 }
 
@@ -64,7 +74,8 @@ export function chooseCallOptions(
   const retry = options?.retry ?? defaults?.retry;
   const attemptTimeout = options?.attemptTimeout ?? defaults?.attemptTimeout;
   const timeout = options?.timeout ?? defaults?.timeout;
-  const hasOptions = retry !== undefined || attemptTimeout !== undefined;
+  const priority = options?.priority ?? defaults?.priority;
+  const hasOptions = retry !== undefined || attemptTimeout !== undefined || priority !== undefined;
   return {
     activity: hasOptions
       ? {
@@ -72,6 +83,7 @@ export function chooseCallOptions(
           ...(attemptTimeout !== undefined && {
             attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
           }),
+          ...(priority !== undefined && { priority: checkPriority(priority) }),
         }
       : undefined,
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, 'timeout'),

@@ -1,7 +1,7 @@
 import { PerdureError } from '../model/errors.ts';
 import { activity, type ActivityDefinition, type ActivityDefinitionOptions } from './activity.ts';
 
-/** Where the handler of an isolated activity is found: closures cannot move to another thread. */
+/** Where the handler of an isolated activity or task is found: closures cannot move to another thread. */
 export interface IsolatedHandler {
   /** The module, as a URL: `new URL('./resize.ts', import.meta.url)`. */
   readonly module: URL | string;
@@ -18,14 +18,19 @@ export function isolatedActivity<Input = void, Output = unknown>(
   handler: IsolatedHandler,
   options: ActivityDefinitionOptions<Input> = {},
 ): ActivityDefinition<Input, Output> {
-  const isolated = {
-    module: checkModule(handler.module),
-    exportName: handler.exportName ?? 'default',
-  };
+  const isolated = locateHandler(handler);
   const runsElsewhere = (): never => {
     throw new Error(`Activity '${name}' runs in a thread of its own.`);
   };
   return Object.freeze({ ...activity<Input, Output>(name, runsElsewhere, options), isolated });
+}
+
+/** Where the handler is found, as text that a thread can be given. */
+export function locateHandler({ module, exportName = 'default' }: IsolatedHandler): {
+  readonly module: string;
+  readonly exportName: string;
+} {
+  return { module: checkModule(module), exportName };
 }
 
 function checkModule(module: unknown): string {
@@ -34,6 +39,6 @@ function checkModule(module: unknown): string {
     return href;
   throw new PerdureError(
     'INVALID_OPTION',
-    `The module of an isolated activity must be a file URL: new URL('./handler.ts', import.meta.url).`,
+    `The module of an isolated handler must be a file URL: new URL('./handler.ts', import.meta.url).`,
   );
 }

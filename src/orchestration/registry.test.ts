@@ -40,10 +40,9 @@ describe('a registry', () => {
   it('finds activities by name', () => {
     const greet = activity('greet', handler);
     const registry = new Registry({ activities: [greet] });
-    expect(registry.findActivity('greet')).toBe(greet);
     expect(registry.hasActivity('greet')).toBe(true);
     expect(registry.hasActivity('wave')).toBe(false);
-    expect(registry.activityNames()).toEqual(['greet']);
+    expect(registry.activities()).toEqual([greet]);
   });
 
   it('refuses the same name and version twice, and the same activity twice', () => {

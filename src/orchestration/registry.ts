@@ -47,16 +47,12 @@ export class Registry {
     ]);
   }
 
-  findActivity(name: string): ActivityDefinition | undefined {
-    return this.#activities.get(name);
-  }
-
   hasActivity(name: string): boolean {
     return this.#activities.has(name);
   }
 
-  activityNames(): readonly string[] {
-    return [...this.#activities.keys()];
+  activities(): readonly ActivityDefinition[] {
+    return [...this.#activities.values()];
   }
 
   #addOrchestration(definition: OrchestrationDefinition): void {

@@ -3,6 +3,7 @@ import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
 import type { ExecutionStatus, InstanceStatus } from '../model/status.ts';
+import type { OnFailState } from './tasks.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
 
 /** An instance to be created. */
@@ -46,6 +47,7 @@ export interface InstanceRecord {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
+  readonly kind: 'orchestration' | 'task';
   readonly name: string;
   readonly version: string | null;
   readonly status: InstanceStatus;
@@ -68,6 +70,24 @@ export interface InstanceRecord {
   readonly terminated: { readonly reason: string; readonly actor: string | null } | null;
   /** Why its turns are held back, and since when. */
   readonly blocked: { readonly reason: string; readonly at: number } | null;
+  /** What is known of a task run besides; `null` for an orchestration. */
+  readonly task: TaskRecord | null;
+}
+
+/** What a task run has that an orchestration has not. */
+export interface TaskRecord {
+  readonly priority: number;
+  readonly input: Payload | null;
+  readonly concurrencyKey: string | null;
+  readonly runAt: number | null;
+  readonly expiresAt: number | null;
+  /** Attempts that failed, the last one included. */
+  readonly failures: number;
+  /** As it was given with the task; the headers are in it. */
+  readonly options: string | null;
+  readonly onFail: OnFailState | null;
+  /** Why the handler for failures failed itself: a `Failure` as JSON text. */
+  readonly onFailFailure: string | null;
 }
 
 /** What is known of one execution of an instance. */
@@ -83,6 +103,7 @@ export interface ExecutionRecord {
 /** Conditions that must all hold. Absent: any. */
 export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
+  readonly kind?: 'orchestration' | 'task';
   readonly name?: string;
   readonly idPrefix?: string;
   readonly parentInstanceId?: string;
@@ -163,7 +184,7 @@ export interface InstanceStore {
    * - list exactly those for which all conditions hold; `idPrefix` and `name` are literal, `createdFrom` is
    *   included and `createdBefore` is not (read/list-filters-by-status, read/list-filters-by-name,
    *   read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
-   *   read/list-filters-by-hold-back, read/list-filters-combine)
+   *   read/list-filters-by-hold-back, read/list-filters-by-kind, read/list-filters-combine)
    */
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 

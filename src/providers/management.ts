@@ -142,6 +142,8 @@ export interface QueueDepths {
   readonly orchestrations: QueueDepth;
   /** Activities. */
   readonly activities: QueueDepth;
+  /** Task runs, and handlers for their failures. */
+  readonly tasks: QueueDepth;
   /** Messages to instances, timers included. */
   readonly messages: number;
 }
@@ -194,9 +196,9 @@ export interface ManagementStore {
    *   other (delete/takes-everything, delete/a-tree-goes-whole, delete/a-large-tree-goes-at-one-moment,
    *   delete/nobody-is-left-to-tell)
    * - judge inside the transaction: an instance that is pending, running, canceling or between two executions is
-   *   `running` without force (delete/what-is-not-over-needs-force, delete/between-two-executions-is-running,
+   *   `running` without force, and so is a task run whose handler for failure has still to run (delete/what-is-not-over-needs-force, delete/between-two-executions-is-running,
    *   delete/a-canceled-end-that-waits-is-running, delete/a-running-child-keeps-the-tree,
-   *   delete/every-end-is-an-end)
+   *   delete/every-end-is-an-end, on-fail/keeps-its-run-from-deletion)
    * - refuse what would leave an orphan, with or without force: a child that is not among the ids, or comes after
    *   its parent (delete/refuses-to-leave-an-orphan, delete/children-come-before-their-parents,
    *   delete/a-child-born-meanwhile-is-no-orphan)

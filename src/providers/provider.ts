@@ -37,6 +37,8 @@ import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { ScheduleStore } from './schedules.ts';
+import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { WorkQueue } from './work-queue.ts';
@@ -65,7 +67,14 @@ export type Hint =
 
 /** A store: SQLite, PostgreSQL, or yours. */
 export interface Provider
-  extends OrchestrationQueue, WorkQueue, InstanceStore, CancellationStore, ManagementStore {
+  extends
+    OrchestrationQueue,
+    WorkQueue,
+    InstanceStore,
+    CancellationStore,
+    ManagementStore,
+    TaskStore,
+    ScheduleStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
   /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */

@@ -3,6 +3,7 @@ import type { CancelTrigger } from '../model/errors.ts';
 import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
+import type { TerminalStatus } from '../model/status.ts';
 
 /** An activity to be run once this turn has committed. */
 export interface NewWorkItem {
@@ -16,6 +17,8 @@ export interface NewWorkItem {
   readonly cancellation: CancellationType;
   /** Scheduled inside a shield: a cancel of the instance leaves it alone. */
   readonly shielded: boolean;
+  /** Higher first, then first in; a whole number from -100 to 100. Absent: 0. */
+  readonly priority?: number;
   /** Insert it already claimed, with this lease, for the process that acks: fast path 1. */
   readonly claimMs?: number;
 }
@@ -110,5 +113,10 @@ export interface ClaimedAtInsert {
 
 /** What became of one item of a batch: committed, or refused with nothing changed. */
 export type CommitResult =
-  | { readonly ok: true; readonly claimed: readonly ClaimedAtInsert[] }
+  | {
+      readonly ok: true;
+      readonly claimed: readonly ClaimedAtInsert[];
+      /** How the task run ended that this ack finalised: `canceled` where its outcome came too late. */
+      readonly ended?: TerminalStatus;
+    }
   | { readonly ok: false; readonly error: Error };

@@ -10,6 +10,8 @@ export interface FetchWorkItemsParams {
   readonly signal?: AbortSignal;
   /** Only activities with these names; absent: any. */
   readonly names?: readonly string[];
+  /** Task runs with these names; absent: any, as with `names`. */
+  readonly tasks?: readonly string[];
 }
 
 /** A durable wish that an item stop. */
@@ -19,17 +21,18 @@ export interface CancelInfo {
   readonly trigger: CancelTrigger;
 }
 
-/** One claimed activity. */
+/** One claimed activity, task run, or handler for the failure of a task run. */
 export interface WorkItem {
+  readonly kind: 'activity' | 'task' | 'onFail';
   readonly lockToken: string;
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
   readonly executionId: number;
   readonly operation: number;
-  /** The name of the activity. */
+  /** The name of the activity or task. */
   readonly name: string;
-  /** The name of the orchestration that scheduled it. */
+  /** The name of the orchestration that scheduled it; of a task run its own. */
   readonly orchestration: string;
   readonly payload: Payload | null;
   readonly options: string | null;
@@ -42,13 +45,22 @@ export interface WorkItem {
   readonly cancel: CancelInfo | null;
   /** The store's clock at the claim. */
   readonly nowMs: number;
+  /** With `onFail`: why the run failed, a `Failure` as JSON text. */
+  readonly failure?: string;
 }
 
 /** How an activity ended for good. */
 export type WorkOutcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   /** `failure` is a `Failure` as JSON text. */
-  | { readonly kind: 'failed'; readonly failure: string }
+  | {
+      readonly kind: 'failed';
+      readonly failure: string;
+      /** A handler for failures that the worker knows of and whoever created the run did not: as `NewTask.onFail`. */
+      readonly onFail?: { readonly options: string | null };
+    }
+  /** The condition of a task run did not hold. */
+  | { readonly kind: 'skipped' }
   /** It was flagged and has stopped; `leaked` when its handler went on past the grace period. */
   | { readonly kind: 'canceled'; readonly leaked: boolean };
 
@@ -109,7 +121,8 @@ export interface WorkQueue {
    * - claim only visible items that are unlocked, or whose lock has expired
    *   (lock/an-expired-claim-of-work-is-handed-out-again, lock/concurrent-fetchers-share-out-work,
    *   order/a-max-of-zero-claims-nothing)
-   * - hand out the item that became visible first, first (order/the-work-that-waits-longest-is-first)
+   * - hand out the item of the highest priority first, and of one priority the one that became visible first
+   *   (order/the-work-that-waits-longest-is-first, priority/counts-across-names)
    * - give each claim a fresh token, count the claim, and report claims, failures, heartbeat and the store's
    *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)

@@ -1,4 +1,4 @@
-import type { PerdureError } from '../model/errors.ts';
+import { NondeterminismError, type PerdureError } from '../model/errors.ts';
 import type {
   AnswerEvent,
   BufferedEvent,
@@ -77,6 +77,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   #inputBytes = 0;
   #nowMs = 0;
   #startedAtMs = 0;
+  /** The code itself says that it cannot continue this history. */
+  #disagreement: NondeterminismError | undefined;
 
   constructor(options: LiveCodeOptions, recorder: Recorder) {
     this.#options = options;
@@ -161,8 +163,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return this.#table.inbox.leftovers();
   }
 
-  /** What it has ended with, if it is over: its own outcome, or what broke it. */
+  /**
+   * What it has ended with, if it is over: its own outcome, or what broke it. Throws the `NondeterminismError` that the
+   * code ended with, so that the turn is not taken.
+   */
   async conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
+    if (this.#disagreement !== undefined) throw this.#disagreement;
     const outcome = this.ending.outcomeAt(this.#nowMs);
     if (outcome !== undefined) return outcome;
     if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
@@ -265,6 +271,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
       const payload = encodePayload(output, what, this.payloadLimitBytes);
       this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
     } catch (error) {
+      if (error instanceof NondeterminismError) this.#disagreement = error;
       this.#finish(toThrown(error, this.ending.cancel, this.#nowMs));
     }
   }

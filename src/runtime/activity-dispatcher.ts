@@ -1,12 +1,13 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
+import { cleanReason } from '../model/cancel.ts';
 import { CanceledError } from '../model/errors.ts';
 import { platformFailure } from '../model/failure.ts';
-import type { ActivityClient } from '../orchestration/activity-context.ts';
-import type { Registry } from '../orchestration/registry.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
+import type { AttemptVerdict } from '../tasks/circuit-breaker.ts';
+import type { TaskClient } from '../tasks/task-context.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
 import type { Leases } from './leases.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -14,56 +15,56 @@ import { pause, withRetries } from './provider-retry.ts';
 import { reportSafely } from './report-safely.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { Slots } from './slots.ts';
+import type { TaskGate } from './task-gate.ts';
+import { WorkFetcher } from './work-fetcher.ts';
+import type { WorkHandler } from './work-handler.ts';
+import type { WorkHandlers } from './work-handlers.ts';
 
 export interface ActivityDispatcherParams {
   readonly provider: Provider;
   readonly clock: Clock;
-  readonly registry: Registry;
+  readonly handlers: WorkHandlers;
   readonly options: ResolvedOptions;
-  readonly client: ActivityClient;
+  readonly client: TaskClient;
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
   readonly settle: (settled: SettledActivity) => void;
 }
 
-const errorPauseMs = 200;
-const flaggedBatch = 100;
-
-/** Fetches as many activities as there are free slots, runs them, and passes their outcomes on. */
+/** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
 export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
-  readonly #stopping = new AbortController();
+  readonly #fetcher: WorkFetcher;
   readonly #running = new Set<ActivityRun>();
   readonly #handingBack = new Set<Promise<void>>();
-  #loop: Promise<void> = Promise.resolve();
-  #slotFreed: (() => void) | undefined;
   #idle: (() => void) | undefined;
 
   constructor(params: ActivityDispatcherParams) {
     this.#params = params;
-    params.slots.onFree(() => this.#slotFreed?.());
+    this.#fetcher = new WorkFetcher({
+      ...params,
+      take: (item, claimedAt) => this.#take(item, claimedAt),
+    });
   }
 
-  /** Begins to fetch; also with no activity registered, because anyone may end one that was asked to stop. */
+  /** Begins to fetch. */
   start(): void {
-    this.#loop = this.#fetchUntilStopped();
+    this.#fetcher.start();
   }
 
   /** Starts items that an ack claimed for this process; their slots are taken already. */
   startClaimed(items: readonly WorkItem[]): void {
     const claimedAt = this.#params.clock.now();
     for (const item of items) {
-      const run = this.#accept(item, Math.min(claimedAt, item.nowMs));
-      if (run === undefined) this.#params.slots.release(1);
-      else this.#start(run);
+      const accepted = this.#accept(item, Math.min(claimedAt, item.nowMs));
+      if (accepted === undefined) this.#params.slots.release(1);
+      else this.#start(accepted);
     }
   }
 
   /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
   async stop(): Promise<void> {
-    this.#stopping.abort();
-    this.#slotFreed?.();
-    await this.#loop;
+    await this.#fetcher.stop();
     if (this.#running.size > 0) await this.#endRunning();
     await this.handedBack();
   }
@@ -87,74 +88,57 @@ export class ActivityDispatcher {
     if (this.#running.size > 0) await idle;
   }
 
-  async #fetchUntilStopped(): Promise<void> {
-    const { clock, registry, options, slots } = this.#params;
-    const { signal } = this.#stopping;
-    const names = registry.activityNames();
-    while (!signal.aborted) {
-      try {
-        if (slots.free > 0) await this.#fetch(slots.free, names, signal);
-        else await this.#fetchFlagged();
-      } catch (error) {
-        if (signal.aborted) return;
-        options.logger.warn({ error }, 'fetching activities failed; trying again');
-        await pause(clock, errorPauseMs, signal);
-      }
-    }
-  }
-
-  /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
-  async #fetchFlagged(): Promise<void> {
-    const freed = new AbortController();
-    this.#slotFreed = () => freed.abort();
-    await this.#fetch(flaggedBatch, [], freed.signal);
-  }
-
-  async #fetch(max: number, names: readonly string[], signal: AbortSignal): Promise<void> {
-    const { provider, clock, options } = this.#params;
-    const items = await provider.fetchWorkItems({
-      max,
-      lockMs: options.activityLeaseMs,
-      waitMs: options.pollIntervalMs,
-      signal,
-      names,
-    });
-    // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
-    const claimedAt = clock.now();
-    for (const item of items) this.#take(item, Math.min(claimedAt, item.nowMs));
-  }
-
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
     if (slots.free === 0 && item.cancel === null) this.#handBack(item);
     else {
-      const run = this.#accept(item, claimedAt);
-      if (run === undefined) return;
+      const accepted = this.#accept(item, claimedAt);
+      if (accepted === undefined) return;
       slots.take(1);
-      this.#start(run);
+      this.#start(accepted);
     }
   }
 
   /** Decides whether the item is to be run; what is not is settled or handed back at once. */
-  #accept(item: WorkItem, claimedAt: number): ActivityRun | undefined {
-    const { registry, options, leases, settle } = this.#params;
-    const definition = registry.findActivity(item.name);
+  #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
+    const { handlers, clock, options, leases, settle } = this.#params;
+    const handler = handlers.find(item);
+    const hasOnFail = handler?.hasOnFail === true;
     if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
     else if (item.claims > options.maxClaims) {
-      settle({ item, outcome: { kind: 'failed', failure: poison(item) } });
-    } else if (definition === undefined || this.#stopping.signal.aborted) this.#handBack(item);
-    else {
+      settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
+    } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
+    else if (handler.gate !== undefined && handler.gate.room(clock.now()) < 1) {
+      // Its breaker opened while the fetch waited.
+      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.now()) });
+    } else {
       const run = new ActivityRun({
         ...this.#params,
         item,
-        definition,
+        handler,
         markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
+        cancelRun: (own, reason) => this.#cancelRun(own, reason),
       });
       leases.add(run, claimedAt);
-      return run;
+      return { run, handler };
     }
     return undefined;
+  }
+
+  /** A handler cancels its own run; what the store makes of that, the renewal tells. */
+  async #cancelRun({ instanceId, lockToken }: WorkItem, reason: string | undefined): Promise<void> {
+    const { provider, clock, options, leases } = this.#params;
+    // Whoever has the id now may be another run, if this one is gone.
+    await leases.renewNow([lockToken]);
+    if (!leases.isLive(lockToken)) return;
+    const cleanupMs = options.cleanupTimeoutMs;
+    const request = { instanceId, reason: cleanReason(reason), actor: null, cleanupMs };
+    const deadline = clock.now() + options.activityLeaseMs;
+    await withRetries({ clock, logger: options.logger, deadline }, () =>
+      provider.requestCancel([request]),
+    );
+    await leases.renewNow([lockToken]);
   }
 
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
@@ -165,7 +149,7 @@ export class ActivityDispatcher {
     return answer;
   }
 
-  #start(run: ActivityRun): void {
+  #start({ run, handler }: AcceptedRun): void {
     const { leases, slots } = this.#params;
     // A process that slept since the claim may have lost the item: somebody else may even have completed it.
     if (!leases.isLive(run.lockToken)) {
@@ -174,18 +158,21 @@ export class ActivityDispatcher {
       return;
     }
     this.#running.add(run);
-    void this.#follow(run);
+    void this.#follow(run, handler);
   }
 
-  async #follow(run: ActivityRun): Promise<void> {
+  async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
     const { clock, slots, settle } = this.#params;
     const startedAt = clock.now();
+    const leave = gate?.enter();
     const result = await run.run();
-    this.#report(run, result, clock.now() - startedAt);
+    const endedAt = clock.now();
+    leave?.(verdicts[result.kind], endedAt);
+    this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
-    else if (result.kind === 'handBack') this.#handBack(run.item, run);
+    else if (result.kind === 'handBack') this.#handBack(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted')
-      settle({ item: run.item, outcome: result });
+      settle({ item: run.item, outcome: result, hasOnFail });
     this.#running.delete(run);
     slots.release(1);
     if (this.#running.size === 0) this.#idle?.();
@@ -200,9 +187,12 @@ export class ActivityDispatcher {
     });
   }
 
-  #handBack(item: WorkItem, run?: ActivityRun): void {
+  #handBack(
+    item: WorkItem,
+    { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
+  ): void {
     const { lockToken } = item;
-    const abandon = { lockToken, delayMs: 0, giveBackClaim: true };
+    const abandon = { lockToken, delayMs, giveBackClaim: true };
     this.#giveUpClaim(lockToken, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);
       return this.#params.provider.abandonWorkItems([abandon]);
@@ -232,7 +222,7 @@ export class ActivityDispatcher {
     try {
       await withRetries({ clock, logger: options.logger, deadline }, call);
     } catch (error) {
-      options.logger.error({ error }, 'handing an activity back failed; its lease will run out');
+      options.logger.error({ error }, 'handing work back failed; its lease will run out');
     }
   }
 
@@ -241,16 +231,22 @@ export class ActivityDispatcher {
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;
     const outcome = outcomeNames[result.kind];
-    const { instanceId, name, failures } = run.item;
+    const { instanceId, kind, name: activity, failures } = run.item;
     reportSafely(options.logger, () =>
-      attemptEnded({ instanceId, activity: name, attempt: failures + 1, durationMs, outcome }),
+      attemptEnded({ instanceId, kind, activity, attempt: failures + 1, durationMs, outcome }),
     );
   }
+}
+
+interface AcceptedRun {
+  readonly run: ActivityRun;
+  readonly handler: WorkHandler;
 }
 
 const outcomeNames = {
   completed: 'completed',
   failed: 'failed',
+  skipped: 'skipped',
   canceled: 'canceled',
   retry: 'retried',
   lost: 'lost',
@@ -258,9 +254,25 @@ const outcomeNames = {
   handBack: 'lost',
 } as const;
 
+/** Only what the handler itself brought about counts for its breaker. */
+const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
+  completed: 'succeeded',
+  failed: 'failed',
+  retry: 'failed',
+  skipped: 'neither',
+  canceled: 'neither',
+  lost: 'neither',
+  deleted: 'neither',
+  handBack: 'neither',
+};
+
+function waitFor(gate: TaskGate, nowMs: number): number {
+  return Math.max(0, (gate.opensAt ?? nowMs) - nowMs);
+}
+
 function poison(item: WorkItem) {
   return platformFailure(
     'POISON',
-    `Activity ${JSON.stringify(item.name)} was claimed ${item.claims} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
   );
 }

@@ -4,17 +4,18 @@ import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { nextRetryDelayMs } from '../model/retry-policy.ts';
 import { validateInput } from '../model/validate-input.ts';
-import type { ActivityClient } from '../orchestration/activity-context.ts';
-import type { ActivityDefinition } from '../orchestration/activity.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
 import { isStop } from './is-stop.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
+import { RunningTaskContext } from './running-task-context.ts';
 import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
-import { decodeWorkOptions, type WorkOptions } from './work-options.ts';
+import type { TaskClient } from '../tasks/task-context.ts';
+import type { WorkHandler } from './work-handler.ts';
+import type { WorkOptions } from './work-options.ts';
 
 /** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
 export type AttemptResult =
@@ -26,14 +27,16 @@ export type AttemptResult =
 
 export interface ActivityRunParams {
   readonly item: WorkItem;
-  readonly definition: ActivityDefinition;
+  readonly handler: WorkHandler;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
-  readonly client: ActivityClient;
+  readonly client: TaskClient;
   readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
+  /** Cancels the run that the item belongs to: only for tasks. */
+  readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
 }
 
-/** One attempt of one activity: runs the handler, tells it to stop, and decides what its end means. */
+/** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
 export class ActivityRun {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
@@ -51,10 +54,19 @@ export class ActivityRun {
   constructor(params: ActivityRunParams) {
     this.item = params.item;
     this.#params = params;
-    this.#context = new RunningActivityContext({
-      ...params,
-      pointOfNoReturn: () => this.#pointOfNoReturn(),
-    });
+    const pointOfNoReturn = (): Promise<void> => this.#pointOfNoReturn();
+    this.#context =
+      params.item.kind === 'activity'
+        ? new RunningActivityContext({ ...params, pointOfNoReturn })
+        : new RunningTaskContext({
+            ...params,
+            pointOfNoReturn,
+            cancelRun: (reason) => params.cancelRun(params.item, reason),
+          });
+  }
+
+  get #kind(): string {
+    return this.item.kind === 'activity' ? 'activity' : 'task';
   }
 
   get lockToken(): string {
@@ -89,7 +101,8 @@ export class ActivityRun {
    */
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
-    if (this.#activityOptions.cancellation !== 'wait') throw noPointOfNoReturn(this.item.name);
+    if (this.#activityOptions.cancellation !== 'wait')
+      throw noPointOfNoReturn(this.#params.handler.what);
     // Its own timeout must not come between the mark in the store and the handler that learns of it.
     this.#cancelTimeout?.();
     const answer = await this.#params
@@ -106,13 +119,13 @@ export class ActivityRun {
   /** The item went with its instance or execution: the handler has its grace, but nobody will ever ask for its result. */
   onDeleted(): void {
     this.#isDeleted = true;
-    this.abort(new CanceledError('what this activity worked for was deleted', 'deleted'));
+    this.abort(new CanceledError(`what this ${this.#kind} worked for was deleted`, 'deleted'));
   }
 
   /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
   onLost(): void {
     if (this.#isDeleted) return;
-    this.abort(new CanceledError('the lease on this activity was lost', 'lease_lost'));
+    this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
 
@@ -139,6 +152,12 @@ export class ActivityRun {
       // What was told to stop, or ended, while its input was looked at does not start.
       if (input === undefined || this.#finish === undefined) return;
       this.#context.throwIfCanceled();
+      if (
+        (await this.#params.handler.isUnwanted?.(this.#context, input.value, this.item)) === true
+      ) {
+        this.#end({ kind: 'skipped' });
+        return;
+      }
       const output = await this.#runHandler(input.value);
       this.#end(this.#completed(output));
     } catch (error) {
@@ -147,16 +166,16 @@ export class ActivityRun {
   }
 
   #runHandler(input: unknown): unknown {
-    const { item, definition, options } = this.#params;
-    const { isolated } = definition;
-    if (isolated === undefined) return definition.handler(this.#context, input);
+    const { item, handler, options } = this.#params;
+    const { isolated } = handler;
+    if (isolated === undefined) return handler.run(this.#context, input, item);
     this.#thread = startIsolated({
       isolated,
       context: this.#context,
       payload:
-        definition.inputSchema === undefined
+        handler.inputSchema === undefined
           ? item.payload
-          : encodePayload(input, `The input of activity ${JSON.stringify(item.name)}`),
+          : encodePayload(input, `The input of ${handler.what}`),
       lastHeartbeat: item.heartbeat,
       payloadLimitBytes: options.payloadLimitBytes,
     });
@@ -165,13 +184,12 @@ export class ActivityRun {
 
   /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */
   async #prepare(): Promise<{ readonly value: unknown } | undefined> {
-    const { item, definition } = this.#params;
+    const { item, handler } = this.#params;
     try {
-      this.#activityOptions = decodeWorkOptions(item.options);
+      this.#activityOptions = handler.options(item);
       this.#startTimeout();
-      const what = `Activity ${JSON.stringify(item.name)}`;
       const value = decodePayload(item.payload);
-      return { value: await validateInput(definition.inputSchema, value, what) };
+      return { value: await validateInput(handler.inputSchema, value, capitalised(handler.what)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
       return undefined;
@@ -179,8 +197,8 @@ export class ActivityRun {
   }
 
   #completed(output: unknown): AttemptResult {
-    const { item, options } = this.#params;
-    const what = `The result of activity ${JSON.stringify(item.name)}`;
+    const { handler, options } = this.#params;
+    const what = `The result of ${handler.what}`;
     try {
       return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
     } catch (error) {
@@ -204,8 +222,9 @@ export class ActivityRun {
       retry === undefined
         ? undefined
         : nextRetryDelayMs(retry, this.item.failures + 1, failure, Math.random);
+    const attempts = this.item.failures + 1;
     return delayMs === undefined
-      ? { kind: 'failed', failure }
+      ? { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure }
       : { kind: 'retry', failure, delayMs };
   }
 
@@ -222,7 +241,7 @@ export class ActivityRun {
 
   #timeoutFailure(): Failure {
     const { attemptTimeoutMs = 0 } = this.#activityOptions;
-    const message = `Attempt ${this.item.failures + 1} of activity ${JSON.stringify(this.item.name)} took longer than ${attemptTimeoutMs} ms.`;
+    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.what} took longer than ${attemptTimeoutMs} ms.`;
     return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
@@ -240,7 +259,7 @@ export class ActivityRun {
     reportSafely(options.logger, () => {
       options.logger.warn(
         { instanceId, activity: name, graceMs: options.cancelGraceMs },
-        'an activity goes on after its signal was aborted; its slot is freed and its result will be ignored',
+        'a handler goes on after its signal was aborted; its slot is freed and its result will be ignored',
       );
     });
     reportSafely(options.logger, () => {
@@ -261,9 +280,13 @@ export class ActivityRun {
   }
 }
 
-function noPointOfNoReturn(activity: string): PerdureError {
+function capitalised(what: string): string {
+  return what.charAt(0).toUpperCase() + what.slice(1);
+}
+
+function noPointOfNoReturn(what: string): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
-    `Activity ${JSON.stringify(activity)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
+    `${capitalised(what)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
   );
 }

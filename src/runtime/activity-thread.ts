@@ -1,4 +1,4 @@
-/** The inside of an isolated activity's thread: loads the handler, runs it once, and answers. */
+/** The inside of an isolated handler's thread: loads the handler, runs it once, and answers. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { CanceledError, PerdureError } from '../model/errors.ts';
 import { toFailure } from '../model/failure.ts';
@@ -10,7 +10,9 @@ import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 
 const task = workerData as ThreadTask;
 const controller = new AbortController();
-const waitingForReturn: { resolve: () => void; reject: (reason: unknown) => void }[] = [];
+type Waiting = { readonly resolve: () => void; readonly reject: (reason: unknown) => void };
+const waitingForReturn: Waiting[] = [];
+const waitingForCancel: Waiting[] = [];
 
 function send(message: FromThread): void {
   parentPort?.postMessage(message, []);
@@ -54,16 +56,33 @@ const context: ActivityContext = {
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',
-      'An isolated activity has no client: open the store in its module, or start instances from an ordinary activity.',
+      'An isolated handler has no client: open the store in its module, or start instances from an ordinary activity.',
     );
   },
   log,
 };
 
+if (task.headers !== undefined) {
+  Object.assign(context, {
+    runId: task.instanceId,
+    taskName: task.activityName,
+    headers: task.headers,
+    cancel: (reason?: string) =>
+      new Promise<void>((resolve, reject) => {
+        waitingForCancel.push({ resolve, reject });
+        send({ kind: 'cancelRun', reason });
+      }),
+  });
+}
+
 parentPort?.on('message', (message: FromHost) => {
   if (message.kind === 'abort')
     controller.abort(new CanceledError(message.reason, message.trigger));
-  else {
+  else if (message.kind === 'cancelAnswered') {
+    const waiting = waitingForCancel.shift();
+    if (message.problem === undefined) waiting?.resolve();
+    else waiting?.reject(new Error(message.problem));
+  } else {
     const waiting = waitingForReturn.shift();
     if (message.kind === 'passed') waiting?.resolve();
     else if (message.kind === 'invalid')
@@ -78,14 +97,14 @@ try {
   if (typeof handler !== 'function') {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of activity ${JSON.stringify(task.activityName)} under that name.`,
+      `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
     );
   }
   const output: unknown = await (handler as (context: ActivityContext, input: unknown) => unknown)(
     context,
     decodePayload(task.payload),
   );
-  const what = `The result of activity ${JSON.stringify(task.activityName)}`;
+  const what = `The result of ${JSON.stringify(task.activityName)}`;
   send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
 } catch (error) {
   const { signal } = controller;

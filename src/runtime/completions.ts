@@ -2,10 +2,13 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { LockLostError } from '../model/errors.ts';
 import type { Message } from '../model/message.ts';
+import type { TerminalStatus } from '../model/status.ts';
 import type { Provider } from '../providers/provider.ts';
+import type { WorkItem } from '../providers/work-queue.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import { withRetries } from './provider-retry.ts';
+import { reportSafely } from './report-safely.ts';
 import { toMessage, toWorkOutcome, type SettledActivity } from './settled-activity.ts';
 import type { Turns } from './turns.ts';
 import type { WarmCache } from './warm-cache.ts';
@@ -20,6 +23,8 @@ export interface CompletionsParams {
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
 }
 
+const maxAcks = 1_000;
+
 /**
  * Brings the outcomes of activities to the store. Where the instance is live in this process, its turn runs in memory
  * first and one transaction acks the activities and the turn; in every other case the outcome becomes a message.
@@ -27,6 +32,7 @@ export interface CompletionsParams {
 export class Completions {
   readonly #params: CompletionsParams;
   #dirty: LiveInstance[] = [];
+  readonly #ended: SettledActivity[] = [];
   readonly #underWay = new Set<Promise<void>>();
 
   constructor(params: CompletionsParams) {
@@ -34,6 +40,10 @@ export class Completions {
   }
 
   settle(settled: SettledActivity): void {
+    if (settled.item.kind !== 'activity') {
+      this.#ackSoon(settled);
+      return;
+    }
     const { cache, options } = this.#params;
     const { instanceKey, executionId, incarnation } = settled.item;
     const live = options.fastPaths ? cache.get(instanceKey) : undefined;
@@ -48,6 +58,18 @@ export class Completions {
     }
     live.settled.push(settled);
     this.#offerTurn(live);
+  }
+
+  /** Runs that end in the same turn of the event loop share one call. */
+  #ackSoon(settled: SettledActivity): void {
+    this.#ended.push(settled);
+    if (this.#ended.length === 1) setImmediate(() => this.#flushEnded());
+  }
+
+  #flushEnded(): void {
+    for (let rest = this.#ended.splice(0); rest.length > 0; rest = rest.slice(maxAcks)) {
+      this.#track(this.#ack(rest.slice(0, maxAcks)));
+    }
   }
 
   /** Lets go of an instance that somebody had acquired. */
@@ -66,8 +88,9 @@ export class Completions {
 
   /** Resolves when nothing is on its way to the store. */
   async drained(): Promise<void> {
-    while (this.#dirty.length > 0 || this.#underWay.size > 0) {
+    while (this.#dirty.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
       this.#flush();
+      this.#flushEnded();
       await Promise.all(this.#underWay);
     }
   }
@@ -131,9 +154,9 @@ export class Completions {
 
   async #ack(batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, options, onAcked } = this.#params;
-    const acks = batch.map(({ item, outcome }) => ({
-      lockToken: item.lockToken,
-      outcome: toWorkOutcome(outcome),
+    const acks = batch.map((settled) => ({
+      lockToken: settled.item.lockToken,
+      outcome: toWorkOutcome(settled),
     }));
     try {
       const deadline = clock.now() + options.activityLeaseMs;
@@ -148,6 +171,9 @@ export class Completions {
           );
         }
         onAcked(settled, result?.ok === true);
+        if (result?.ok === true && result.ended !== undefined) {
+          this.#reportEnd(settled.item, result.ended);
+        }
       });
     } catch (error) {
       options.logger.error(
@@ -156,6 +182,11 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
+  }
+
+  #reportEnd({ instanceId, name: task }: WorkItem, status: TerminalStatus): void {
+    const { logger, hooks } = this.#params.options;
+    reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
   }
 
   #track(work: Promise<void>): void {

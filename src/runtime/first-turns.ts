@@ -1,4 +1,5 @@
 import type { Clock } from '../model/clock.ts';
+import { NondeterminismError } from '../model/errors.ts';
 import { decodeMessage } from '../model/message.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
@@ -53,7 +54,16 @@ export class FirstTurns {
     const { execution } = code;
     const nowMs = Math.floor(clock.now());
     const messages = [decodeMessage(instance.start)];
-    const ran = await execution.turn({ messages, nowMs, version });
+    let ran;
+    try {
+      ran = await execution.turn({ messages, nowMs, version });
+    } catch (error) {
+      // Code that cannot run this start: it is kept, and held back until somebody can.
+      execution.dispose();
+      if (!(error instanceof NondeterminismError)) throw error;
+      const [kept] = await provider.createInstances([instance]);
+      return kept as CreateResult;
+    }
     const firstTurn = turns.plan(subject, ran);
     let result: CreateResult | undefined;
     try {

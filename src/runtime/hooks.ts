@@ -1,3 +1,5 @@
+import type { TerminalStatus } from '../model/status.ts';
+
 /** A turn was committed. */
 export interface TurnCommitted {
   readonly instanceId: string;
@@ -9,13 +11,24 @@ export interface TurnCommitted {
   readonly status: 'running' | 'completed' | 'failed' | 'canceled' | 'continuedAsNew';
 }
 
-/** One attempt of an activity ended. */
+/** One attempt of an activity, of a task, or of a task's handler for failures ended. */
 export interface AttemptEnded {
   readonly instanceId: string;
+  readonly kind: 'activity' | 'task' | 'onFail';
+  /** The name of the activity or task. */
   readonly activity: string;
   readonly attempt: number;
   readonly durationMs: number;
-  readonly outcome: 'completed' | 'failed' | 'retried' | 'canceled' | 'lost' | 'deleted';
+  readonly outcome:
+    'completed' | 'failed' | 'skipped' | 'retried' | 'canceled' | 'lost' | 'deleted';
+}
+
+/** A task run ended, by an ack of this worker that the store has accepted. */
+export interface TaskEnded {
+  readonly instanceId: string;
+  readonly task: string;
+  /** What the store has committed: `canceled` also where the handler returned too late. */
+  readonly status: TerminalStatus;
 }
 
 /** An instance was held back because its code and history disagree, or its data cannot be read. */
@@ -30,6 +43,8 @@ export interface InstanceBlocked {
 export interface RuntimeHooks {
   readonly turnCommitted?: (turn: TurnCommitted) => void;
   readonly attemptEnded?: (attempt: AttemptEnded) => void;
+  /** Once per run, and only for what was committed; a run that ends without a handler, as by a cancel while it waits, has none. */
+  readonly taskEnded?: (run: TaskEnded) => void;
   readonly instanceBlocked?: (blocked: InstanceBlocked) => void;
   /** A handler went on past its grace period; its slot was freed and its late result will be refused. */
   readonly handlerLeaked?: (leak: {

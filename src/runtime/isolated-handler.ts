@@ -3,6 +3,7 @@ import { CanceledError, PerdureError } from '../model/errors.ts';
 import { toError } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import type { ActivityContext } from '../orchestration/activity-context.ts';
+import { RunningTaskContext } from './running-task-context.ts';
 import { reportSafely } from './report-safely.ts';
 import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 
@@ -39,6 +40,7 @@ export function startIsolated(params: {
     activityName: context.activityName,
     attempt: context.attempt,
     idempotencyKey: context.idempotencyKey,
+    ...(context instanceof RunningTaskContext && { headers: context.headers }),
   };
   const thread = new Thread(threadUrl, { workerData: task });
   const send = (message: FromHost): void => thread.postMessage(message, []);
@@ -57,13 +59,12 @@ export function startIsolated(params: {
       else if (message.kind === 'log') {
         const { level, fields, message: text } = message;
         reportSafely(context.log, () => context.log[level](fields, text));
-      } else void answerPointOfNoReturn(context, send);
+      } else if (message.kind === 'cancelRun') void answerCancel(context, send, message.reason);
+      else void answerPointOfNoReturn(context, send);
     });
     thread.on('error', reject);
     thread.on('exit', (code) => {
-      reject(
-        new Error(`The thread of activity '${context.activityName}' ended with code ${code}.`),
-      );
+      reject(new Error(`The thread of '${context.activityName}' ended with code ${code}.`));
     });
   });
   return {
@@ -90,6 +91,20 @@ async function answerPointOfNoReturn(
     } else {
       send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
     }
+  }
+}
+
+async function answerCancel(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+  reason: string | undefined,
+): Promise<void> {
+  try {
+    if (context instanceof RunningTaskContext) await context.cancel(reason);
+    send({ kind: 'cancelAnswered' });
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    send({ kind: 'cancelAnswered', problem });
   }
 }
 

@@ -5,6 +5,13 @@ import type { ActivityClient, ActivityContext } from '../orchestration/activity-
 import type { WorkItem } from '../providers/work-queue.ts';
 import type { ResolvedOptions } from './options.ts';
 
+export interface RunningContextParams {
+  readonly item: WorkItem;
+  readonly options: ResolvedOptions;
+  readonly client: ActivityClient;
+  readonly pointOfNoReturn: () => Promise<void>;
+}
+
 /** What a running handler sees. */
 export class RunningActivityContext implements ActivityContext {
   readonly #item: WorkItem;
@@ -17,12 +24,7 @@ export class RunningActivityContext implements ActivityContext {
   #heartbeat: { readonly heartbeat?: Payload | null } = {};
   #ended = false;
 
-  constructor(params: {
-    readonly item: WorkItem;
-    readonly options: ResolvedOptions;
-    readonly client: ActivityClient;
-    readonly pointOfNoReturn: () => Promise<void>;
-  }) {
+  constructor(params: RunningContextParams) {
     this.#item = params.item;
     this.#options = params.options;
     this.client = params.client;
@@ -94,7 +96,8 @@ export class RunningActivityContext implements ActivityContext {
 
   heartbeat(details?: unknown): void {
     if (this.#ended) return;
-    const what = `The heartbeat of activity ${JSON.stringify(this.#item.name)}`;
+    const kind = this.#item.kind === 'activity' ? 'activity' : 'task';
+    const what = `The heartbeat of ${kind} ${JSON.stringify(this.#item.name)}`;
     this.#heartbeat = { heartbeat: encodePayload(details, what, this.#options.payloadLimitBytes) };
   }
 
@@ -112,6 +115,10 @@ export class RunningActivityContext implements ActivityContext {
   abort(reason: CanceledError): void {
     this.#reason ??= reason;
     this.#controller?.abort(reason);
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended;
   }
 
   end(): void {

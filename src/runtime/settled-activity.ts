@@ -7,12 +7,16 @@ import type { WorkItem, WorkOutcome } from '../providers/work-queue.ts';
 export type Outcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   | { readonly kind: 'failed'; readonly failure: Failure }
+  /** The condition of a task did not hold. */
+  | { readonly kind: 'skipped' }
   | { readonly kind: 'canceled'; readonly leaked: boolean };
 
 /** A work item together with its final outcome, not yet acked. */
 export interface SettledActivity {
   readonly item: WorkItem;
   readonly outcome: Outcome;
+  /** A handler is to be run after the failure of this task. */
+  readonly hasOnFail?: boolean;
 }
 
 /** The message that the store would deliver for this outcome: what a turn in memory applies instead. */
@@ -24,14 +28,19 @@ export function toMessage(settled: SettledActivity): Message | undefined {
       return { kind: 'activityCompleted', executionId, operation, payload: outcome.payload };
     case 'failed':
       return { kind: 'activityFailed', executionId, operation, failure: outcome.failure };
+    case 'skipped':
     case 'canceled':
       return undefined;
   }
 }
 
 /** The outcome as a store takes it. */
-export function toWorkOutcome(outcome: Outcome): WorkOutcome {
-  return outcome.kind === 'failed'
-    ? { kind: 'failed', failure: JSON.stringify(outcome.failure) }
-    : outcome;
+export function toWorkOutcome({ item, outcome, hasOnFail }: SettledActivity): WorkOutcome {
+  if (outcome.kind !== 'failed') return outcome;
+  return {
+    kind: 'failed',
+    failure: JSON.stringify(outcome.failure),
+    // It is given the headers of the run, as its handler was.
+    ...(hasOnFail === true && { onFail: { options: item.options } }),
+  };
 }

@@ -2,8 +2,9 @@ import type { CancelTrigger } from '../model/errors.ts';
 import type { Failure } from '../model/failure.ts';
 import type { Logger } from '../model/logger.ts';
 import type { Payload } from '../model/payload.ts';
+import type { Headers } from '../model/task-options.ts';
 
-/** What a thread is given to run one attempt of an isolated activity. */
+/** What a thread is given to run one attempt of an isolated activity or task. */
 export interface ThreadTask {
   readonly module: string;
   readonly exportName: string;
@@ -16,6 +17,8 @@ export interface ThreadTask {
   readonly attempt: number;
   readonly idempotencyKey: string;
   readonly lastHeartbeat: Payload | null;
+  /** Those of a task run; absent for an activity. */
+  readonly headers?: Headers;
 }
 
 /** What the worker tells the thread. */
@@ -24,7 +27,9 @@ export type FromHost =
   | { readonly kind: 'passed' }
   | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger }
   /** The point of no return is not for this call. */
-  | { readonly kind: 'invalid'; readonly message: string };
+  | { readonly kind: 'invalid'; readonly message: string }
+  /** What became of the wish to cancel the run; with a message, it failed. */
+  | { readonly kind: 'cancelAnswered'; readonly problem?: string };
 
 /** What the thread tells the worker. */
 export type FromThread =
@@ -39,6 +44,7 @@ export type FromThread =
     }
   | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
   | { readonly kind: 'pointOfNoReturn' }
+  | { readonly kind: 'cancelRun'; readonly reason: string | undefined }
   | {
       readonly kind: 'log';
       readonly level: keyof Logger;

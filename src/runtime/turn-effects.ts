@@ -147,6 +147,7 @@ function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewW
     options: encodeWorkOptions(event),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
+    ...(event.options?.priority !== undefined && { priority: event.options.priority }),
     ...(claimMs !== undefined && { claimMs }),
   };
 }

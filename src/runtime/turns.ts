@@ -96,6 +96,7 @@ export class Turns {
       const item = byOperation.get(operation);
       if (item === undefined) continue;
       items.push({
+        kind: 'activity',
         lockToken,
         instanceKey: live.instanceKey,
         instanceId: live.instanceId,

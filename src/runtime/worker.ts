@@ -1,17 +1,21 @@
 /**
- * A worker runs orchestrations and activities. Its parts, in the order in which a run meets them:
+ * A worker runs orchestrations, activities and tasks. Its parts, in the order in which a run meets them:
  * first-turns (an instance begins), orchestration-dispatcher and turn-runner (turns with a claim), turns (what a commit
  * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
- * memory where it can), leases (claims are kept alive).
+ * memory where it can), leases (claims are kept alive). A task run has only the middle of it: work-fetcher,
+ * activity-dispatcher, completions.
  */
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import { encodeMessage } from '../model/message.ts';
-import type { ActivityClient } from '../orchestration/activity-context.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
+import type { TaskClient } from '../tasks/task-context.ts';
+import { Scheduler } from '../schedules/scheduler.ts';
+import { TaskRegistry } from '../tasks/task-registry.ts';
+import type { TaskDefinition } from '../tasks/task.ts';
 import { ActivityDispatcher } from './activity-dispatcher.ts';
 import type { ActivityRun } from './activity-run.ts';
 import type { BrokenReport } from './broken-code.ts';
@@ -27,14 +31,15 @@ import { Slots } from './slots.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
 import { WarmCache } from './warm-cache.ts';
+import { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkerParams {
   readonly provider: Provider;
   readonly clock: Clock;
-  readonly definitions: Definitions;
+  readonly definitions: Definitions & { readonly tasks?: readonly TaskDefinition[] | undefined };
   readonly options: WorkerOptions;
-  /** What activities see as `ctx.client`. */
-  readonly client: ActivityClient;
+  /** What activities and tasks see as `ctx.client`. */
+  readonly client: TaskClient;
   /** Called once everything has ended. */
   readonly onStopped: () => void;
 }
@@ -52,6 +57,7 @@ export class Worker {
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #reclaimer: Reclaimer;
   readonly #sweeper: Sweeper | undefined;
+  readonly #scheduler: Scheduler;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -94,6 +100,9 @@ export class Worker {
         ),
     });
     this.#reclaimer = new Reclaimer({ provider, clock, logger });
+    // Hints and the next tick wake it; this is for schedules that another process put while no hint came.
+    const recheckMs = 5 * options.pollIntervalMs;
+    this.#scheduler = new Scheduler({ provider, clock, logger, recheckMs });
     this.#completions = new Completions({
       provider,
       clock,
@@ -105,7 +114,7 @@ export class Worker {
     this.#activities = new ActivityDispatcher({
       provider,
       clock,
-      registry,
+      handlers: new WorkHandlers(registry, new TaskRegistry(definitions.tasks ?? []), provider),
       options,
       client,
       slots,
@@ -136,11 +145,17 @@ export class Worker {
     this.#orchestrations.start();
     this.#activities.start();
     this.#sweeper?.start();
+    this.#scheduler.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
   startInstance(instance: NewInstance): Promise<CreateResult> | undefined {
     return this.#options.fastPaths ? this.#firstTurns.start(instance) : undefined;
+  }
+
+  /** Looks whether a schedule is due: one of this process was changed. */
+  scheduleChanged(): void {
+    this.#scheduler.changed();
   }
 
   /**
@@ -155,6 +170,7 @@ export class Worker {
   async #stop(): Promise<void> {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
     const swept = this.#sweeper?.stop();
+    await this.#scheduler.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
@@ -187,6 +203,7 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+    if (hint.kind === 'changed') this.#scheduler.changedElsewhere();
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }

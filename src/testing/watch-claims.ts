@@ -115,6 +115,14 @@ export function watchClaims(store: Provider): WatchedProvider {
     releaseLease: (lease) => follow(store.releaseLease(lease)),
     readRecord: (name) => follow(store.readRecord(name)),
     writeRecord: (name, value) => follow(store.writeRecord(name, value)),
+    createTasks: (tasks) => follow(store.createTasks(tasks)),
+    putSchedule: (write) => follow(store.putSchedule(write)),
+    setSchedulePaused: (name, paused, nextAt) =>
+      follow(store.setSchedulePaused(name, paused, nextAt)),
+    deleteSchedule: (name) => follow(store.deleteSchedule(name)),
+    listSchedules: (params) => follow(store.listSchedules(params)),
+    dueSchedules: (max) => follow(store.dueSchedules(max)),
+    tickSchedules: (ticks) => follow(store.tickSchedules(ticks)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

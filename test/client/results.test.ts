@@ -135,6 +135,7 @@ describe('what is known of an instance', () => {
     await takeTurn(provider, 'o-1', { customStatus: '{"step":1}' });
     expect(await handle.status()).toEqual({
       id: 'o-1',
+      kind: 'orchestration',
       name: 'order',
       version: '1',
       status: 'running',

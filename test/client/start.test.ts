@@ -19,6 +19,7 @@ describe('start', () => {
     expect(handle.id).toBe('o-1');
     expect(await client.get('o-1')).toEqual({
       id: 'o-1',
+      kind: 'orchestration',
       name: 'order',
       version: '3',
       status: 'pending',

@@ -18,8 +18,11 @@ import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
 import { brokenScans } from './broken/scans.ts';
+import { brokenSchedules } from './broken/schedules.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
+import { brokenTaskEnds } from './broken/task-ends.ts';
+import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenWork } from './broken/work.ts';
@@ -43,6 +46,9 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenScans,
   ...brokenFigures,
   ...brokenLeases,
+  ...brokenTaskQueues,
+  ...brokenTaskEnds,
+  ...brokenSchedules,
 ];
 
 const files = new SqliteFiles();

@@ -23,15 +23,20 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 it('there is an example for each thing that a newcomer looks for', () => {
   expect(examples).toEqual(
     [
+      'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',
       'continue-as-new',
       'fan-out-fan-in',
+      'flow-with-failures',
+      'flow',
       'hello',
       'race',
       'retention',
       'retries',
       'saga',
+      'schedules',
+      'tasks',
       'start-in-a-transaction',
       'testing-with-skipped-time',
       'timeout-with-cleanup',

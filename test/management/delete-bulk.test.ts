@@ -237,6 +237,10 @@ it('bad filters and options are refused before anything is touched', async () =>
   const bad: readonly (readonly [unknown, unknown?])[] = [
     [null],
     ['a'],
+    [[]],
+    [new Set(['a'])],
+    [new Map([['limit', 5]])],
+    [Promise.resolve({ limit: 5 })],
     [{ ids: ['a'] }],
     [{ instanceIds: 'a' }],
     [{ limit: -1 }],

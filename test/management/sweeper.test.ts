@@ -40,6 +40,17 @@ it('a worker that gets the lease just after a sweep does not sweep again', async
   expect(logger.sweeps).toHaveLength(1);
 });
 
+it('sweeps go on after one whose clock was a year ahead', async () => {
+  const { client, clock, provider, startWorker } = await openManaged();
+  const report = await client.retention.run({ policies: [{ keepFor: '90m' }] });
+  const startedAt = clock.now() + 365 * 86_400_000;
+  const ahead = JSON.stringify({ ...report, startedAt, endedAt: startedAt });
+  await provider.writeRecord('retention.report', ahead);
+  await startWorker({ retention });
+  const { startedAt: now } = await sweepAfter(client, clock, '1m');
+  expect(now).toBeLessThanOrEqual(clock.now());
+});
+
 it('when a sweeper dies another takes over once its lease is over', async () => {
   const stuck = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

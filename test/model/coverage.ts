@@ -46,6 +46,8 @@ export const meetings = [
   'work is retried after a delete',
   'work is told of a delete',
   'an ack of a former life meets the next one',
+  'an execution is pruned',
+  'an execution whose work runs is pruned',
 ] as const;
 
 export type Meeting = (typeof meetings)[number];
@@ -68,6 +70,11 @@ export class Coverage {
           if (kind === 'deleted' && instanceIds.length > 1) {
             this.#add('a child is deleted with its parent');
           }
+        }
+        return;
+      case 'pruneExecutionsAtomic':
+        for (const [{ instanceId }, { executionsDeleted }] of pairs(call.args[0], call.result)) {
+          this.#prune(model.instances.get(instanceId), executionsDeleted);
         }
         return;
       case 'requestCancel':
@@ -169,6 +176,15 @@ export class Coverage {
     if (isTerminal(status)) this.#add('an instance that is over is deleted');
     else if (status === 'canceling') this.#add('a canceling instance is deleted');
     else this.#add('an instance that goes on is deleted');
+  }
+
+  #prune(instance: ModelInstance | undefined, count: number): void {
+    if (instance === undefined || count === 0) return;
+    this.#add('an execution is pruned');
+    const upTo = instance.prunedUpTo + count;
+    for (const { execution, token } of instance.items.values()) {
+      if (execution <= upTo && token !== null) this.#add('an execution whose work runs is pruned');
+    }
   }
 
   /** Whether what a token held was deleted; counts those whose id is in use again. */

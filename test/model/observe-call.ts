@@ -61,6 +61,17 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
       }
       return;
 
+    case 'pruneExecutionsAtomic':
+      for (const [prune, { queueMessagesDeleted: _, ...result }] of pairs(
+        call.args[0],
+        call.result,
+      )) {
+        const expected = model.prune(prune);
+        const what = `prune of ${prune.instanceId} answered ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
+        model.expect(isDeepStrictEqual(result, expected), what);
+      }
+      return;
+
     case 'fetchOrchestrationItems':
     case 'ackOrchestrationItems':
     case 'abandonOrchestrationItems':
@@ -137,6 +148,7 @@ function observeItemCall(
         | 'requestCancel'
         | 'terminate'
         | 'deleteInstancesAtomic'
+        | 'pruneExecutionsAtomic'
         | `${string}Orchestration${string}`;
     }
   >,
@@ -165,7 +177,7 @@ function observeItemCall(
         const item = result.ok ? model.heldBy(lockToken, 'an item was acked') : undefined;
         if (item === undefined) continue;
         if (outcome.kind === 'canceled' && outcome.leaked) item.instance.leaked += 1;
-        model.settle(item, outcome.kind);
+        if (outcome.kind !== 'skipped') model.settle(item, outcome.kind);
       }
       return;
     case 'ackTurns':

@@ -2,7 +2,12 @@ import type { CancellationType } from '../../src/model/cancel.ts';
 import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
 import type { CancelInstance, StopResult } from '../../src/providers/cancellation.ts';
 import type { InstanceRecord, NewInstance } from '../../src/providers/instances.ts';
-import type { DeleteInstanceResult, TreeDeletion } from '../../src/providers/management.ts';
+import type {
+  DeleteInstanceResult,
+  ExecutionPrune,
+  ExecutionPruneResult,
+  TreeDeletion,
+} from '../../src/providers/management.ts';
 import type { ClaimedAtInsert, NewChild, Turn } from '../../src/providers/turn.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -72,6 +77,8 @@ export interface ModelInstance {
   readonly turns: CommittedTurn[];
   /** Events that the store wrote itself, because no code was asked. */
   eventsOfStore: number;
+  /** The executions up to this one are gone. */
+  prunedUpTo: number;
   readonly items: Map<string, ModelItem>;
 }
 
@@ -189,11 +196,34 @@ export class ReferenceModel {
       kind: 'deleted',
       counts: {
         instancesDeleted: tree.length,
-        executionsDeleted: sum(({ execution }) => execution),
-        eventsDeleted: sum(({ turns, eventsOfStore }) =>
-          turns.reduce((total, { events }) => total + events, eventsOfStore),
+        executionsDeleted: sum(({ execution, prunedUpTo }) => execution - prunedUpTo),
+        eventsDeleted: sum(
+          (instance) =>
+            countEvents(instance, instance.prunedUpTo, instance.execution) + instance.eventsOfStore,
         ),
       },
+    };
+  }
+
+  /** Prunes finished executions, the oldest first; the answer that the store must give. */
+  prune(prune: ExecutionPrune): Omit<ExecutionPruneResult, 'queueMessagesDeleted'> {
+    const { instanceId, incarnation, keepLast = 0, max } = prune;
+    const instance = this.instances.get(instanceId);
+    if (instance === undefined || (incarnation ?? instance.incarnation) !== instance.incarnation) {
+      return { found: false, executionsDeleted: 0, eventsDeleted: 0, left: false };
+    }
+    const from = instance.prunedUpTo;
+    const upTo = Math.max(instance.execution - Math.max(keepLast, 1), from);
+    instance.prunedUpTo = Math.min(upTo, from + max);
+    for (const item of instance.items.values()) {
+      if (item.execution <= instance.prunedUpTo) this.#bereave(item);
+    }
+    if (instance.closing) this.#finishClosing(instance);
+    return {
+      found: true,
+      executionsDeleted: instance.prunedUpTo - from,
+      eventsDeleted: countEvents(instance, from, instance.prunedUpTo),
+      left: upTo > instance.prunedUpTo,
     };
   }
 
@@ -315,6 +345,7 @@ export class ReferenceModel {
       claimed: 0,
       turns: [],
       eventsOfStore: 0,
+      prunedUpTo: 0,
       items: new Map(),
     };
     this.instances.set(id, instance);
@@ -398,19 +429,30 @@ export class ReferenceModel {
   }
 
   #delete({ id, items, lock }: ModelInstance): void {
-    for (const item of items.values()) {
-      if (item.token !== null && this.isHeld(item)) {
-        this.bereft.set(item.token, { instanceId: id, until: item.leaseUntil });
-      }
-      item.token = null;
-    }
+    for (const item of items.values()) this.#bereave(item);
     if (lock !== null) this.bereft.set(lock.token, { instanceId: id, until: lock.until });
     this.instances.delete(id);
     this.gone.add(id);
+  }
+
+  /** Removes an item, and remembers the token that it was held by. */
+  #bereave(item: ModelItem): void {
+    if (item.token !== null && this.isHeld(item)) {
+      this.bereft.set(item.token, { instanceId: item.instance.id, until: item.leaseUntil });
+    }
+    this.#remove(item);
   }
 
   #remove(item: ModelItem): void {
     item.instance.items.delete(`${item.execution}.${item.operation}`);
     item.token = null;
   }
+}
+
+/** How many events the turns after one execution and up to another have written. */
+function countEvents({ turns }: ModelInstance, after: number, upTo: number): number {
+  return turns.reduce(
+    (sum, { execution, events }) => (execution > after && execution <= upTo ? sum + events : sum),
+    0,
+  );
 }

@@ -198,6 +198,16 @@ export const removedGuards: readonly RemovedGuard[] = [
     },
   },
   {
+    fault: 'a handler is not told that what it works for is gone',
+    finding: /a renewal does not tell of a deletion/,
+    override: ({ provider }) => ({
+      async renewWorkItemLocks(renewals, extendMs) {
+        const results = await provider.renewWorkItemLocks(renewals, extendMs);
+        return results.map((result) => (result.held ? result : { held: false }));
+      },
+    }),
+  },
+  {
     fault: 'a deletion leaves children behind',
     finding: /delete of .* answered|is stuck/,
     override({ provider, db }) {

@@ -14,6 +14,7 @@ export type Command = { readonly pace: number | 'rest' } & (
     }
   | { readonly do: 'terminate'; readonly target: number; readonly tree: boolean }
   | { readonly do: 'delete'; readonly target: number; readonly force: boolean }
+  | { readonly do: 'prune'; readonly target: number; readonly keepLast: number }
   | { readonly do: 'raise'; readonly target: number }
   | {
       readonly do: 'tell';
@@ -104,6 +105,7 @@ const held = {
     'terminate:before',
     'deleteInstancesAtomic:before',
     'deleteInstancesAtomic:after',
+    'pruneExecutionsAtomic:before',
     'fetchOrchestrationItems:after',
     'fetchWorkItems:after',
     'ackOrchestrationItems:before',
@@ -168,6 +170,7 @@ const terminate: Command = { do: 'terminate', target: 1, tree: false, ...rest };
 const remove: Command = { do: 'delete', target: 1, force: true, ...rest };
 // The same id once more: the script is one of those that are there.
 const recreate: Command = { do: 'start', script: 2, process: 0, ...rest };
+const prune: Command = { do: 'prune', target: 1, keepLast: 1, ...rest };
 const advance: Command = { do: 'advance', ms: 110, ...rest };
 
 // Some are there twice: two of them may meet, and what comes at once is dealt with in one turn.
@@ -184,6 +187,7 @@ const acts: readonly Command[] = [
   { ...terminate, tree: true, ...atOnce },
   remove,
   recreate,
+  prune,
   advance,
   { do: 'repeat', ack: 1, ...rest },
 ];
@@ -209,7 +213,7 @@ const deletions: readonly (readonly Command[])[] = [
   [cancel, remove, recreate],
   [{ ...raise, ...atOnce }, remove, recreate],
 ];
-const plots = [...stops, ...stops, ...deletions];
+const plots = [...stops, ...stops, ...stops, ...deletions];
 
 const pace = fc.constantFrom('rest' as const, 'rest' as const, 0, 1, 2, 3);
 const which = fc.nat(11);
@@ -232,6 +236,7 @@ function commandOf(profile: Profile): fc.Arbitrary<Command> {
       weight: 1,
       arbitrary: record('delete', { target: which, force: fc.constantFrom(true, true, false) }),
     },
+    { weight: 1, arbitrary: record('prune', { target: which, keepLast: fc.nat(2) }) },
     { weight: 2, arbitrary: record('raise', { target: which }) },
     {
       weight: 7,
@@ -326,6 +331,43 @@ const duels: fc.Arbitrary<Scenario> = fc.record({
   ),
 });
 
+/** Work that an execution left behind is still running when things happen to the next one. */
+const leftovers: fc.Arbitrary<Scenario> = fc.record({
+  ...modes,
+  profile: fc.constant('races'),
+  hold: fc.subarray<HoldPoint>([...duelling]),
+  holdFrom: fc.constant(3),
+  scripts: fc
+    .record({
+      call: fc.record({
+        cancellation: fc.constantFrom('request', 'abandon'),
+        attempts: fc.constantFrom(1, 2),
+        deaf: fc.constant(true),
+      }),
+      last: leafStep,
+    })
+    .map(({ call: left, last }): readonly Script[] => [
+      {
+        steps: [{ do: 'race', call: left, ms: 50 }, { do: 'again' }, last],
+        onError: 'throw',
+        cleanUp: false,
+      },
+    ]),
+  commands: commandsOf(
+    fc
+      .tuple(
+        fc.shuffledSubarray([...acts], { minLength: 1, maxLength: 3 }),
+        fc.nat(3),
+        fc.array(record('release', { call: which, fate: fc.constant('go') }), { maxLength: 4 }),
+      )
+      .map(([some, at, releases]) => [
+        { ...advance, ms: 60 },
+        ...some.toSpliced(at, 0, prune),
+        ...releases,
+      ]),
+  ),
+});
+
 /** Commands behind one start. */
 function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<readonly Command[]> {
   const start: Command = { do: 'start', script: 0, process: 0, pace: 'rest' };
@@ -335,6 +377,10 @@ function commandsOf(commands: fc.Arbitrary<readonly Command[]>): fc.Arbitrary<re
 /** Scenarios of a profile. */
 export function scenarios(profile: Profile): fc.Arbitrary<Scenario> {
   return profile === 'races'
-    ? fc.oneof({ weight: 3, arbitrary: melees(profile) }, { weight: 2, arbitrary: duels })
+    ? fc.oneof(
+        { weight: 6, arbitrary: melees(profile) },
+        { weight: 6, arbitrary: duels },
+        { weight: 1, arbitrary: leftovers },
+      )
     : melees(profile);
 }

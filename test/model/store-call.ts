@@ -7,6 +7,7 @@ export const writeMethods = [
   'requestCancel',
   'terminate',
   'deleteInstancesAtomic',
+  'pruneExecutionsAtomic',
   'markPointOfNoReturn',
   'fetchOrchestrationItems',
   'ackOrchestrationItems',

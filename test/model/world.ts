@@ -138,6 +138,11 @@ export class World {
           'roots',
         );
         break;
+      case 'prune':
+        this.#ask(command.target, (id) =>
+          client.pruneExecutions(id, { keepLast: command.keepLast }),
+        );
+        break;
       case 'raise':
         this.#ask(command.target, (id) => client.raiseEvent(id, 'go'));
         break;

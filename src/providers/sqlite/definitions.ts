@@ -1,10 +1,10 @@
 import type Database from 'better-sqlite3';
 
-export type DefinitionKind = 'orchestration' | 'activity';
+export type DefinitionKind = 'orchestration' | 'activity' | 'task';
 
 export interface Definition {
   readonly name: string;
-  /** `null` while no version is picked; activities have none. */
+  /** `null` while no version is picked; activities and tasks have none. */
   readonly version: string | null;
 }
 
@@ -63,18 +63,18 @@ export class Definitions {
     return [...keys];
   }
 
-  get(definitionKey: number): Definition {
+  get(definitionKey: number): Definition & { readonly kind: DefinitionKind } {
     if (!this.#definitions.has(definitionKey)) this.#refresh();
     // A row whose definition is gone was damaged: it has no name that anyone could run, and harms no other.
     return this.#definitions.get(definitionKey) ?? missing;
   }
 
-  /** The keys of all definitions of a kind, or of all versions of a name. */
-  keysOf(kind: DefinitionKind, name?: string): readonly number[] {
+  /** The keys of all definitions of some kinds, or of all versions of a name. */
+  keysOf(kinds: readonly DefinitionKind[], name?: string): readonly number[] {
     this.#refresh();
     const keys: number[] = [];
     for (const [key, definition] of this.#definitions) {
-      if (definition.kind === kind && (name === undefined || definition.name === name))
+      if (kinds.includes(definition.kind) && (name === undefined || definition.name === name))
         keys.push(key);
     }
     return keys;
@@ -114,7 +114,7 @@ export class Definitions {
   }
 }
 
-const missing: Definition = { name: '(missing)', version: null };
+const missing = { kind: 'activity', name: '(missing)', version: null } as const;
 
 interface Row {
   readonly definitionKey: number;

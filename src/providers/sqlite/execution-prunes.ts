@@ -74,15 +74,18 @@ export class ExecutionPrunes {
     );
     const ofThem =
       'instance_key = :instanceKey AND execution_id IN (SELECT value FROM json_each(:executions))';
+    // A turn that is under way acks what it has read by keys, and a key that is gone may come again: its messages stay.
+    const unread = `${ofThem} AND NOT EXISTS (SELECT 1 FROM instance_locks
+                                              WHERE instance_key = :instanceKey AND lock_token IS NOT NULL)`;
     this.#countOutstanding = db
       .prepare<[Executions], number>(
-        `SELECT (SELECT count(*) FROM orchestrator_queue WHERE ${ofThem})
+        `SELECT (SELECT count(*) FROM orchestrator_queue WHERE ${unread})
               + (SELECT count(*) FROM worker_queue WHERE ${ofThem})`,
       )
       .pluck();
-    const deleteFrom = (table: string) =>
-      db.prepare<[Executions]>(`DELETE FROM ${table} WHERE ${ofThem}`);
-    this.#deleteMessages = deleteFrom('orchestrator_queue');
+    const deleteFrom = (table: string, where = ofThem) =>
+      db.prepare<[Executions]>(`DELETE FROM ${table} WHERE ${where}`);
+    this.#deleteMessages = deleteFrom('orchestrator_queue', unread);
     this.#deleteItems = deleteFrom('worker_queue');
     this.#delete = deleteFrom('executions');
   }

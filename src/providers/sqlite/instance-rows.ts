@@ -19,13 +19,14 @@ export interface FullRow extends InstanceRow {
   readonly cancelReason: string | null;
   /** Why it was canceled, once that is decided; its last running activity makes it `canceled`. */
   readonly closingReason: string | null;
+  readonly isTask: 0 | 1;
 }
 
 interface Receiver {
   readonly instanceKey: number;
   readonly definitionKey: number;
   readonly executionId: number;
-  /** It takes no turn any more. */
+  /** It takes no turn any more, or never does: a task run. */
   readonly isOver: 0 | 1;
   readonly bufferedEvents: number;
 }
@@ -89,7 +90,7 @@ export class InstanceRows {
       last_turn AS lastTurn, has_children AS hasChildren`;
     const allColumns = `${columns}, parent_instance_id AS parentInstanceId,
       parent_execution_id AS parentExecutionId, parent_operation AS parentOperation,
-      cancel_reason AS cancelReason, closing_reason AS closingReason`;
+      cancel_reason AS cancelReason, closing_reason AS closingReason, priority IS NOT NULL AS isTask`;
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
     );
@@ -107,7 +108,8 @@ export class InstanceRows {
     );
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
-              ended_at IS NOT NULL OR closing_reason IS NOT NULL AS isOver, buffered_events AS bufferedEvents
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isOver,
+              buffered_events AS bufferedEvents
        FROM instances WHERE instance_id = ?`,
     );
     this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(

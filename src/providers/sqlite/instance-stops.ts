@@ -9,6 +9,7 @@ import { parentOf, type FullRow, type InstanceRows } from './instance-rows.ts';
 import type { ItemCancels, Reach } from './item-cancels.ts';
 import type { Messages } from './messages.ts';
 import type { StopRows } from './stop-rows.ts';
+import type { TaskRuns } from './task-runs.ts';
 import type { TurnTarget } from './turns.ts';
 
 interface StopRequest {
@@ -30,6 +31,7 @@ export class InstanceStops {
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
   readonly #itemCancels: ItemCancels;
+  readonly #taskRuns: TaskRuns;
 
   constructor(parts: {
     readonly history: History;
@@ -38,6 +40,7 @@ export class InstanceStops {
     readonly locks: InstanceLocks;
     readonly messages: Messages;
     readonly itemCancels: ItemCancels;
+    readonly taskRuns: TaskRuns;
   }) {
     this.#history = parts.history;
     this.#instances = parts.instances;
@@ -45,19 +48,26 @@ export class InstanceStops {
     this.#locks = parts.locks;
     this.#messages = parts.messages;
     this.#itemCancels = parts.itemCancels;
+    this.#taskRuns = parts.taskRuns;
   }
 
   /** Asks an instance to stop; says whether that changed anything. */
   request(scope: Scope, row: FullRow, request: StopRequest): boolean {
-    if (row.status === 'pending') this.#cancelPending(scope, row, request);
-    else if (row.status === 'running') this.#askToStop(scope, row, request);
-    else return false;
+    if (row.status !== 'pending' && row.status !== 'running') return false;
+    if (row.isTask === 1) {
+      this.#taskRuns.cancel(scope, row, request);
+    } else if (row.status === 'pending') this.#cancelPending(scope, row, request);
+    else this.#askToStop(scope, row, request);
     return true;
   }
 
   /** Ends an instance at once, and asks its children to stop or ends them too; says whether that changed anything. */
   terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
     if (isTerminal(row.status)) return false;
+    if (row.isTask === 1) {
+      this.#taskRuns.terminate(scope, row, request);
+      return true;
+    }
     let changed = this.#terminateOne(scope, row, request);
     const parents = [row];
     for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {

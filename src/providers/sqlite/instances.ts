@@ -8,6 +8,7 @@ import type {
 import { ProviderError } from '../../model/errors.ts';
 import type { Turn } from '../turn.ts';
 import type { Scope } from './group-commit.ts';
+import { knownStart } from './known-start.ts';
 import type { Store } from './store.ts';
 import type { TurnTarget } from './turns.ts';
 
@@ -15,7 +16,7 @@ import type { TurnTarget } from './turns.ts';
 export function createInstanceStore(store: Store): InstanceStore {
   return {
     createInstances: (instances) =>
-      store.write('createInstances', instances, (scope, one) => create(store, scope, one)),
+      store.write('createInstances', instances, (scope, one) => createInstance(store, scope, one)),
 
     enqueueMessages: (messages) =>
       store.write('enqueueMessages', messages, (scope, one) => enqueue(store, scope, one)),
@@ -38,14 +39,15 @@ export function createInstanceStore(store: Store): InstanceStore {
   };
 }
 
-function create(store: Store, scope: Scope, instance: NewInstance): CreateResult {
+/** Creates one instance, such that a bad one is undone alone. */
+export function createInstance(store: Store, scope: Scope, instance: NewInstance): CreateResult {
   const result = scope.isolate(
     'createInstances',
     () =>
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)
         : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
-      known(store, instance),
+      knownStart(store, 'orchestration', instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
@@ -93,16 +95,6 @@ function createStarted(
   };
   const claimed = store.turns.commitFirst(scope, target, turn);
   return { kind: 'created', instanceKey, claimed };
-}
-
-/** The answer for an id that is taken. */
-function known(store: Store, { instanceId, name, inputHash }: NewInstance): CreateResult {
-  const existing = store.instances.findStart(instanceId);
-  if (existing === undefined) throw new Error('An instance that is there cannot be read.');
-  const existingName = store.definitions.get(existing.definitionKey).name;
-  return existingName === name && existing.inputHash === inputHash
-    ? { kind: 'exists' }
-    : { kind: 'conflict', name: existingName };
 }
 
 function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {

@@ -8,6 +8,7 @@ type Whole = Omit<SystemMetrics, 'instances'> & { readonly instances: number };
 export class Metrics {
   readonly #orchestrations;
   readonly #activities;
+  readonly #tasks;
   readonly #messages;
   readonly #statuses;
   readonly #whole;
@@ -25,7 +26,10 @@ export class Metrics {
       `SELECT ${depth(dueAt)} FROM instance_locks`,
     );
     this.#activities = db.prepare<[{ now: number }], QueueDepth>(
-      `SELECT ${depth('next_at')} FROM worker_queue`,
+      `SELECT ${depth('next_at')} FROM worker_queue JOIN definitions USING (definition_key) WHERE kind = 'activity'`,
+    );
+    this.#tasks = db.prepare<[{ now: number }], QueueDepth>(
+      `SELECT ${depth('next_at')} FROM worker_queue JOIN definitions USING (definition_key) WHERE kind = 'task'`,
     );
     this.#messages = db.prepare<[], number>('SELECT count(*) FROM orchestrator_queue').pluck();
     // The index holds exactly these; the completed ones are the rest.
@@ -54,6 +58,7 @@ export class Metrics {
     return {
       orchestrations: this.#orchestrations.get({ now }) ?? empty,
       activities: this.#activities.get({ now }) ?? empty,
+      tasks: this.#tasks.get({ now }) ?? empty,
       messages: this.#messages.get() ?? 0,
     };
   }

@@ -181,6 +181,6 @@ function definitionKeys(
   runnable: readonly Runnable[] | undefined,
 ): readonly number[] {
   return runnable === undefined
-    ? definitions.keysOf('orchestration')
+    ? definitions.keysOf(['orchestration'])
     : definitions.findAll('orchestration', runnable);
 }

@@ -7,8 +7,10 @@ import { openConnection, whenNotBusy } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createManagementStore } from './management.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { createScheduleStore } from './schedules.ts';
 import { toProviderError } from './sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
+import { createTaskStore } from './tasks.ts';
 import { createWorkQueue } from './work-queue.ts';
 
 /** How a SQLite store is opened. */
@@ -46,6 +48,8 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createTaskStore(store),
+    ...createScheduleStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

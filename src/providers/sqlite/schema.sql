@@ -11,9 +11,16 @@ CREATE TABLE audit (
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE concurrency_keys (
+  definition_key INTEGER NOT NULL,
+  concurrency_key TEXT NOT NULL,
+  instance_key INTEGER NOT NULL,
+  PRIMARY KEY (definition_key, concurrency_key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE definitions (
   definition_key INTEGER PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity')),
+  kind TEXT NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
   name TEXT NOT NULL,
   version TEXT NOT NULL, -- '' while no version is picked
   UNIQUE (kind, name, version)
@@ -89,6 +96,8 @@ CREATE TABLE instances (
   failed_at INTEGER,
   canceled_at INTEGER,
   terminated_at INTEGER,
+  skipped_at INTEGER,
+  expired_at INTEGER,
   cancel_requested_at INTEGER,
   cancel_reason TEXT,
   cancel_actor TEXT,
@@ -100,6 +109,17 @@ CREATE TABLE instances (
   custom_status TEXT,
   output TEXT,
   failure TEXT,
+  -- Of a task run alone; whatever has a priority is one.
+  priority INTEGER,
+  input TEXT,
+  options TEXT,
+  run_at INTEGER,
+  expires_at INTEGER,
+  concurrency_key TEXT,
+  failures INTEGER,
+  on_fail TEXT, -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail_options TEXT,
+  on_fail_failure TEXT,
   -- Exactly one end time besides ended_at, and the one that fits. Written with CASE: the same with IN lists
   -- took 4 µs of each insert and update.
   CHECK (CASE status
@@ -110,10 +130,12 @@ CREATE TABLE instances (
     WHEN 'failed' THEN failed_at IS NOT NULL
     WHEN 'canceled' THEN canceled_at IS NOT NULL
     WHEN 'terminated' THEN terminated_at IS NOT NULL
+    WHEN 'skipped' THEN skipped_at IS NOT NULL
+    WHEN 'expired' THEN expired_at IS NOT NULL
     ELSE FALSE
   END),
   CHECK ((completed_at IS NOT NULL) + (failed_at IS NOT NULL) + (canceled_at IS NOT NULL)
-    + (terminated_at IS NOT NULL) = (ended_at IS NOT NULL))
+    + (terminated_at IS NOT NULL) + (skipped_at IS NOT NULL) + (expired_at IS NOT NULL) = (ended_at IS NOT NULL))
 ) STRICT;
 
 CREATE INDEX instances_by_definition ON instances (definition_key);
@@ -158,6 +180,21 @@ CREATE TABLE perdure_migrations (
   applied_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY,
+  definition TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  paused INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+  next_at INTEGER,
+  last_tick_at INTEGER,
+  last_instance_id TEXT,
+  last_error TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
+
 CREATE TABLE system_records (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -177,9 +214,11 @@ CREATE TABLE worker_queue (
   item_key INTEGER PRIMARY KEY, -- may come again; a lock token never does
   instance_key INTEGER NOT NULL,
   execution_id INTEGER NOT NULL,
-  operation INTEGER NOT NULL, -- the activity's id within its execution
+  operation INTEGER NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
   definition_key INTEGER NOT NULL,
+  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
   next_at INTEGER NOT NULL, -- when it may be claimed: delay over, or lock expired
+  expires_at INTEGER, -- of a task run that was never claimed
   lock_token TEXT,
   locked_until INTEGER,
   claims INTEGER NOT NULL,
@@ -200,6 +239,8 @@ CREATE TABLE worker_queue (
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;
 
-CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), next_at);
+CREATE INDEX worker_queue_due ON worker_queue (definition_key, (claims > 1), priority DESC, next_at);
+
+CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;

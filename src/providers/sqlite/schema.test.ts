@@ -30,9 +30,9 @@ it('the end times of an instance exclude one another and fit its status', () => 
       db
         .prepare(
           `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
-             input_hash, created_at, ended_at, completed_at, failed_at, canceled_at, terminated_at)
+             input_hash, created_at, ended_at, completed_at, failed_at, canceled_at, terminated_at, skipped_at, expired_at)
            VALUES (hex(randomblob(8)), 'i', 1, :status, 1, 0, 'h', 0,
-             :ended, :completed, :failed, :canceled, :terminated)`,
+             :ended, :completed, :failed, :canceled, :terminated, :skipped, :expired)`,
         )
         .run({
           status,
@@ -41,20 +41,22 @@ it('the end times of an instance exclude one another and fit its status', () => 
           failed: null,
           canceled: null,
           terminated: null,
+          skipped: null,
+          expired: null,
           ...times,
         });
     for (const status of ['pending', 'running', 'canceling']) {
       expect(insert(status, {})).not.toThrow();
       expect(insert(status, { ended: 1 })).toThrow('CHECK');
     }
-    for (const status of ['completed', 'failed', 'canceled', 'terminated']) {
+    for (const status of ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired']) {
       expect(insert(status, { ended: 1, [status]: 1 })).not.toThrow();
       expect(insert(status, { [status]: 1 })).toThrow('CHECK');
       expect(insert(status, { ended: 1 })).toThrow('CHECK');
       const other = status === 'failed' ? 'completed' : 'failed';
       expect(insert(status, { ended: 1, [status]: 1, [other]: 1 })).toThrow('CHECK');
     }
-    expect(insert('skipped', {})).toThrow('CHECK');
+    expect(insert('lost', {})).toThrow('CHECK');
   } finally {
     db.close();
   }

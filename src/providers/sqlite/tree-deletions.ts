@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { DeleteInstanceResult, TreeDeletion, TreeDeletionResult } from '../management.ts';
 import type { Audit, AuditedStep } from './audit.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Scope } from './group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -11,6 +12,8 @@ interface Row {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly status: InstanceStatus;
+  /** Of a task run: its handler for failure has still to run. */
+  readonly isHandling: 0 | 1;
   readonly historyLength: number;
 }
 
@@ -42,6 +45,7 @@ const maxEventsAtOnce = 4_000;
 /** Deletes instances with everything that belongs to them; a few statements per tree, however large it is. */
 export class TreeDeletions {
   readonly #audit: Audit;
+  readonly #concurrencyKeys: ConcurrencyKeys;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #select;
@@ -57,15 +61,18 @@ export class TreeDeletions {
     db: Database.Database,
     parts: {
       readonly audit: Audit;
+      readonly concurrencyKeys: ConcurrencyKeys;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
     },
   ) {
     this.#audit = parts.audit;
+    this.#concurrencyKeys = parts.concurrencyKeys;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
+              on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
               history_length AS historyLength
        FROM instances WHERE instance_id = ?`,
     );
@@ -124,7 +131,7 @@ export class TreeDeletions {
       rootIncarnation !== undefined &&
       (root?.incarnation !== rootIncarnation || root.instanceId !== instanceIds.at(-1));
     if (isReplaced) return { kind: 'replaced' };
-    const running = force ? undefined : rows.find(({ status }) => !isTerminal(status));
+    const running = force ? undefined : rows.find(isActive);
     if (running !== undefined) {
       const { instanceId, status } = running;
       return { kind: 'running', instanceId, status };
@@ -166,6 +173,7 @@ export class TreeDeletions {
     if (holdings.items > 0) {
       effects.addCancelRequests(this.#tombstones.addOfInstances(instanceKeys, now));
       this.#deleteItems.run({ keys });
+      this.#concurrencyKeys.freeOfInstances(instanceKeys);
     }
     if (holdings.messages > 0) this.#deleteMessages.run({ keys });
     this.#deleteLocks.run({ keys });
@@ -178,6 +186,10 @@ export class TreeDeletions {
 }
 
 const none: Holdings = { executions: 0, events: 0, messages: 0, items: 0 };
+
+function isActive({ status, isHandling }: Row): boolean {
+  return !isTerminal(status) || isHandling === 1;
+}
 
 function toKeys(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ instanceKey }) => instanceKey));

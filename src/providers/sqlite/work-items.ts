@@ -1,8 +1,14 @@
 import type Database from 'better-sqlite3';
 import type { CancelTrigger } from '../../model/errors.ts';
+import type { InstanceStatus } from '../../model/status.ts';
+import type { OnFailState } from '../tasks.ts';
 import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { formatToken, newSecret, parseToken } from './lock-token.ts';
+
+/** The operation of the item that is a task run, and of its handler for failure. */
+export const taskOperation = 1;
+export const onFailOperation = 2;
 
 interface CancelColumns {
   readonly cancelRequestedAt: number | null;
@@ -16,13 +22,9 @@ export interface HeldItem {
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
+  readonly definitionKey: number;
   readonly claims: number;
   readonly cancelRequested: 0 | 1;
-}
-
-export interface DueItem {
-  readonly itemKey: number;
-  readonly nextAt: number;
 }
 
 /** A claimed item with what its handler needs to know of its instance. */
@@ -39,6 +41,36 @@ export interface ClaimedItem extends CancelColumns {
   readonly claims: number;
   readonly failures: number;
   readonly heartbeat: string | null;
+  /** Absent: it is an activity. */
+  readonly run?: ClaimedRun;
+}
+
+/** The task run that a claimed item belongs to. */
+export interface ClaimedRun {
+  readonly status: InstanceStatus;
+  readonly input: string | null;
+  readonly options: string | null;
+  readonly failure: string | null;
+  readonly onFail: OnFailState | 'ready' | null;
+}
+
+/** The item of a task run that was to have started by now. */
+export interface ExpiredItem {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+/** The item of a task run, or of its handler for failure. */
+interface TaskItem {
+  readonly instanceKey: number;
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly priority: number;
+  readonly nextAt: number;
+  readonly expiresAt: number | null;
+  readonly options: string | null;
+  readonly now: number;
 }
 
 /** A held item as operators see it. */
@@ -64,15 +96,16 @@ const noCancel: CancelColumns = {
 /** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
 export class WorkItems {
   readonly #insert;
+  readonly #insertTask;
   readonly #setCancellation;
   readonly #selectHeld;
   readonly #selectCancel;
-  readonly #selectDue;
-  readonly #selectFlagged;
-  readonly #firstNextAt;
-  readonly #firstFlaggedAt;
+  readonly #selectExpired;
+  readonly #selectInstance;
   readonly #claim;
+  readonly #claimTask;
   readonly #selectClaimed;
+  readonly #selectRun;
   readonly #delete;
   readonly #renew;
   readonly #renewWithHeartbeat;
@@ -88,6 +121,7 @@ export class WorkItems {
         number,
         number,
         number,
+        number,
         string | null,
         number | null,
         number,
@@ -96,9 +130,17 @@ export class WorkItems {
         string | null,
       ]
     >(
-      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, lock_token,
+      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
                                  locked_until, claims, failures, created_at, options, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+    );
+    // The input stays with the run: it is there for operators and for the handler of its failure.
+    this.#insertTask = db.prepare<
+      [number, number, number, number, number, number | null, number, string | null]
+    >(
+      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
+                                 claims, failures, created_at, options)
+       VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
     );
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
@@ -107,39 +149,34 @@ export class WorkItems {
       `SELECT ${cancelColumns} FROM worker_queue WHERE item_key = ?`,
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
-      `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation, claims,
-              cancel_requested AS cancelRequested
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation,
+              definition_key AS definitionKey, claims, cancel_requested AS cancelRequested
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
-    this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueItem>(
-      `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue
-       WHERE definition_key = ? AND (claims > 1) = ? AND next_at <= ? AND cancel_requested = 0
-       ORDER BY next_at, item_key LIMIT +?`,
+    this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
+       WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
     );
-    this.#selectFlagged = db.prepare<[number, number], DueItem>(
-      `SELECT item_key AS itemKey, next_at AS nextAt FROM worker_queue
-       WHERE cancel_requested = 1 AND next_at <= ? ORDER BY next_at, cancel_requested_at LIMIT +?`,
-    );
-    this.#firstNextAt = db
-      .prepare<[number, 0 | 1], number | null>(
-        'SELECT min(next_at) FROM worker_queue WHERE definition_key = ? AND (claims > 1) = ?',
-      )
+    this.#selectInstance = db
+      .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')
       .pluck();
-    this.#firstFlaggedAt = db
-      .prepare<[], number | null>(
-        'SELECT min(next_at) FROM worker_queue WHERE cancel_requested = 1',
-      )
-      .pluck();
-    this.#claim = db.prepare<[string, number, number, number]>(
-      `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1
-       WHERE item_key = ?`,
-    );
+    const claim = (assignment: string) =>
+      db.prepare<[string, number, number, number]>(
+        `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1 ${assignment}
+         WHERE item_key = ?`,
+      );
+    this.#claim = claim('');
+    // What has started does not expire. Apart, because an index more to look at would cost every activity.
+    this.#claimTask = claim(', expires_at = NULL');
     this.#selectClaimed = db.prepare<[number], ClaimedItem>(
       `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
               worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
-              instances.definition_key AS instanceDefinitionKey, payload, options, claims, failures, heartbeat,
-              ${cancelColumns}
+              instances.definition_key AS instanceDefinitionKey, payload, worker_queue.options, claims,
+              worker_queue.failures, heartbeat, ${cancelColumns}
        FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
+    );
+    this.#selectRun = db.prepare<[number], ClaimedRun>(
+      `SELECT status, input, options, failure, on_fail AS onFail FROM instances WHERE instance_key = ?`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM worker_queue WHERE item_key = ?');
     const renew = (assignment: string) =>
@@ -197,6 +234,7 @@ export class WorkItems {
       executionId,
       operation,
       definitionKey,
+      item.priority ?? 0,
       lockedUntil ?? now,
       secret,
       lockedUntil,
@@ -212,6 +250,20 @@ export class WorkItems {
     return secret === null ? undefined : formatToken(Number(lastInsertRowid), secret);
   }
 
+  /** Inserts the item of a task run, or of its handler for failure. */
+  insertTask(item: TaskItem): void {
+    this.#insertTask.run(
+      item.instanceKey,
+      item.operation,
+      item.definitionKey,
+      item.priority,
+      item.nextAt,
+      item.expiresAt,
+      item.now,
+      item.options,
+    );
+  }
+
   /** The item that a token holds now; `undefined` if it holds none. */
   heldBy(token: string, now: number): HeldItem | undefined {
     const { key, secret } = parseToken(token);
@@ -223,47 +275,32 @@ export class WorkItems {
     return this.#selectCancel.get(itemKey) ?? noCancel;
   }
 
-  /** What is due of an activity, the longest due first. `suspect`: what was claimed twice and never settled. */
-  selectDue(options: {
-    readonly definitionKey: number;
-    readonly suspect: boolean;
-    readonly now: number;
-    readonly max: number;
-  }): readonly DueItem[] {
-    const { definitionKey, suspect, now, max } = options;
-    return this.#selectDue.all(definitionKey, suspect ? 1 : 0, now, max);
+  /** Items of task runs that were to have started by now, the longest overdue first. */
+  selectExpired(now: number, max: number): readonly ExpiredItem[] {
+    return this.#selectExpired.all(now, max);
   }
 
-  /** Items asked to stop whose claims have lapsed, of any activity. */
-  selectFlagged(now: number, max: number): readonly DueItem[] {
-    return this.#selectFlagged.all(now, max);
-  }
-
-  firstNextAt(definitionKeys: readonly number[]): number {
-    let first = this.#firstFlaggedAt.get() ?? Infinity;
-    for (const key of definitionKeys) {
-      first = Math.min(
-        first,
-        this.#firstNextAt.get(key, 0) ?? Infinity,
-        this.#firstNextAt.get(key, 1) ?? Infinity,
-      );
-    }
-    return first;
+  instanceOf(itemKey: number): number | undefined {
+    return this.#selectInstance.get(itemKey);
   }
 
   /** Locks an item and counts the claim; `undefined`, and the item deleted, when its instance is gone. */
   claim(
     itemKey: number,
     lockedUntil: number,
+    isTask: boolean,
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
     const secret = newSecret();
-    this.#claim.run(secret, lockedUntil, lockedUntil, itemKey);
+    const claim = isTask ? this.#claimTask : this.#claim;
+    claim.run(secret, lockedUntil, lockedUntil, itemKey);
     const row = this.#selectClaimed.get(itemKey);
     if (row === undefined) {
       this.#delete.run(itemKey);
       return undefined;
     }
-    return { lockToken: formatToken(itemKey, secret), row };
+    const lockToken = formatToken(itemKey, secret);
+    const run = isTask ? this.#selectRun.get(row.instanceKey) : undefined;
+    return { lockToken, row: run === undefined ? row : { ...row, run } };
   }
 
   delete(itemKey: number): void {

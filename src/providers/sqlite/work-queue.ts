@@ -1,7 +1,6 @@
 import { LockLostError, ProviderError } from '../../model/errors.ts';
-import type { Failure } from '../../model/failure.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
-import { isTerminal } from '../../model/status.ts';
+import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
   FetchWorkItemsParams,
@@ -12,10 +11,12 @@ import type {
   WorkQueue,
 } from '../work-queue.ts';
 import { chooseDue } from './choose-due.ts';
+import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
+import { parseFailure } from './parse-failure.ts';
 import type { Store } from './store.ts';
-import { toCancelInfo, type DueItem, type HeldItem } from './work-items.ts';
+import { onFailOperation, toCancelInfo, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {
@@ -25,7 +26,7 @@ export function createWorkQueue(store: Store): WorkQueue {
         ...params,
         operation: 'fetchWorkItems',
         topic: 'work',
-        nextAt: () => store.workItems.firstNextAt(definitionKeys(store, params.names)),
+        nextAt: (now) => store.dueItems.firstNextAt(definitionKeys(store, params), now),
         claim: (scope) => claim(store, scope, params),
       }),
 
@@ -64,8 +65,8 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
   const result = scope.isolate('ackWorkItems', (): CommitResult => {
     const item = store.workItems.heldBy(lockToken, scope.now);
     if (item === undefined) return lost('ackWorkItems');
-    settle(store, scope, { item, outcome });
-    return { ok: true, claimed: [] };
+    const ended = settle(store, scope, { item, outcome });
+    return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
   });
   return result.ok ? result.value : result;
 }
@@ -126,6 +127,7 @@ function handBack(
     settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } });
     return true;
   }
+  if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
   const nextAt = now + Math.ceil(how.delayMs);
   const claims = how.claims(item.claims);
   store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
@@ -133,23 +135,29 @@ function handBack(
   return true;
 }
 
-/** Deletes the item and tells its execution, if that still goes on. */
+function isTask({ definitions }: Store, { definitionKey }: HeldItem | DueItem): boolean {
+  return definitions.get(definitionKey).kind === 'task';
+}
+
+/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
 function settle(
   store: Store,
   scope: Scope,
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
-): void {
+): TerminalStatus | undefined {
+  if (isTask(store, item)) return store.taskRuns.settle(scope, item, outcome);
   const message = toMessage(store, item, outcome);
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
   const instance = store.instances.get(item.instanceKey);
   if (instance?.status === 'canceling' && store.stops.finishClosing(scope, item.instanceKey))
-    return;
+    return undefined;
   const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
-  if (!goesOn) return;
+  if (!goesOn) return undefined;
   store.messages.insert(instance.instanceKey, message, scope.now);
   store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
   scope.effects.due('orchestrations', scope.now);
+  return undefined;
 }
 
 function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMessage {
@@ -163,6 +171,12 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
       const failure = parseFailure(outcome.failure);
       return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
     }
+    case 'skipped':
+      throw new ProviderError({
+        operation: 'ackWorkItems',
+        message: 'ackWorkItems: an activity cannot be skipped. Ack it as completed or failed.',
+        retryable: false,
+      });
     case 'canceled': {
       const { cancelReason: reason, cancelTrigger: trigger } = store.workItems.cancelOf(
         item.itemKey,
@@ -179,37 +193,27 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
   }
 }
 
-function parseFailure(text: string): Failure {
-  try {
-    return JSON.parse(text) as Failure;
-  } catch (cause) {
-    throw new ProviderError({
-      operation: 'ackWorkItems',
-      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
-      retryable: false,
-      cause,
-    });
-  }
-}
-
-function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItemsParams) {
+function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
-  const keys = definitionKeys(store, names);
+  const { max, lockMs } = params;
+  store.taskRuns.expireDue(scope);
+  const keys = definitionKeys(store, params);
   const select = (suspect: boolean, max: number): DueItem[] =>
-    keys.flatMap((definitionKey) =>
-      store.workItems.selectDue({ definitionKey, suspect, now, max }),
-    );
+    keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
   const chosen = chooseDue({
     max,
     // A flagged item is only ended, never run, so it cannot kill its process.
-    trusted: [...store.workItems.selectFlagged(now, max), ...select(false, max)],
+    trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
     suspects: () => select(true, 1),
     keyOf: ({ itemKey }) => itemKey,
   });
   const items: WorkItem[] = [];
-  for (const { itemKey } of chosen) {
-    const item = claimOne(store, itemKey, { now, lockMs });
-    if (item !== undefined) items.push(item);
+  for (const due of chosen) {
+    if (due.isExpired) store.taskRuns.expire(scope, due);
+    else {
+      const item = claimOne(store, scope, { due, lockMs });
+      if (item !== undefined) items.push(item);
+    }
   }
   if (items.length > 0) scope.effects.due('work', now + lockMs);
   return items;
@@ -217,13 +221,19 @@ function claim(store: Store, scope: Scope, { max, lockMs, names }: FetchWorkItem
 
 function claimOne(
   store: Store,
-  itemKey: number,
-  { now, lockMs }: { readonly now: number; readonly lockMs: number },
+  scope: Scope,
+  { due, lockMs }: { readonly due: DueItem; readonly lockMs: number },
 ): WorkItem | undefined {
-  const claimed = store.workItems.claim(itemKey, now + Math.ceil(lockMs));
+  const { now } = scope;
+  const claimed = store.workItems.claim(due.itemKey, now + Math.ceil(lockMs), isTask(store, due));
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
+  const { run } = row;
+  const kind =
+    run === undefined ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  if (run !== undefined) store.taskRuns.started(scope, row, run);
   return {
+    kind,
     lockToken,
     instanceKey: row.instanceKey,
     instanceId: row.instanceId,
@@ -232,23 +242,28 @@ function claimOne(
     operation: row.operation,
     name: store.definitions.get(row.definitionKey).name,
     orchestration: store.definitions.get(row.instanceDefinitionKey).name,
-    payload: row.payload,
-    options: row.options,
+    payload: run === undefined ? row.payload : run.input,
+    options: run !== undefined && kind === 'task' ? run.options : row.options,
     claims: row.claims,
     failures: row.failures,
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs: now,
+    ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
 }
 
+/** The keys of what a worker can run. */
 function definitionKeys(
   { definitions }: Store,
-  names: readonly string[] | undefined,
+  { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
 ): readonly number[] {
-  if (names === undefined) return definitions.keysOf('activity');
-  return definitions.findAll(
-    'activity',
-    names.map((name) => ({ name, version: null })),
-  );
+  const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>
+    named === undefined
+      ? definitions.keysOf([kind])
+      : definitions.findAll(
+          kind,
+          named.map((name) => ({ name, version: null })),
+        );
+  return [...keysOf('activity', names), ...keysOf('task', tasks)];
 }

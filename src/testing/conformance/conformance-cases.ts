@@ -11,12 +11,14 @@ import { claimAtInsert } from './cases/claim-at-insert.ts';
 import { claims } from './cases/claims.ts';
 import { cleanupLimits } from './cases/cleanup-limits.ts';
 import { close } from './cases/close.ts';
+import { concurrencyKeys } from './cases/concurrency-keys.ts';
 import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
 import { deletionFencing } from './cases/deletion-fencing.ts';
 import { deletionHints } from './cases/deletion-hints.ts';
 import { deletionRefusals } from './cases/deletion-refusals.ts';
 import { deletions } from './cases/deletions.ts';
+import { expiries } from './cases/expiries.ts';
 import { fencing } from './cases/fencing.ts';
 import { filters } from './cases/filters.ts';
 import { firstTurn } from './cases/first-turn.ts';
@@ -27,8 +29,10 @@ import { largeBatches } from './cases/large-batches.ts';
 import { leases } from './cases/leases.ts';
 import { locks } from './cases/locks.ts';
 import { messages } from './cases/messages.ts';
+import { onFail } from './cases/on-fail.ts';
 import { operatorReads } from './cases/operator-reads.ts';
 import { pointsOfNoReturn } from './cases/points-of-no-return.ts';
+import { priorities } from './cases/priorities.ts';
 import { prunes } from './cases/prunes.ts';
 import { queueOrder } from './cases/queue-order.ts';
 import { reads } from './cases/reads.ts';
@@ -36,7 +40,12 @@ import { reclaims } from './cases/reclaims.ts';
 import { renewals } from './cases/renewals.ts';
 import { retries } from './cases/retries.ts';
 import { scans } from './cases/scans.ts';
+import { schedules } from './cases/schedules.ts';
 import { sharing } from './cases/sharing.ts';
+import { taskAcks } from './cases/task-acks.ts';
+import { taskClaims } from './cases/task-claims.ts';
+import { taskCreation } from './cases/task-creation.ts';
+import { taskStops } from './cases/task-stops.ts';
 import { terminal } from './cases/terminal.ts';
 import { terminations } from './cases/terminations.ts';
 import { timers } from './cases/timers.ts';
@@ -77,6 +86,15 @@ export const capabilities: readonly Capability[] = [
   claimAtInsert,
   turnAcks,
   holdBackCases,
+  taskCreation,
+  taskClaims,
+  priorities,
+  taskAcks,
+  taskStops,
+  concurrencyKeys,
+  expiries,
+  onFail,
+  schedules,
   undecodableData,
   filters,
   waits,

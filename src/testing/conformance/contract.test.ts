@@ -9,6 +9,8 @@ const files = [
   'instances.ts',
   'cancellation.ts',
   'management.ts',
+  'tasks.ts',
+  'schedules.ts',
 ];
 
 interface Clause {

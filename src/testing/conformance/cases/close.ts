@@ -3,6 +3,7 @@ import { isPerdureError } from '../../../model/errors.ts';
 import type { Capability } from '../conformance-case.ts';
 import { newInstance, newTurn, raised } from '../sample-data.ts';
 import { only } from '../expectations.ts';
+import { newTask } from '../task-moves.ts';
 
 export const close: Capability = {
   title: 'close',
@@ -88,6 +89,13 @@ export const close: Capability = {
           releaseLease: () => provider.releaseLease({ name: 'x', owner: 'x' }),
           readRecord: () => provider.readRecord('x'),
           writeRecord: () => provider.writeRecord('x', 'x'),
+          createTasks: () => provider.createTasks([newTask('a')]),
+          putSchedule: () => provider.putSchedule({ name: 'a', definition: '', nextAt: null }),
+          setSchedulePaused: () => provider.setSchedulePaused('a', true),
+          deleteSchedule: () => provider.deleteSchedule('a'),
+          listSchedules: () => provider.listSchedules({ limit: 1 }),
+          dueSchedules: () => provider.dueSchedules(1),
+          tickSchedules: () => provider.tickSchedules([]),
         };
         for (const [method, call] of Object.entries(calls)) {
           const outcome: unknown = await call().then(

@@ -19,6 +19,7 @@ export const creation: Capability = {
           instanceKey: result.instanceKey,
           instanceId: 'a',
           incarnation: instance.incarnation,
+          kind: 'orchestration',
           name: 'order',
           version: '3',
           status: 'pending',
@@ -35,6 +36,7 @@ export const creation: Capability = {
           leaked: 0,
           terminated: null,
           blocked: null,
+          task: null,
         });
       },
     },

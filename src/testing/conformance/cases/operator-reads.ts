@@ -59,7 +59,7 @@ export const operatorReads: Capability = {
       async run(store) {
         const { provider, clock } = store;
         const none = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
-        const empty = { orchestrations: none, activities: none, messages: 0 };
+        const empty = { orchestrations: none, activities: none, tasks: none, messages: 0 };
         assert.deepEqual(await provider.queueDepths(), empty);
         const fireAt = clock.now() + 10 * lockMs;
         const workItems = [workItem(1), workItem(2), workItem(3, { claimMs: lockMs }), workItem(4)];
@@ -77,6 +77,7 @@ export const operatorReads: Capability = {
         assert.deepEqual(await provider.queueDepths(), {
           orchestrations: { ready: 1, delayed: 1, claimed: 1, oldestReadyAt: since + 1 },
           activities: { ready: 2, delayed: 1, claimed: 1, oldestReadyAt },
+          tasks: none,
           messages: 4,
         });
         await clock.advance(lockMs);
@@ -93,7 +94,14 @@ export const operatorReads: Capability = {
       async run(store) {
         const { provider } = store;
         const none = { pending: 0, running: 0, canceling: 0 };
-        const noEnds = { completed: 0, failed: 0, canceled: 0, terminated: 0 };
+        const noEnds = {
+          completed: 0,
+          failed: 0,
+          canceled: 0,
+          terminated: 0,
+          skipped: 0,
+          expired: 0,
+        };
         const before = await provider.systemMetrics();
         assert.deepEqual(before.instances, { ...none, ...noEnds });
         assert.equal(before.finishedExecutions, 0);

@@ -215,6 +215,18 @@ export const prunes: Capability = {
         assert.equal((await prune(store, 'a')).executionsDeleted, 2);
         await store.commit(item, { events: [event('on')] });
         assert.deepEqual(await store.historyLabels('a', 3), ['execution 3', 'on']);
+        // What comes while a turn holds a message that a prune concerns is not taken for that message.
+        await runExecutions(store, 'b', { count: 2 });
+        await placeBystander(store);
+        const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
+        const message = { ...late, data: '{}', payload: null };
+        await store.provider.enqueueMessages([{ instanceId: 'b', message }]);
+        const holding = await store.claimOne();
+        assert.deepEqual(labels(holding), ['childCompleted 3']);
+        await prune(store, 'b');
+        await store.raise('b', 'kept');
+        await store.commit(holding, { events: [event('read')] });
+        assert.deepEqual(labels(await store.claimOne()), ['kept']);
       },
     },
     {

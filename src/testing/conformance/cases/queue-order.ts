@@ -197,6 +197,7 @@ export const queueOrder: Capability = {
         const { lockToken, ...claimed } = await store.claimWorkOne();
         assert.ok(lockToken.length > 0);
         assert.deepEqual(claimed, {
+          kind: 'activity',
           instanceKey: begun.instanceKey,
           instanceId: 'a',
           incarnation: begun.incarnation,

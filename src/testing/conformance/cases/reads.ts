@@ -4,6 +4,7 @@ import type { Capability } from '../conformance-case.ts';
 import { runExecutions } from '../deletion-moves.ts';
 import { child, event, newInstance, workItem } from '../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import { createTasks, newTask } from '../task-moves.ts';
 
 async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
@@ -146,6 +147,22 @@ export const reads: Capability = {
         assert.deepEqual(await list(store, { blocked: true }), ['held']);
         assert.deepEqual(await list(store, { blocked: false }), ['free']);
         assert.deepEqual(await list(store, {}), ['free', 'held']);
+      },
+    },
+    {
+      id: 'read/list-filters-by-kind',
+      title: 'a list by kind holds exactly the orchestrations or the task runs, of one name too',
+      async run(store) {
+        await store.create('o', { name: 'both' });
+        await store.create('p');
+        await createTasks(store, [newTask('t', { name: 'both' }), newTask('u')]);
+        assert.deepEqual(await list(store, { kind: 'task' }), ['u', 't']);
+        assert.deepEqual(await list(store, { kind: 'orchestration' }), ['p', 'o']);
+        assert.deepEqual(await list(store, { kind: 'task', name: 'both' }), ['t']);
+        assert.deepEqual(await list(store, { kind: 'orchestration', name: 'both' }), ['o']);
+        assert.deepEqual(await list(store, { name: 'both' }), ['t', 'o']);
+        const filter = { kind: 'task', status: ['pending'] } as const;
+        assert.deepEqual(await list(store, filter), ['u', 't']);
       },
     },
     {

@@ -1,0 +1,188 @@
+import type { FlowRef, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+import { inputHash } from '../model/input-hash.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
+import { encodePayload } from '../model/payload.ts';
+import { encodeTaskOptions } from '../model/task-options.ts';
+import { validateInput } from '../model/validate-input.ts';
+import type { CatchUp } from '../schedules/due-ticks.ts';
+import type {
+  ScheduledOrchestration,
+  ScheduledTask,
+  ScheduleDefinition,
+  StoredTiming,
+} from '../schedules/schedule-definition.ts';
+import { readStartOptions, readTarget } from './start-request.ts';
+import { readRunTaskOptions, readTask, readTime, type RunTaskOptions } from './task-request.ts';
+
+/** When a schedule fires, and what it does about ticks that it missed. */
+export interface ScheduleTiming {
+  /** Five fields (minute hour day month weekday), six with seconds first, or `@hourly`, `@daily` and the like. */
+  readonly cron?: string | undefined;
+  /** The time zone of the cron expression. Default `'UTC'`. */
+  readonly timeZone?: string | undefined;
+  /** Instead of cron: once in so long, counted from when the schedule was first put. At least 1 s. */
+  readonly every?: Duration | undefined;
+  /** No tick is earlier. */
+  readonly startAt?: Date | number | undefined;
+  /** No tick is later. */
+  readonly endAt?: Date | number | undefined;
+  /** What to do about ticks that no worker was there for. Default `'one'`: a single run stands for all. */
+  readonly catchUp?: CatchUp | undefined;
+}
+
+/** The input of what a schedule starts: it may be left out where `undefined` is one. */
+export type ScheduledInput<Input> = undefined extends Input
+  ? { readonly input?: NoInfer<Input> }
+  : { readonly input: NoInfer<Input> };
+
+/** A schedule that runs a task at each tick. */
+export type TaskSchedule<Input = unknown> = ScheduleTiming & {
+  readonly task: TaskRef<Input> | string;
+  readonly options?:
+    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'concurrencyKey' | 'headers'> | undefined;
+} & ScheduledInput<Input>;
+
+/** A schedule that starts an orchestration at each tick. */
+export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
+  readonly orchestration: OrchestrationRef<Input> | string;
+  readonly options?: { readonly version?: string | undefined } | undefined;
+} & ScheduledInput<Input>;
+
+/** A schedule that starts a flow at each tick, as it was defined when the schedule was put. */
+export type FlowSchedule<Input = unknown> = ScheduleTiming & {
+  readonly flow: FlowRef<Input>;
+} & ScheduledInput<Input>;
+
+const fieldNames = [
+  'cron',
+  'timeZone',
+  'every',
+  'startAt',
+  'endAt',
+  'catchUp',
+  'task',
+  'orchestration',
+  'flow',
+  'input',
+  'options',
+] as const;
+
+type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
+
+const minEveryMs = 1_000;
+
+/** Reads a schedule; whatever it starts is checked and encoded now, so that no tick fails for it. */
+export async function readSchedule(
+  schedule: unknown,
+  context: { readonly nowMs: number; readonly payloadLimitBytes: number },
+): Promise<ScheduleDefinition> {
+  const fields = readFields(schedule, 'The schedule', fieldNames);
+  const startAt = readTime('startAt', fields.startAt);
+  const endAt = readTime('endAt', fields.endAt);
+  return {
+    timing: readTiming(fields, context.nowMs),
+    ...(startAt !== undefined && { startAt }),
+    ...(endAt !== undefined && { endAt }),
+    catchUp: readCatchUp(fields.catchUp),
+    target: await readScheduled(fields, context.payloadLimitBytes),
+  };
+}
+
+function readTiming({ cron, timeZone, every }: Fields, nowMs: number): StoredTiming {
+  if ((cron === undefined) === (every === undefined)) {
+    throw new PerdureError('INVALID_SCHEDULE', 'A schedule has either cron or every.');
+  }
+  if (cron === undefined) {
+    if (timeZone !== undefined) {
+      throw new PerdureError('INVALID_SCHEDULE', 'timeZone goes with cron, not with every.');
+    }
+    const everyMs = toMs(every as Duration, 'every');
+    if (everyMs < minEveryMs) {
+      throw new PerdureError('INVALID_SCHEDULE', `every is ${everyMs} ms; use 1 s or more.`);
+    }
+    return { kind: 'every', everyMs, anchorMs: Math.floor(nowMs) };
+  }
+  if (typeof cron !== 'string') throw invalid('cron', cron, 'a cron expression');
+  const zone = timeZone ?? 'UTC';
+  if (typeof zone !== 'string') throw invalid('timeZone', zone, "an IANA name, or 'UTC'");
+  return { kind: 'cron', expression: cron.trim(), timeZone: zone };
+}
+
+function readCatchUp(catchUp: unknown = 'one'): CatchUp {
+  if (catchUp === 'skip' || catchUp === 'one' || catchUp === 'all') return catchUp;
+  throw invalid('catchUp', catchUp, "'skip', 'one' or 'all'");
+}
+
+function readScheduled(
+  fields: Fields,
+  limitBytes: number,
+): Promise<ScheduledTask | ScheduledOrchestration> {
+  const { task, orchestration, flow } = fields;
+  if ([task, orchestration, flow].filter((one) => one !== undefined).length !== 1) {
+    throw new PerdureError(
+      'INVALID_SCHEDULE',
+      'A schedule starts either a task, an orchestration or a flow.',
+    );
+  }
+  if (task !== undefined) return readScheduledTask(fields, limitBytes);
+  return readScheduledOrchestration(flow === undefined ? fields : unfold(fields), limitBytes);
+}
+
+/** A flow is an orchestration whose input carries its graph. */
+function unfold({ flow, input, options, ...rest }: Fields): Fields {
+  const given = flow as Partial<FlowRef> | null;
+  if (typeof given !== 'object' || given?.kind !== 'flow') {
+    throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
+  }
+  readFields(options, 'options', [] as const);
+  return { ...rest, orchestration: given.orchestration, input: { flow: given.graph, input } };
+}
+
+async function readScheduledTask(fields: Fields, limitBytes: number): Promise<ScheduledTask> {
+  const target = readTask(fields.task);
+  readFields(fields.options, 'options', [
+    'priority',
+    'expiresIn',
+    'concurrencyKey',
+    'headers',
+  ] as const);
+  const { priority, expiresInMs, concurrencyKey, headers } = readRunTaskOptions(
+    fields.options,
+    target,
+  );
+  const what = `Task ${JSON.stringify(target.name)}`;
+  if (target.schema !== undefined) await validateInput(target.schema, fields.input, what);
+  const payload = encodePayload(fields.input, `The input of ${what}`, limitBytes);
+  return {
+    kind: 'task',
+    name: target.name,
+    payload,
+    inputHash: inputHash(payload),
+    options: encodeTaskOptions(headers),
+    priority,
+    ...(expiresInMs !== undefined && { expiresInMs }),
+    ...(concurrencyKey !== undefined && { concurrencyKey }),
+    onFail: target.defaults?.onFail === true,
+  };
+}
+
+async function readScheduledOrchestration(
+  fields: Fields,
+  limitBytes: number,
+): Promise<ScheduledOrchestration> {
+  const target = readTarget(fields.orchestration);
+  readFields(fields.options, 'options', ['version'] as const);
+  const { version } = readStartOptions(fields.options);
+  const what = `Orchestration ${JSON.stringify(target.name)}`;
+  if (target.schema !== undefined) await validateInput(target.schema, fields.input, what);
+  const payload = encodePayload(fields.input, `The input of ${what}`, limitBytes);
+  return {
+    kind: 'orchestration',
+    name: target.name,
+    version: version ?? target.version,
+    payload,
+    inputHash: inputHash(payload),
+  };
+}

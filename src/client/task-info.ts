@@ -1,0 +1,40 @@
+import { decodeHeaders, type Headers } from '../model/task-options.ts';
+import type { TaskRecord } from '../providers/instances.ts';
+import type { OnFailState } from '../providers/tasks.ts';
+
+/** What is known of a task run besides what every instance has. */
+export interface TaskInfo {
+  readonly priority: number;
+  readonly concurrencyKey?: string;
+  /** When it may start, where that was chosen. */
+  readonly runAt?: number;
+  readonly expiresAt?: number;
+  /** Attempts that failed so far. */
+  readonly failures: number;
+  /** Empty where they were damaged. */
+  readonly headers: Headers;
+  /** How far the handler for failures has come, once the run has failed. */
+  readonly onFail?: OnFailState;
+}
+
+/** Decodes the task part of a row. */
+export function toTaskInfo(record: TaskRecord): TaskInfo {
+  return {
+    priority: record.priority,
+    ...(record.concurrencyKey !== null && { concurrencyKey: record.concurrencyKey }),
+    ...(record.runAt !== null && { runAt: record.runAt }),
+    ...(record.expiresAt !== null && { expiresAt: record.expiresAt }),
+    failures: record.failures,
+    headers: readHeaders(record.options),
+    ...(record.onFail !== null && { onFail: record.onFail }),
+  };
+}
+
+// One bad row must not hide a page of good ones; the handler of the run finds the damage and says so.
+function readHeaders(stored: string | null): Headers {
+  try {
+    return decodeHeaders(stored);
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,166 @@
+import { invalidFlow } from './invalid-flow.ts';
+import { pathOf, type Path, type Reference } from './reference.ts';
+
+type Comparison = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains';
+
+/** One side of a comparison: a value of the run, or a constant. */
+export type Operand = { readonly path: Path } | { readonly value: unknown };
+
+/** A condition as plain data: it is frozen into the run, so no later code can change what it says. */
+export type Expression =
+  | { readonly op: Comparison; readonly left: Operand; readonly right: Operand }
+  | { readonly op: 'exists'; readonly path: Path }
+  | { readonly op: 'not'; readonly condition: Expression }
+  | { readonly op: 'and' | 'or'; readonly conditions: readonly Expression[] };
+
+declare const skips: unique symbol;
+
+/** Decides whether a step runs or is skipped. */
+export interface Condition<Skips extends boolean = true> {
+  readonly expression: Expression;
+  readonly [skips]?: Skips;
+}
+
+/** A constant, or a reference to a value of the same type. */
+export type ValueOrReference<Value> = Value | Reference<Value>;
+
+type Comparable = number | string;
+
+/** The two are equal, as JSON. */
+export function eq<Value>(
+  left: Reference<Value>,
+  right: NoInfer<ValueOrReference<Value>>,
+): Condition {
+  return compare('eq', left, right);
+}
+
+/** The two differ, as JSON. */
+export function ne<Value>(
+  left: Reference<Value>,
+  right: NoInfer<ValueOrReference<Value>>,
+): Condition {
+  return compare('ne', left, right);
+}
+
+/** The first is greater: both numbers, or both text. */
+export function gt(left: Reference<Comparable>, right: ValueOrReference<Comparable>): Condition {
+  return compare('gt', left, right);
+}
+
+/** The first is greater than the second or equal to it. */
+export function gte(left: Reference<Comparable>, right: ValueOrReference<Comparable>): Condition {
+  return compare('gte', left, right);
+}
+
+/** The first is less: both numbers, or both text. */
+export function lt(left: Reference<Comparable>, right: ValueOrReference<Comparable>): Condition {
+  return compare('lt', left, right);
+}
+
+/** The first is less than the second or equal to it. */
+export function lte(left: Reference<Comparable>, right: ValueOrReference<Comparable>): Condition {
+  return compare('lte', left, right);
+}
+
+/** The value is one of a list. */
+export function oneOf<Value>(
+  left: Reference<Value>,
+  right: ValueOrReference<readonly NoInfer<Value>[]>,
+): Condition {
+  return compare('in', left, right);
+}
+
+/** An array has the value among its items, or a text has it as a part. */
+export function contains<Value>(
+  left: Reference<readonly Value[]> | Reference<string>,
+  right: ValueOrReference<NoInfer<Value> | string>,
+): Condition {
+  return compare('contains', left, right);
+}
+
+/** There is a value, which may be `null`: the step was not skipped, the property is there. */
+export function exists(reference: Reference): Condition {
+  return { expression: { op: 'exists', path: requirePath('exists', reference) } };
+}
+
+/** The condition does not hold. */
+export function not(condition: Condition): Condition {
+  return { expression: { op: 'not', condition: requireCondition('not', condition) } };
+}
+
+/** All hold; they are looked at in order, up to the first that does not. */
+export function and(...conditions: readonly Condition[]): Condition {
+  return combine('and', conditions);
+}
+
+/** At least one holds; they are looked at in order, up to the first that does. */
+export function or(...conditions: readonly Condition[]): Condition {
+  return combine('or', conditions);
+}
+
+/** The paths that a condition looks at. */
+export function pathsOf(expression: Expression): readonly Path[] {
+  switch (expression.op) {
+    case 'exists':
+      return [expression.path];
+    case 'not':
+      return pathsOf(expression.condition);
+    case 'and':
+    case 'or':
+      return expression.conditions.flatMap(pathsOf);
+    default:
+      return [expression.left, expression.right].flatMap((operand) =>
+        'path' in operand ? [operand.path] : [],
+      );
+  }
+}
+
+/** The data of a condition; throws for what is none. */
+export function requireCondition(what: string, condition: unknown): Expression {
+  const { expression } = (condition ?? {}) as Partial<Condition>;
+  if (expression !== undefined) return expression;
+  throw invalidFlow(`${what} needs a condition, such as eq(input.country, 'NL').`);
+}
+
+function compare(op: Comparison, left: unknown, right: unknown): Condition {
+  const path = pathOf(right);
+  return {
+    expression: {
+      op,
+      left: { path: requirePath(op, left) },
+      right: path === undefined ? { value: constant(op, right) } : { path },
+    },
+  };
+}
+
+function combine(op: 'and' | 'or', conditions: readonly Condition[]): Condition {
+  if (conditions.length === 0) throw invalidFlow(`${op}() needs at least one condition.`);
+  return {
+    expression: { op, conditions: conditions.map((each) => requireCondition(op, each)) },
+  };
+}
+
+function requirePath(op: string, reference: unknown): Path {
+  const path = pathOf(reference);
+  if (path !== undefined) return path;
+  throw invalidFlow(
+    `The first argument of ${op}() must be a reference, such as the input or step that 'when' is given.`,
+  );
+}
+
+/** A copy as JSON carries it: what JSON would change silently must not decide anything. */
+function constant(op: string, value: unknown): unknown {
+  const problem = 'is compared with something that JSON cannot carry. Use plain data.';
+  const text = JSON.stringify(value, (_key, part: unknown) => {
+    const isLost =
+      part === undefined ||
+      typeof part === 'function' ||
+      typeof part === 'symbol' ||
+      typeof part === 'bigint' ||
+      (typeof part === 'number' && !Number.isFinite(part)) ||
+      pathOf(part) !== undefined;
+    if (isLost) throw invalidFlow(`What ${op}() looks at ${problem}`);
+    return part;
+  });
+  return JSON.parse(text);
+}

@@ -1,0 +1,72 @@
+import {
+  orchestration,
+  type ActivityDefinition,
+  type Client,
+  type Handle,
+  type OrchestrationDefinition,
+  type StandardSchema,
+  type StartOptions,
+} from '../index.ts';
+import type { FlowGraph, RunInput } from './graph.ts';
+import { interpret } from './interpret.ts';
+import { startFlow } from './start-flow.ts';
+
+/** A flow that workers can run and clients can start. */
+export interface FlowDefinition<Input = unknown, Output = unknown> {
+  readonly kind: 'flow';
+  readonly name: string;
+  /** Its steps as plain data: what a run is started with, and keeps. */
+  readonly graph: FlowGraph;
+  /** The orchestration that runs it. */
+  readonly orchestration: OrchestrationDefinition<RunInput>;
+  /** The activities that run its steps. */
+  readonly activities: readonly ActivityDefinition[];
+  readonly '~input'?: Input;
+  readonly '~output'?: Output;
+  /** Starts a run; what `client.runFlow` calls. */
+  start(client: Client, input: Input, options?: StartOptions): Promise<Handle>;
+}
+
+/** Puts a flow together from its graph and its code. */
+export function defineFlow(parts: {
+  readonly graph: FlowGraph;
+  readonly schema: StandardSchema | undefined;
+  readonly activities: readonly ActivityDefinition[];
+}): FlowDefinition {
+  const { graph, schema, activities } = parts;
+  const names: ReadonlySet<string> = new Set(activities.map(({ name }) => name));
+  const code: OrchestrationDefinition<RunInput>['handler'] = (ctx, run) =>
+    interpret(ctx, run, names);
+  // The build id of a worker is made from the source of its code: for a flow that is what it has handlers for, so
+  // that runs which are held back for want of one are tried at once where it has come.
+  Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });
+  const definition = orchestration<RunInput>(graph.name, code, {
+    ...(schema !== undefined && { input: runSchema(schema) }),
+  });
+  return Object.freeze({
+    kind: 'flow',
+    name: graph.name,
+    graph,
+    orchestration: definition,
+    activities: Object.freeze([...activities]),
+    start: (client: Client, input: unknown, options?: StartOptions) =>
+      startFlow(client, definition, { run: { flow: graph, input }, options }),
+  });
+}
+
+/** Validates the flow's input where that of its orchestration is validated. */
+function runSchema(schema: StandardSchema): StandardSchema<RunInput> {
+  return {
+    '~standard': {
+      version: 1,
+      vendor: 'perdure',
+      validate: async (value) => {
+        const run = value as RunInput;
+        const result = await schema['~standard'].validate(run.input);
+        return result.issues === undefined
+          ? { value: { ...run, input: result.value } }
+          : { issues: result.issues };
+      },
+    },
+  };
+}

@@ -1,0 +1,224 @@
+import type { TerminalStatus } from '../../model/status.ts';
+import type { CreateTaskResult, NewTask } from '../tasks.ts';
+import type { WorkOutcome } from '../work-queue.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { Definitions } from './definitions.ts';
+import type { Scope } from './group-commit.ts';
+import type { InstanceRows } from './instance-rows.ts';
+import type { ItemCancels } from './item-cancels.ts';
+import { knownStart } from './known-start.ts';
+import { parseFailure } from './parse-failure.ts';
+import type { StopRows } from './stop-rows.ts';
+import type { EndedRun, FailedRun, TaskRows } from './task-rows.ts';
+import {
+  onFailOperation,
+  taskOperation,
+  type ClaimedItem,
+  type ClaimedRun,
+  type ExpiredItem,
+  type HeldItem,
+  type WorkItems,
+} from './work-items.ts';
+
+interface Run {
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+interface StopRequest {
+  readonly reason: string;
+  readonly actor: string | null;
+}
+
+// Bounds how long one claim is kept by runs that nobody came for.
+const maxExpiredAtOnce = 500;
+
+/** The life of task runs: an instance, its one item, perhaps a key; every way in which they come and go. */
+export class TaskRuns {
+  readonly #definitions: Definitions;
+  readonly #instances: InstanceRows;
+  readonly #rows: TaskRows;
+  readonly #keys: ConcurrencyKeys;
+  readonly #workItems: WorkItems;
+  readonly #itemCancels: ItemCancels;
+  readonly #stopRows: StopRows;
+
+  constructor(parts: {
+    readonly definitions: Definitions;
+    readonly instances: InstanceRows;
+    readonly taskRows: TaskRows;
+    readonly concurrencyKeys: ConcurrencyKeys;
+    readonly workItems: WorkItems;
+    readonly itemCancels: ItemCancels;
+    readonly stopRows: StopRows;
+  }) {
+    this.#definitions = parts.definitions;
+    this.#instances = parts.instances;
+    this.#rows = parts.taskRows;
+    this.#keys = parts.concurrencyKeys;
+    this.#workItems = parts.workItems;
+    this.#itemCancels = parts.itemCancels;
+    this.#stopRows = parts.stopRows;
+  }
+
+  create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
+    const { concurrencyKey } = task;
+    const definitionKey = this.#definitions.intern('task', task.name, null);
+    const holder =
+      concurrencyKey === undefined ? undefined : this.#keys.holderOf(definitionKey, concurrencyKey);
+    if (holder !== undefined) return this.#refuse(task, holder);
+    const instanceKey = this.#rows.insert(task, definitionKey, now);
+    if (instanceKey === undefined) return this.#known(task);
+    if (concurrencyKey !== undefined) {
+      this.#keys.take(definitionKey, concurrencyKey, instanceKey);
+    }
+    // One whose time has passed takes its place behind those that wait already.
+    const nextAt = Math.max(Math.ceil(task.runAt ?? now), now);
+    const expiresAt = task.expiresAt === undefined ? null : Math.ceil(task.expiresAt);
+    const operation = taskOperation;
+    const { priority } = task;
+    const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
+    this.#workItems.insertTask({ ...item, options: null, now });
+    effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
+    return { kind: 'created', instanceKey };
+  }
+
+  /** An item of a run was claimed. */
+  started({ now }: Scope, { instanceKey, operation }: ClaimedItem, run: ClaimedRun): void {
+    if (run.status === 'pending') this.#rows.start(instanceKey, now);
+    if (operation === onFailOperation && run.onFail === 'queued') {
+      this.#rows.setOnFail(instanceKey, 'running');
+    }
+  }
+
+  /** An attempt at a run failed, and another follows. */
+  retried({ instanceKey, operation }: HeldItem): void {
+    if (operation === taskOperation) this.#rows.countFailure(instanceKey);
+  }
+
+  /** Deletes an item that is done and, if it was the run itself, ends the run; answers how it ended then. */
+  settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): TerminalStatus | undefined {
+    const { instanceKey } = item;
+    if (outcome.kind === 'failed') parseFailure(outcome.failure);
+    this.#workItems.delete(item.itemKey);
+    if (outcome.kind === 'canceled' && outcome.leaked) this.#stopRows.countLeaked(instanceKey);
+    if (item.operation === onFailOperation) {
+      const failure = outcome.kind === 'failed' ? outcome.failure : null;
+      const state = outcome.kind === 'completed' ? 'completed' : 'failed';
+      this.#rows.endOnFail(instanceKey, state, failure);
+      return undefined;
+    }
+    // What was asked to stop has stopped, whatever it brings.
+    const isStopped = item.cancelRequested === 1 || outcome.kind === 'canceled';
+    const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
+    if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
+    // Terminated before: what remains of it is its key.
+    this.#keys.free({ ...item, concurrencyKey: this.#rows.keyOf(instanceKey) });
+    return undefined;
+  }
+
+  /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
+  cancel(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const { instanceKey } = run;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelAll('request', items).tokens);
+    const request = { instanceKey, now, reason, actor };
+    if (this.#itemCancels.hasAttended(instanceKey)) this.#rows.requestCancel(request);
+    else this.#ended(scope, run, this.#rows.cancel(request));
+  }
+
+  /** Ends a run at once; a key stays with it until its handler has stopped. */
+  terminate(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const { instanceKey } = run;
+    const ended = this.#rows.terminate({ instanceKey, now, reason, actor });
+    if (ended === undefined) return;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelAll('terminate', items).tokens);
+    effects.finished.push(ended.instanceId);
+    if (!this.#itemCancels.hasAttended(instanceKey)) this.#keys.free({ ...run, ...ended });
+  }
+
+  /** Ends runs that were to have started by now; some stay for the next call where there are many. */
+  expireDue(scope: Scope): void {
+    for (const item of this.#workItems.selectExpired(scope.now, maxExpiredAtOnce)) {
+      this.#expire(scope, item);
+    }
+  }
+
+  /** Ends one run that was to have started by now. */
+  expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
+    const instanceKey = this.#workItems.instanceOf(itemKey);
+    if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
+  }
+
+  #expire(scope: Scope, item: ExpiredItem): void {
+    this.#workItems.delete(item.itemKey);
+    this.#ended(scope, item, this.#rows.expire(item.instanceKey, scope.now));
+  }
+
+  /** Ends a run as its handler says; `undefined` when it is over already. */
+  #end(
+    scope: Scope,
+    item: HeldItem,
+    outcome: Exclude<WorkOutcome, { kind: 'canceled' }>,
+  ): EndedRun | undefined {
+    const { now } = scope;
+    const { instanceKey } = item;
+    switch (outcome.kind) {
+      case 'completed':
+        return this.#ended(scope, item, this.#rows.complete(instanceKey, outcome.payload, now));
+      case 'skipped':
+        return this.#ended(scope, item, this.#rows.skip(instanceKey, now));
+      case 'failed': {
+        const failed = this.#rows.fail(instanceKey, outcome.failure, now);
+        const ended = this.#ended(scope, item, failed);
+        if (failed !== undefined) this.#enqueueOnFail(scope, item, { failed, outcome });
+        return ended;
+      }
+    }
+  }
+
+  #cancelEnd(scope: Scope, { instanceKey, definitionKey }: HeldItem): EndedRun | undefined {
+    const canceled = { instanceKey, now: scope.now, reason: 'canceled', actor: null };
+    return this.#ended(scope, { instanceKey, definitionKey }, this.#rows.cancel(canceled));
+  }
+
+  /** The item is gone and the run is over. */
+  #ended({ effects }: Scope, run: Run, ended: EndedRun | undefined): EndedRun | undefined {
+    if (ended === undefined) return undefined;
+    const { instanceKey, definitionKey } = run;
+    this.#keys.free({ instanceKey, definitionKey, concurrencyKey: ended.concurrencyKey });
+    effects.finished.push(ended.instanceId);
+    return ended;
+  }
+
+  #enqueueOnFail(
+    { now, effects }: Scope,
+    { instanceKey, definitionKey }: Run,
+    {
+      failed,
+      outcome,
+    }: { readonly failed: FailedRun; readonly outcome: Extract<WorkOutcome, { kind: 'failed' }> },
+  ): void {
+    const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
+    if (onFail === undefined) return;
+    const { options } = onFail;
+    const { priority } = failed;
+    const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
+    this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
+    this.#rows.setOnFail(instanceKey, 'queued');
+    effects.due('work', now);
+  }
+
+  #refuse(task: NewTask, holder: string): CreateTaskResult {
+    const isKnown = this.#instances.findStart(task.instanceId) !== undefined;
+    return isKnown ? this.#known(task) : { kind: 'active', instanceId: holder };
+  }
+
+  #known(task: NewTask): CreateTaskResult {
+    const parts = { instances: this.#instances, definitions: this.#definitions };
+    return knownStart(parts, 'task', task);
+  }
+}

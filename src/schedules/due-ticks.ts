@@ -1,0 +1,37 @@
+import type { Timing } from './timing.ts';
+
+/** What to do about ticks that nobody was there for: nothing, one run for all of them, or a run for each. */
+export type CatchUp = 'skip' | 'one' | 'all';
+
+/** A tick that is this late was missed; a little late is on time, and fires under every policy. */
+export const onTimeMs = 10_000;
+
+/** The most ticks that are made to happen at once; what is left is due again. */
+export const maxTicks = 1_000;
+
+/** The ticks that are to happen now, and when the schedule fires next. */
+export function dueTicks(params: {
+  readonly timing: Timing;
+  readonly catchUp: CatchUp;
+  /** The first tick that has not happened; at or before now. */
+  readonly nextAt: number;
+  readonly nowMs: number;
+}): { readonly ticks: readonly number[]; readonly nextAt: number | null } {
+  const { timing, catchUp, nextAt, nowMs } = params;
+  const missedUntil = nowMs - onTimeMs;
+  const begin = catchUp === 'all' || nextAt > missedUntil ? nextAt : timing.next(missedUntil);
+  const ticks: number[] = [];
+  if (catchUp === 'one') ticks.push(...lastMissed(timing, nextAt, missedUntil));
+  let tick = begin;
+  while (tick !== null && tick <= nowMs && ticks.length < maxTicks) {
+    ticks.push(tick);
+    tick = timing.next(tick);
+  }
+  return { ticks, nextAt: tick };
+}
+
+/** The missed tick that stands for all; a schedule that was changed since may have had its last one at `nextAt`. */
+function lastMissed(timing: Timing, nextAt: number, missedUntil: number): readonly number[] {
+  if (nextAt > missedUntil) return [];
+  return [Math.max(nextAt, timing.previous(missedUntil) ?? nextAt)];
+}

@@ -1,0 +1,94 @@
+import { PerdureError } from '../model/errors.ts';
+import { parseJson, type Payload } from '../model/payload.ts';
+import { cronTiming } from './cron.ts';
+import type { CatchUp } from './due-ticks.ts';
+import { between, everyTiming, type Timing } from './timing.ts';
+
+/** When a schedule fires. */
+export type StoredTiming =
+  | { readonly kind: 'cron'; readonly expression: string; readonly timeZone: string }
+  | { readonly kind: 'every'; readonly everyMs: number; readonly anchorMs: number };
+
+/** A task that each tick runs, prepared when the schedule was made. */
+export interface ScheduledTask {
+  readonly kind: 'task';
+  readonly name: string;
+  readonly payload: Payload | null;
+  readonly inputHash: string;
+  readonly options: string | null;
+  readonly priority: number;
+  readonly expiresInMs?: number;
+  readonly concurrencyKey?: string;
+  readonly onFail: boolean;
+}
+
+/** An orchestration that each tick starts. */
+export interface ScheduledOrchestration {
+  readonly kind: 'orchestration';
+  readonly name: string;
+  readonly version: string | null;
+  readonly payload: Payload | null;
+  readonly inputHash: string;
+}
+
+/** What is stored of a schedule: when it fires, what it starts, what it does about missed ticks. */
+export interface ScheduleDefinition {
+  readonly timing: StoredTiming;
+  readonly startAt?: number;
+  readonly endAt?: number;
+  readonly catchUp: CatchUp;
+  readonly target: ScheduledTask | ScheduledOrchestration;
+}
+
+/** The moments of a schedule; throws `INVALID_SCHEDULE` for an expression or time zone that is none. */
+export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing {
+  const all =
+    timing.kind === 'cron'
+      ? cronTiming(timing.expression, timing.timeZone)
+      : everyTiming(timing.everyMs, timing.anchorMs);
+  return between(all, startAt, endAt);
+}
+
+/** Reads a stored definition; throws `UNDECODABLE` for what no version of Perdure has written. */
+export function decodeSchedule(name: string, stored: string): ScheduleDefinition {
+  const definition = parse(stored);
+  if (isDefinition(definition)) return definition;
+  throw new PerdureError(
+    'UNDECODABLE',
+    `Schedule ${JSON.stringify(name)} cannot be decoded. Was it written by a newer version, or damaged? Put it again.`,
+  );
+}
+
+function parse(stored: string): unknown {
+  try {
+    return parseJson(stored);
+  } catch {
+    return undefined;
+  }
+}
+
+function isDefinition(value: unknown): value is ScheduleDefinition {
+  if (typeof value !== 'object' || value === null) return false;
+  const { timing, catchUp, target } = value as Partial<Record<keyof ScheduleDefinition, unknown>>;
+  return (
+    isTiming(timing) &&
+    (catchUp === 'skip' || catchUp === 'one' || catchUp === 'all') &&
+    isTarget(target)
+  );
+}
+
+function isTiming(value: unknown): boolean {
+  const timing = value as Partial<Record<string, unknown>> | null | undefined;
+  return timing?.['kind'] === 'cron'
+    ? typeof timing['expression'] === 'string' && typeof timing['timeZone'] === 'string'
+    : timing?.['kind'] === 'every' &&
+        typeof timing['everyMs'] === 'number' &&
+        timing['everyMs'] > 0 &&
+        typeof timing['anchorMs'] === 'number';
+}
+
+function isTarget(value: unknown): boolean {
+  const target = value as Partial<ScheduledTask | ScheduledOrchestration> | null | undefined;
+  const isKnown = target?.kind === 'task' || target?.kind === 'orchestration';
+  return isKnown && typeof target.name === 'string' && typeof target.inputHash === 'string';
+}

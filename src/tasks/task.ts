@@ -1,0 +1,156 @@
+import type { StandardSchema, TaskRef } from '../model/definition.ts';
+import { toMs, type Duration } from '../model/duration.ts';
+import { PerdureError } from '../model/errors.ts';
+import type { Failure } from '../model/failure.ts';
+import { checkName } from '../model/names.ts';
+import { checkPriority } from '../model/priority.ts';
+import {
+  resolveRetryPolicy,
+  type ResolvedRetryPolicy,
+  type RetryPolicy,
+} from '../model/retry-policy.ts';
+import { checkDefinition, checkOptions, checkSchema } from '../orchestration/definition-checks.ts';
+import {
+  resolveBreaker,
+  type CircuitBreakerOptions,
+  type ResolvedBreaker,
+} from './circuit-breaker.ts';
+import type { TaskAttempt, TaskContext } from './task-context.ts';
+
+/** A run that has failed for good, as its handler for failures sees it. */
+export interface FailedRun<Input = unknown> {
+  readonly input: Input;
+  readonly failure: Failure;
+  /** How many attempts were made. */
+  readonly attempts: number;
+}
+
+/** What runs after a run has failed for good; it has attempts of its own and survives a crash. */
+export interface OnFailOptions<Input> {
+  readonly handler: (context: TaskAttempt, failed: FailedRun<Input>) => unknown;
+  /** Absent: one attempt. */
+  readonly retry?: RetryPolicy | undefined;
+  /** How long one attempt may take. */
+  readonly attemptTimeout?: Duration | undefined;
+}
+
+/** How a task is run. */
+export interface TaskOptions<Input> {
+  /** A Standard Schema that every input must satisfy. */
+  readonly input?: StandardSchema<Input> | undefined;
+  /** Absent: one attempt. */
+  readonly retry?: RetryPolicy | undefined;
+  /** How long one attempt may take. */
+  readonly attemptTimeout?: Duration | undefined;
+  /** From 0 (default) to 100, higher first, for runs that do not choose one. */
+  readonly priority?: number | undefined;
+  /** A run that has not started by then ends as `expired`, unless it chooses a time itself. */
+  readonly expiresIn?: Duration | undefined;
+  /** How many runs of this task one worker runs at once, within its `activityConcurrency`. */
+  readonly concurrency?: number | undefined;
+  /** Asked before the first attempt: where it answers `false`, the run ends as `skipped`. */
+  readonly condition?:
+    ((input: Input, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
+  /** Makes a worker pause this task while it keeps failing. */
+  readonly circuitBreaker?: CircuitBreakerOptions | undefined;
+  /** What to do after a run has failed for good; a run that is canceled, skipped or expired has not failed. */
+  readonly onFail?: OnFailOptions<Input> | undefined;
+}
+
+/** A single durable background job: one handler, no orchestration code. */
+export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskRef<Input, Output> {
+  readonly retry?: ResolvedRetryPolicy | undefined;
+  readonly attemptTimeoutMs?: number | undefined;
+  readonly concurrency?: number | undefined;
+  readonly circuitBreaker?: ResolvedBreaker | undefined;
+  readonly onFail?: OnFailDefinition<Input> | undefined;
+  /** Where its handler is found, when it runs in a thread of its own. */
+  readonly isolated?: { readonly module: string; readonly exportName: string };
+  // Methods, so that definitions of all inputs fit into one list.
+  handler(context: TaskContext, input: Input): Output | Promise<Output>;
+  condition?(input: Input, context: TaskAttempt): boolean | Promise<boolean>;
+}
+
+/** The handler for failures of a task. */
+interface OnFailDefinition<Input = unknown> {
+  readonly retry?: ResolvedRetryPolicy | undefined;
+  readonly attemptTimeoutMs?: number | undefined;
+  handler(context: TaskAttempt, failed: FailedRun<Input>): unknown;
+}
+
+const known = [
+  'input',
+  'retry',
+  'attemptTimeout',
+  'priority',
+  'expiresIn',
+  'concurrency',
+  'condition',
+  'circuitBreaker',
+  'onFail',
+];
+
+/** Defines a task: a background job that is run at least once. Its input and result are stored as JSON. */
+export function task<Input = void, Output = unknown>(
+  name: string,
+  handler: (context: TaskContext, input: Input) => Output | Promise<Output>,
+  options: TaskOptions<Input> = {},
+): TaskDefinition<Input, Output> {
+  const what = `task '${checkName(name, 'Task name')}'`;
+  checkDefinition({ what, handler, options, known });
+  const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail } = options;
+  checkConcurrency(what, concurrency);
+  if (condition !== undefined) checkFunction(`The condition of ${what}`, condition);
+  return Object.freeze({
+    kind: 'task',
+    name,
+    inputSchema: checkSchema(input, what),
+    runDefaults: Object.freeze({
+      ...(priority !== undefined && { priority: checkPriority(priority) }),
+      ...(expiresIn !== undefined && { expiresInMs: toMs(expiresIn, 'expiresIn') }),
+      onFail: onFail !== undefined,
+    }),
+    ...resolveAttempts(options),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(condition !== undefined && { condition }),
+    ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
+    ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
+    handler,
+  });
+}
+
+function resolveAttempts({
+  retry,
+  attemptTimeout,
+}: Pick<TaskOptions<never>, 'retry' | 'attemptTimeout'>) {
+  return {
+    ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
+    ...(attemptTimeout !== undefined && {
+      attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
+    }),
+  };
+}
+
+function readOnFail<Input>(what: string, onFail: OnFailOptions<Input>): OnFailDefinition<Input> {
+  checkOptions(`onFail of ${what}`, onFail, ['handler', 'retry', 'attemptTimeout']);
+  checkFunction(`The handler for failures of ${what}`, onFail.handler);
+  return Object.freeze({ ...resolveAttempts(onFail), handler: onFail.handler });
+}
+
+function readBreaker(what: string, options: CircuitBreakerOptions): ResolvedBreaker {
+  checkOptions(`circuitBreaker of ${what}`, options, ['failures', 'openFor']);
+  return resolveBreaker(options);
+}
+
+function checkFunction(what: string, value: unknown): void {
+  if (typeof value === 'function') return;
+  throw new PerdureError('INVALID_OPTION', `${what} is no function. Pass a function.`);
+}
+
+function checkConcurrency(what: string, concurrency: number | undefined): void {
+  if (concurrency === undefined || (Number.isSafeInteger(concurrency) && concurrency >= 1)) return;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `The concurrency of ${what} is ${String(concurrency)}; use a whole number of 1 or more.`,
+  );
+}

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { randomToken } from '../../model/random-id.ts';
+import type { InstanceStatus } from '../../model/status.ts';
+import type { ScheduleRecord, ScheduleTick } from '../../providers/schedules.ts';
+import type { CreateTaskResult, NewTask } from '../../providers/tasks.ts';
+import type { FetchWorkItemsParams, WorkItem, WorkOutcome } from '../../providers/work-queue.ts';
+import { collectHints } from './collect-hints.ts';
+import { expectCommitted, only } from './expectations.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+
+/** The JSON text of a failure. */
+export const failure = '{"name":"Error","message":"no"}';
+
+/** Every way in which the handler of a task run can end. */
+export const outcomes: readonly WorkOutcome[] = [
+  { kind: 'completed', payload: '"done"' },
+  { kind: 'failed', failure },
+  { kind: 'skipped' },
+  { kind: 'canceled', leaked: false },
+];
+
+export function newTask(instanceId: string, parts: Partial<NewTask> = {}): NewTask {
+  return {
+    instanceId,
+    incarnation: randomToken(),
+    name: 'task',
+    inputHash: 'hash',
+    payload: '"input"',
+    options: null,
+    priority: 0,
+    ...parts,
+  };
+}
+
+/** Creates one task run, and answers what became of it. */
+export async function createTask(
+  { provider }: StoreUnderTest,
+  instanceId: string,
+  parts: Partial<NewTask> = {},
+): Promise<CreateTaskResult> {
+  return only(await provider.createTasks([newTask(instanceId, parts)]), 'result');
+}
+
+/** Creates task runs that must be new. */
+export async function createTasks(
+  { provider }: StoreUnderTest,
+  tasks: readonly NewTask[],
+): Promise<void> {
+  const results = await provider.createTasks(tasks);
+  assert.deepEqual(
+    results.map(({ kind }) => kind),
+    tasks.map(() => 'created'),
+  );
+}
+
+/** Creates a task run and claims it; nothing else may be claimable meanwhile. */
+export async function startTask(
+  store: StoreUnderTest,
+  instanceId: string,
+  parts: Partial<NewTask> = {},
+  claim: Partial<FetchWorkItemsParams> = {},
+): Promise<WorkItem> {
+  await createTasks(store, [newTask(instanceId, parts)]);
+  const item = await store.claimWorkOne(claim);
+  assert.equal(item.instanceId, instanceId);
+  return item;
+}
+
+/** Creates a task run with a handler for failures, fails it, and claims that handler's item. */
+export async function failTask(
+  store: StoreUnderTest,
+  instanceId: string,
+  parts: Partial<NewTask> = {},
+): Promise<WorkItem> {
+  const onFail = { options: '"handler"' };
+  const { lockToken } = await startTask(store, instanceId, { onFail, ...parts });
+  expectCommitted(await store.ackWork(lockToken, { kind: 'failed', failure }));
+  const item = await store.claimWorkOne();
+  assert.equal(item.kind, 'onFail');
+  return item;
+}
+
+/** Expects that a token is worth nothing, in every call that takes one, and that nothing changes. */
+export async function expectWorthless(store: StoreUnderTest, lockToken: string): Promise<void> {
+  const { provider } = store;
+  const answers = await store.expectNoChange(async () => ({
+    acks: await Promise.all(outcomes.map((outcome) => store.ackWork(lockToken, outcome))),
+    renewed: await store.renewWork(lockToken),
+    retried: await provider.retryWorkItems([{ lockToken, delayMs: 0, failure }]),
+    abandoned: await provider.abandonWorkItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
+    passed: await provider.markPointOfNoReturn(lockToken),
+  }));
+  assert.deepEqual(
+    answers.acks.map(({ ok }) => ok),
+    outcomes.map(() => false),
+  );
+  assert.equal(answers.renewed.held, false);
+  assert.deepEqual([answers.retried, answers.abandoned], [[false], [false]]);
+  assert.deepEqual(answers.passed, { kind: 'lost' });
+}
+
+export async function expectStatus(
+  store: StoreUnderTest,
+  instanceId: string,
+  status: InstanceStatus,
+): Promise<void> {
+  assert.equal((await store.record(instanceId)).status, status);
+}
+
+/** The ids that were told as finished, in order, as often as they were told. */
+export function collectFinished({ provider }: StoreUnderTest): () => readonly string[] {
+  const { hints } = collectHints(provider);
+  return () => hints.flatMap((hint) => (hint.kind === 'finished' ? hint.instanceIds : []));
+}
+
+/** Ids of claimed items, in the order in which they were handed out. */
+export function idsOf(items: readonly WorkItem[]): readonly string[] {
+  return items.map(({ instanceId }) => instanceId);
+}
+
+/** Writes a schedule that must be accepted. */
+export async function putSchedule(
+  { provider }: StoreUnderTest,
+  name: string,
+  nextAt: number | null = 1_000,
+): Promise<ScheduleRecord> {
+  const record = await provider.putSchedule({ name, definition: `{"of":"${name}"}`, nextAt });
+  assert.ok(record, `${name} should be written`);
+  return record;
+}
+
+/** The tick that is due for a schedule. */
+export function tickOf(record: ScheduleRecord, parts: Partial<ScheduleTick> = {}): ScheduleTick {
+  return {
+    name: record.name,
+    revision: record.revision,
+    nextAt: (record.nextAt ?? 0) + 1_000,
+    lastTickAt: record.nextAt ?? 0,
+    instances: [],
+    tasks: [],
+    error: null,
+    ...parts,
+  };
+}

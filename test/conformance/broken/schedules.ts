@@ -1,0 +1,162 @@
+import type { Provider } from '../../../src/providers/provider.ts';
+import type { ScheduleTick } from '../../../src/providers/schedules.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+/** Does something below the provider right after ticks. */
+function afterTicks({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    async tickSchedules(ticks) {
+      const results = await provider.tickSchedules(ticks);
+      db.exec(sql);
+      return results;
+    },
+  };
+}
+
+/** Makes each tick for the revision that the schedule has now. */
+function unfenced({ provider, db }: Intact): Partial<Provider> {
+  const revision = db
+    .prepare<[string], number>('SELECT revision FROM schedules WHERE name = ?')
+    .pluck();
+  const tick = async (one: ScheduleTick) => {
+    const now = { ...one, revision: revision.get(one.name) ?? one.revision };
+    const [happened] = await provider.tickSchedules([now]);
+    return happened === true;
+  };
+  return {
+    async tickSchedules(ticks) {
+      const results: boolean[] = [];
+      for (const one of ticks) results.push(await tick(one));
+      return results;
+    },
+  };
+}
+
+/** Schedules, each with one guard taken out. */
+export const brokenSchedules: readonly BrokenProvider[] = [
+  {
+    fault: 'a tick happens as often as somebody makes it',
+    rejectedBy: 'schedule/a-tick-happens-once',
+    override: unfenced,
+  },
+  {
+    fault: 'a tick happens for a schedule that was changed meanwhile',
+    rejectedBy: 'schedule/needs-its-revision',
+    override: unfenced,
+  },
+  {
+    fault: 'a paused schedule ticks',
+    rejectedBy: 'schedule/needs-its-revision',
+    override: ({ provider, db }) => ({
+      tickSchedules(ticks) {
+        db.exec('UPDATE schedules SET paused = 0');
+        return provider.tickSchedules(ticks);
+      },
+    }),
+  },
+  {
+    fault: 'revisions count from one again after a deletion',
+    rejectedBy: 'schedule/needs-its-revision',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER first AFTER INSERT ON schedules
+        BEGIN UPDATE schedules SET revision = 1 WHERE name = NEW.name; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'a tick starts what it starts and does not move on',
+    rejectedBy: 'schedule/a-tick-starts-and-moves-on',
+    override: (intact) => afterTicks(intact, 'UPDATE schedules SET next_at = 1000'),
+  },
+  {
+    fault: 'a tick moves on and starts nothing',
+    rejectedBy: 'schedule/a-tick-starts-and-moves-on',
+    override: ({ provider }) => ({
+      tickSchedules: (ticks) =>
+        provider.tickSchedules(ticks.map((tick) => ({ ...tick, instances: [], tasks: [] }))),
+    }),
+  },
+  {
+    fault: 'a tick whose id is taken never happens',
+    rejectedBy: 'schedule/what-is-there-counts-as-started',
+    override: ({ provider }) => ({
+      async tickSchedules(ticks) {
+        const ids = ticks.flatMap(({ tasks }) => tasks.map(({ instanceId }) => instanceId));
+        const taken = await provider.getInstances(ids);
+        return taken.some((record) => record !== undefined)
+          ? ticks.map(() => false)
+          : provider.tickSchedules(ticks);
+      },
+    }),
+  },
+  {
+    fault: 'a tick that cannot be taken starts a part of it',
+    rejectedBy: 'schedule/a-bad-tick-spares-its-neighbours',
+    override: ({ provider }) => ({
+      async tickSchedules(ticks) {
+        await provider.createTasks(ticks.flatMap(({ tasks }) => tasks));
+        return provider.tickSchedules(ticks);
+      },
+    }),
+  },
+  {
+    fault: 'an error of a tick is on record for ever',
+    rejectedBy: 'schedule/an-error-is-on-record',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER keep AFTER UPDATE ON schedules
+        WHEN NEW.last_error IS NULL AND OLD.last_error IS NOT NULL
+        BEGIN UPDATE schedules SET last_error = OLD.last_error WHERE name = NEW.name; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'a change resumes a paused schedule',
+    rejectedBy: 'schedule/a-change-keeps-its-past',
+    override: ({ provider, db }) => ({
+      async putSchedule(write) {
+        const record = await provider.putSchedule(write);
+        db.exec('UPDATE schedules SET paused = 0');
+        return record === undefined ? undefined : { ...record, paused: false };
+      },
+    }),
+  },
+  {
+    fault: 'a write is not fenced by the revision',
+    rejectedBy: 'schedule/a-write-can-be-fenced',
+    override: ({ provider }) => ({
+      putSchedule: ({ ifRevision: _ifRevision, ...write }) => provider.putSchedule(write),
+    }),
+  },
+  {
+    fault: 'a paused schedule is due',
+    rejectedBy: 'schedule/can-be-paused',
+    override: ({ provider }) => ({
+      async dueSchedules(max) {
+        const { nowMs, ...answer } = await provider.dueSchedules(max);
+        const all = await provider.listSchedules({ limit: max });
+        const due = all.filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
+        return { ...answer, nowMs, due };
+      },
+    }),
+  },
+  {
+    fault: 'the schedule that is due since the shortest time is first',
+    rejectedBy: 'schedule/the-longest-due-is-first',
+    override: ({ provider }) => ({
+      async dueSchedules(max) {
+        const { due, ...answer } = await provider.dueSchedules(max);
+        return { ...answer, due: due.toReversed() };
+      },
+    }),
+  },
+  {
+    fault: 'schedules are listed as they were made',
+    rejectedBy: 'schedule/lists-by-name',
+    override: ({ provider }) => ({
+      async listSchedules(params) {
+        const records = await provider.listSchedules(params);
+        return records.toSorted((a, b) => a.createdAt - b.createdAt || (a.name > b.name ? -1 : 1));
+      },
+    }),
+  },
+];

@@ -1,0 +1,384 @@
+import { ProviderError } from '../../../src/model/errors.ts';
+import type { CreateTaskResult, NewTask } from '../../../src/providers/tasks.ts';
+import type { Provider } from '../../../src/providers/provider.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+/** Changes tasks before they are created. */
+function editTasks({ provider }: Intact, edit: (task: NewTask) => NewTask): Partial<Provider> {
+  return { createTasks: (tasks) => provider.createTasks(tasks.map(edit)) };
+}
+
+/** Changes what became of tasks after they were created. */
+function editResults(
+  { provider }: Intact,
+  edit: (result: CreateTaskResult, task: NewTask) => CreateTaskResult,
+): Partial<Provider> {
+  return {
+    async createTasks(tasks) {
+      const results = await provider.createTasks(tasks);
+      return results.map((result, index) => {
+        const task = tasks[index];
+        return task === undefined ? result : edit(result, task);
+      });
+    },
+  };
+}
+
+/** Does something below the provider right after a fetch of work. */
+function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> {
+  return {
+    async fetchWorkItems(params) {
+      const items = await provider.fetchWorkItems(params);
+      db.exec(sql);
+      return items;
+    },
+  };
+}
+
+/** Creation, claims, priorities, keys and expiry of task runs, each with one guard taken out. */
+export const brokenTaskQueues: readonly BrokenProvider[] = [
+  {
+    fault: 'a task whose id is taken by another counts as the same',
+    rejectedBy: 'task-create/another-name-or-input-conflicts',
+    override: (intact) =>
+      editResults(intact, (result) => (result.kind === 'conflict' ? { kind: 'exists' } : result)),
+  },
+  {
+    fault: 'a task and an orchestration of one name and id are the same',
+    rejectedBy: 'task-create/ids-are-shared-with-orchestrations',
+    override: (intact) =>
+      editResults(intact, (result, { name }) =>
+        result.kind === 'conflict' && result.name === name ? { kind: 'exists' } : result,
+      ),
+  },
+  {
+    fault: 'a task that is refused leaves its row',
+    rejectedBy: 'task-create/a-bad-one-spares-its-neighbours',
+    override: (intact) => ({
+      async createTasks(tasks) {
+        const results = await intact.provider.createTasks(tasks);
+        const refused = tasks.filter((_, index) => results[index]?.kind === 'refused');
+        await intact.provider.createTasks(
+          refused.map(({ concurrencyKey: _key, ...task }) => ({ ...task, priority: 0 })),
+        );
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'one bad task fails its whole batch',
+    rejectedBy: 'task-create/a-bad-one-spares-its-neighbours',
+    override: ({ provider }) => ({
+      async createTasks(tasks) {
+        const message = 'createTasks: refused.';
+        const error = new ProviderError({ operation: 'createTasks', message, retryable: false });
+        return tasks.every(({ priority }) => Math.abs(priority) <= 100)
+          ? provider.createTasks(tasks)
+          : tasks.map(() => ({ kind: 'refused', error }));
+      },
+    }),
+  },
+  {
+    fault: 'messages to a task run are taken',
+    rejectedBy: 'task-create/nobody-reads-its-messages',
+    override: ({ db, provider }) => ({
+      async enqueueMessages(messages) {
+        db.exec('UPDATE instances SET priority = NULL');
+        const results = await provider.enqueueMessages(messages);
+        db.exec('UPDATE instances SET priority = 0');
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'a run stays pending while it runs',
+    rejectedBy: 'task-claim/makes-a-run-running',
+    override: (intact) =>
+      afterFetches(intact, `UPDATE instances SET status = 'pending' WHERE status = 'running'`),
+  },
+  {
+    fault: 'a run is pending again between attempts',
+    rejectedBy: 'task-claim/makes-a-run-running',
+    override: ({ provider, db }) => ({
+      async retryWorkItems(retries) {
+        const results = await provider.retryWorkItems(retries);
+        db.exec(`UPDATE instances SET status = 'pending'`);
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'every attempt is the start of a run',
+    rejectedBy: 'task-claim/makes-a-run-running',
+    override: ({ provider, db, clock }) => ({
+      async fetchWorkItems(params) {
+        const items = await provider.fetchWorkItems(params);
+        db.prepare('UPDATE instances SET started_at = ?').run(clock.now());
+        return items;
+      },
+    }),
+  },
+  {
+    fault: 'task runs are handed to workers that do not know them',
+    rejectedBy: 'task-claim/only-named-tasks',
+    override: ({ provider }) => ({
+      fetchWorkItems: ({ tasks: _tasks, ...params }) => provider.fetchWorkItems(params),
+    }),
+  },
+  {
+    fault: 'the names of activities are those of tasks',
+    rejectedBy: 'task-claim/only-named-tasks',
+    override: ({ provider }) => ({
+      fetchWorkItems: ({ names, ...params }) =>
+        provider.fetchWorkItems({ ...params, ...(names !== undefined && { names, tasks: names }) }),
+    }),
+  },
+  {
+    fault: 'a run starts before its time',
+    rejectedBy: 'task-claim/waits-for-its-time',
+    override: (intact) => editTasks(intact, ({ runAt: _runAt, ...task }) => task),
+  },
+  {
+    fault: 'a run whose time has passed overtakes those that wait',
+    rejectedBy: 'task-claim/a-time-that-has-passed-is-now',
+    override: (intact) => ({
+      async createTasks(tasks) {
+        const results = await intact.provider.createTasks(tasks);
+        intact.db.exec(
+          `UPDATE worker_queue SET next_at = run_at FROM instances
+           WHERE instances.instance_key = worker_queue.instance_key AND run_at IS NOT NULL`,
+        );
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'task runs count as activities in the depths',
+    rejectedBy: 'task-claim/figures-keep-tasks-apart',
+    override: ({ provider }) => ({
+      async queueDepths() {
+        const { activities, tasks, ...depths } = await provider.queueDepths();
+        return {
+          ...depths,
+          tasks,
+          activities: { ...activities, ready: activities.ready + tasks.ready },
+        };
+      },
+    }),
+  },
+  {
+    fault: 'a list of one kind holds the other too',
+    rejectedBy: 'read/list-filters-by-kind',
+    override: ({ provider }) => ({
+      listInstances: ({ filter: { kind: _kind, ...filter }, ...page }) =>
+        provider.listInstances({ filter, ...page }),
+    }),
+  },
+  {
+    fault: 'priorities are not looked at',
+    rejectedBy: 'priority/higher-first-then-first-in',
+    override: (intact) => editTasks(intact, (task) => ({ ...task, priority: 0 })),
+  },
+  {
+    fault: 'the lowest priority comes first',
+    rejectedBy: 'priority/counts-within-a-batch',
+    override: (intact) => editTasks(intact, (task) => ({ ...task, priority: -task.priority })),
+  },
+  {
+    fault: 'priorities count within a name alone',
+    rejectedBy: 'priority/counts-across-names',
+    override: ({ provider }) => ({
+      async fetchWorkItems(params) {
+        const items = await provider.fetchWorkItems(params);
+        return items.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+      },
+    }),
+  },
+  {
+    fault: 'activities have no priority',
+    rejectedBy: 'priority/counts-across-names',
+    override: ({ provider, db }) => ({
+      fetchWorkItems(params) {
+        db.exec(
+          `UPDATE worker_queue SET priority = 0 WHERE definition_key IN
+             (SELECT definition_key FROM definitions WHERE kind = 'activity')`,
+        );
+        return provider.fetchWorkItems(params);
+      },
+    }),
+  },
+  {
+    fault: 'what is delayed at the head holds up all that is below',
+    rejectedBy: 'priority/what-cannot-be-claimed-does-not-stand-in-the-way',
+    override: ({ provider, db, clock }) => ({
+      async fetchWorkItems(params) {
+        const head = db
+          .prepare<[], number>('SELECT next_at FROM worker_queue ORDER BY priority DESC LIMIT 1')
+          .pluck()
+          .get();
+        return head !== undefined && head > clock.now() ? [] : provider.fetchWorkItems(params);
+      },
+    }),
+  },
+  {
+    fault: 'a retry loses its priority',
+    rejectedBy: 'priority/stays-over-attempts',
+    override: ({ provider, db }) => ({
+      async retryWorkItems(retries) {
+        const results = await provider.retryWorkItems(retries);
+        db.exec('UPDATE worker_queue SET priority = 0 WHERE failures > 0');
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'two runs may have one key',
+    rejectedBy: 'key/names-the-active-run',
+    override: (intact) => editTasks(intact, ({ concurrencyKey: _key, ...task }) => task),
+  },
+  {
+    fault: 'a key is never freed',
+    rejectedBy: 'key/is-free-after-every-end',
+    override: ({ db }) => {
+      db.exec(
+        `CREATE TRIGGER keep BEFORE DELETE ON concurrency_keys BEGIN SELECT RAISE(IGNORE); END`,
+      );
+      return {};
+    },
+  },
+  {
+    fault: 'a cancel request frees the key of a run whose handler goes on',
+    rejectedBy: 'key/is-held-while-canceling',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'canceling'
+        BEGIN DELETE FROM concurrency_keys; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'a terminate frees the key of a run whose handler goes on',
+    rejectedBy: 'key/is-held-after-a-terminate',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'terminated'
+        BEGIN DELETE FROM concurrency_keys; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'a key is free between attempts',
+    rejectedBy: 'key/is-held-between-attempts',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER free AFTER UPDATE ON worker_queue WHEN NEW.lock_token IS NULL
+        BEGIN DELETE FROM concurrency_keys; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'the handler for failures keeps the key',
+    rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
+    override: ({ db }) => {
+      db.exec(`CREATE TRIGGER keep AFTER INSERT ON worker_queue WHEN NEW.operation = 2 BEGIN
+        INSERT INTO concurrency_keys SELECT definition_key, concurrency_key, instance_key FROM instances
+        WHERE instance_key = NEW.instance_key AND concurrency_key IS NOT NULL; END`);
+      return {};
+    },
+  },
+  {
+    fault: 'the end of any run frees the key that another has',
+    rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
+    override: ({ db }) => {
+      db.exec(
+        `CREATE TRIGGER free AFTER DELETE ON worker_queue BEGIN DELETE FROM concurrency_keys; END`,
+      );
+      return {};
+    },
+  },
+  {
+    fault: 'a key is one for all names',
+    rejectedBy: 'key/belongs-to-its-name',
+    override: (intact) => ({
+      async createTasks(tasks) {
+        const holder = intact.db
+          .prepare<[string], string>('SELECT instance_id FROM instances WHERE concurrency_key = ?')
+          .pluck();
+        const [task] = tasks;
+        const instanceId = holder.get(task?.concurrencyKey ?? '');
+        return instanceId === undefined
+          ? intact.provider.createTasks(tasks)
+          : [{ kind: 'active', instanceId }];
+      },
+    }),
+  },
+  {
+    fault: 'a repeated creation is told of the key and not that it exists',
+    rejectedBy: 'key/a-known-id-comes-first',
+    override: (intact) =>
+      editResults(intact, (result, { concurrencyKey, instanceId }) =>
+        result.kind === 'exists' && concurrencyKey !== undefined
+          ? { kind: 'active', instanceId }
+          : result,
+      ),
+  },
+  {
+    fault: 'who loses the race for a key is told nobody’s id',
+    rejectedBy: 'key/concurrent-creations-have-one-winner',
+    override: (intact) =>
+      editResults(intact, (result, { instanceId }) =>
+        result.kind === 'active' ? { kind: 'active', instanceId } : result,
+      ),
+  },
+  {
+    fault: 'runs never expire',
+    rejectedBy: 'expiry/ends-what-has-not-started',
+    override: (intact) => editTasks(intact, ({ expiresAt: _expiresAt, ...task }) => task),
+  },
+  {
+    fault: 'runs expire a moment too early',
+    rejectedBy: 'expiry/ends-what-has-not-started',
+    override: (intact) =>
+      editTasks(intact, (task) =>
+        task.expiresAt === undefined ? task : { ...task, expiresAt: task.expiresAt - 1 },
+      ),
+  },
+  {
+    fault: 'only a worker that knows a run lets it expire',
+    rejectedBy: 'expiry/needs-no-worker-that-knows-it',
+    override: ({ provider }) => ({
+      fetchWorkItems: async (params) =>
+        params.tasks?.length === 0 ? [] : provider.fetchWorkItems(params),
+    }),
+  },
+  {
+    fault: 'a worker that waits does not notice that a run expires',
+    rejectedBy: 'expiry/wakes-who-waits',
+    override: ({ provider, clock }) => ({
+      async fetchWorkItems({ waitMs, ...params }) {
+        if (waitMs > 0) {
+          await new Promise<void>((resolve) => clock.setAlarm(clock.now() + waitMs, resolve));
+        }
+        return provider.fetchWorkItems({ ...params, waitMs: 0 });
+      },
+    }),
+  },
+  {
+    fault: 'runs expire that have started',
+    rejectedBy: 'expiry/spares-what-has-started',
+    override: (intact) =>
+      afterFetches(
+        intact,
+        `UPDATE worker_queue SET expires_at = instances.expires_at FROM instances
+         WHERE instances.instance_key = worker_queue.instance_key`,
+      ),
+  },
+  {
+    fault: 'what one look could not expire is claimed',
+    rejectedBy: 'expiry/none-of-many-is-claimed-too-late',
+    override: (intact) => ({
+      async createTasks(tasks) {
+        const results = await intact.provider.createTasks(tasks);
+        intact.db.exec('UPDATE worker_queue SET expires_at = NULL WHERE item_key > 500');
+        return results;
+      },
+    }),
+  },
+];

@@ -1,0 +1,99 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Perdure, type Client, type StartWorkerOptions } from 'perdure';
+import { readFlowRun, signalFlow } from 'perdure/flows';
+import { flowSpec, type FlowSpec } from './flow-spec.ts';
+import { Gates, toFlow, toInput } from './gated-flow.ts';
+import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts';
+
+const patience = { timeout: 5_000, interval: 1 };
+
+/** Takes a run from its start to its end, one thing at a time, and compares it with the reference after each. */
+async function checkRun(spec: FlowSpec, worker: StartWorkerOptions): Promise<void> {
+  const gates = new Gates();
+  const definition = toFlow(spec, gates);
+  await using perdure = await Perdure.open(':memory:');
+  await perdure.startWorker({ ...worker, flows: [definition], shutdownGrace: 0 });
+  const { client } = perdure;
+  const run = await client.runFlow(definition, toInput(spec));
+  const reference = new ReferenceFlow(spec);
+  await expectAgreement(client, run.id, reference);
+  for (let turn = 0; !reference.isOver; turn += 1) {
+    const action = choose(reference, spec.choices[turn]);
+    const attempt = 'step' in action ? reference.attemptOf(action) : 1;
+    reference.apply(action);
+    await perform(client, run.id, { action, attempt, gates });
+    await expectAgreement(client, run.id, reference);
+  }
+  const end = await client.wait(run.id, { timeout: '10s' });
+  expect(end.status).toBe(reference.predict().status);
+}
+
+/** Cancels, failures and early ends are rarer than successes, or no run would get anywhere. */
+function choose(reference: ReferenceFlow, choice: number | undefined): Action {
+  const actions = reference.actions();
+  const good = actions.filter(({ kind }) => kind === 'succeed' || kind === 'signal');
+  const pool = choice === undefined || choice % 4 > 0 ? good : actions;
+  const chosen = pool[(choice ?? 0) % Math.max(pool.length, 1)] ?? actions[0];
+  if (chosen === undefined) throw new Error('Nothing can happen, but the run is not over.');
+  return chosen;
+}
+
+async function perform(
+  client: Client,
+  id: string,
+  what: { readonly action: Action; readonly attempt: number; readonly gates: Gates },
+): Promise<void> {
+  const { action, attempt, gates } = what;
+  switch (action.kind) {
+    case 'cancel':
+      await client.cancel(id, { reason: 'random' });
+      return;
+    case 'signal':
+      await signalFlow(client, id, `signal ${action.step}`);
+      return;
+    default:
+      await expect
+        .poll(() => gates.open(Gates.key(action, attempt), action.kind), patience)
+        .toBe(true);
+  }
+}
+
+async function expectAgreement(
+  client: Client,
+  id: string,
+  reference: ReferenceFlow,
+): Promise<void> {
+  await expect.poll(() => observe(client, id), patience).toEqual(reference.predict());
+}
+
+async function observe(client: Client, id: string): Promise<Predicted> {
+  const run = await readFlowRun(client, id);
+  return {
+    status: run?.status as Predicted['status'],
+    steps: (run?.steps ?? []).map(({ status, items }) => ({
+      status,
+      ...(items !== undefined && { items }),
+    })),
+    onFail: run?.onFail?.status === 'completed',
+  };
+}
+
+const modes: readonly (readonly [string, StartWorkerOptions])[] = [
+  ['all fast paths', {}],
+  ['a replay after every turn', { alwaysReplay: true }],
+];
+
+describe('every random flow, whatever fails and whoever cancels it', () => {
+  it.each(modes)(
+    'has the states that the reference predicts, all along (%s)',
+    { timeout: 120_000 },
+    async (_mode, worker) => {
+      await fc.assert(
+        fc.asyncProperty(flowSpec, (spec) => checkRun(spec, worker)),
+        // Shrinking would wait for every disagreement anew.
+        { numRuns: 60, endOnFailure: true },
+      );
+    },
+  );
+});

@@ -1,0 +1,49 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { HistoryEvent } from 'perdure';
+import { flow } from 'perdure/flows';
+import { checkReplay } from 'perdure/testing';
+import { recordedFlows } from './recorded-flows.ts';
+
+const folder = join(import.meta.dirname, 'histories');
+const readHistory = (name: string) =>
+  JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as readonly HistoryEvent[];
+
+describe.each(recordedFlows)('the recorded run $name', ({ name, definition }) => {
+  const history = readHistory(name);
+
+  it('agrees with the interpreter of today, at every turn of it', async () => {
+    expect(
+      await checkReplay({ definition: definition.orchestration, history, instanceId: name }),
+    ).toEqual({ ok: true });
+  });
+
+  it('agrees with a flow of its name that has none of its steps: its graph is its own', async () => {
+    const other = flow(name)
+      .step('another', () => 1)
+      .output();
+    expect(
+      await checkReplay({ definition: other.orchestration, history, instanceId: name }),
+    ).toEqual({ ok: true });
+  });
+
+  it('does not agree with another graph', async () => {
+    const [started, ...rest] = history;
+    if (started?.kind !== 'executionStarted') throw new Error('It does not begin.');
+    const run = JSON.parse(started.payload ?? '{}') as { flow: { steps: unknown[] } };
+    run.flow.steps.shift();
+    const changed = { ...started, payload: JSON.stringify(run) };
+    const check = checkReplay({
+      definition: definition.orchestration,
+      history: [changed, ...rest],
+      instanceId: name,
+    });
+    await expect(check.then(({ ok }) => ok)).resolves.toBe(false);
+  });
+});
+
+it('every recorded history belongs to a flow', () => {
+  const names = recordedFlows.map(({ name }) => `${name}.json`).sort();
+  expect(readdirSync(folder).sort()).toEqual(names);
+});

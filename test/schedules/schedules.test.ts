@@ -1,0 +1,252 @@
+import { describe, expect, it } from 'vitest';
+import { orchestration, task, type CatchUp, type Client, type FlowRef } from '../../src/index.ts';
+import { minute, scheduledStore } from './scheduled-store.ts';
+
+const work = task('work', (_ctx, input: string) => input);
+
+/** The moments of the ticks that started something, in minutes after the beginning. */
+async function ticksOf(client: Client, schedule: string): Promise<readonly number[]> {
+  const { items } = await client.list({ idPrefix: `${schedule}@` });
+  return items
+    .map(({ id }) => Date.parse(id.slice(schedule.length + 1)))
+    .map((at) => (at - minute(0)) / 60_000)
+    .sort((a, b) => a - b);
+}
+
+describe('schedules', () => {
+  it('an interval runs its task at each tick, with an id that tells which', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({ tasks: [work] });
+    const put = await client.schedules.put('often', { every: '5m', task: work, input: 'hi' });
+    expect(put).toMatchObject({ name: 'often', paused: false, nextAt: minute(5) });
+    await clock.advance('11m');
+    expect(await ticksOf(client, 'often')).toEqual([5, 10]);
+    const id = `often@${new Date(minute(10)).toISOString()}`;
+    expect(await client.handle(work, id).result()).toBe('hi');
+    expect(await client.get(id)).toMatchObject({ kind: 'task', createdAt: minute(10) });
+    expect(await client.schedules.get('often')).toMatchObject({
+      nextAt: minute(15),
+      lastTickAt: minute(10),
+      lastInstanceId: id,
+    });
+  });
+
+  it('cron starts an orchestration at the time of its zone', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    const report = orchestration('report', async (_ctx, day: string) => `report of ${day}`);
+    await perdure.startWorker({ orchestrations: [report] });
+    await client.schedules.put('daily', {
+      cron: '30 22 * * *',
+      timeZone: 'Asia/Tokyo',
+      orchestration: report,
+      input: 'today',
+    });
+    await clock.advance('24h');
+    expect(await ticksOf(client, 'daily')).toEqual([90]);
+    const id = `daily@${new Date(minute(90)).toISOString()}`;
+    expect(await client.handle(report, id).result()).toBe('report of today');
+  });
+
+  it('a flow is started with its graph, as it was when the schedule was put', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    const runs = orchestration('orders', async (_ctx, run: unknown) => run);
+    const orders: FlowRef<string> = {
+      kind: 'flow',
+      name: 'orders',
+      graph: { name: 'orders', steps: [] },
+      orchestration: runs,
+    };
+    await perdure.startWorker({ orchestrations: [runs] });
+    await client.schedules.put('s', { every: '1h', flow: orders, input: 'today' });
+    await clock.advance('61m');
+    const id = `s@${new Date(minute(60)).toISOString()}`;
+    expect(await client.handle(id).result()).toEqual({ flow: orders.graph, input: 'today' });
+  });
+
+  it('each tick happens once, however many workers there are', async () => {
+    const { clock, open } = await scheduledStore();
+    const calls: string[] = [];
+    const count = task('count', (ctx) => void calls.push(ctx.runId));
+    const stores = await Promise.all([open(), open(), open()]);
+    for (const { perdure } of stores) {
+      await perdure.startWorker({ tasks: [count] });
+      await perdure.startWorker({ tasks: [count] });
+    }
+    const { client } = stores[0].perdure;
+    await client.schedules.put('a', { every: '1m', task: count });
+    await client.schedules.put('b', { every: '2m', task: count });
+    for (let step = 0; step < 20; step += 1) await clock.advance('1m');
+    await Promise.all(stores.map(({ perdure }) => perdure.startWorker({})));
+    await clock.advance('1s');
+    expect(await ticksOf(client, 'a')).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+    expect(await ticksOf(client, 'b')).toEqual(Array.from({ length: 10 }, (_, n) => 2 * (n + 1)));
+    expect(new Set(calls).size).toBe(30);
+    expect(calls).toHaveLength(30);
+  });
+
+  it.each<[CatchUp, readonly number[]]>([
+    ['skip', [10, 110]],
+    ['one', [10, 100, 110]],
+    ['all', [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110]],
+  ])('after a time without a worker, %s makes up for what was missed', async (catchUp, ticks) => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    const worker = await perdure.startWorker({ tasks: [work] });
+    await client.schedules.put('s', { every: '10m', task: work, input: '', catchUp });
+    await clock.advance('11m');
+    await worker.stop();
+    await clock.advance('94m');
+    await perdure.startWorker({ tasks: [work] });
+    await clock.advance('6m');
+    expect(await ticksOf(client, 's')).toEqual(ticks);
+    expect(await client.schedules.get('s')).toMatchObject({ nextAt: minute(120) });
+  });
+
+  it('a paused schedule does not fire, and a resumed one goes on with its next tick', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({ tasks: [work] });
+    await client.schedules.put('s', { every: '10m', task: work, input: '', catchUp: 'all' });
+    await clock.advance('11m');
+    await client.schedules.pause('s');
+    await client.schedules.pause('s');
+    expect(await client.schedules.nextRuns('s')).toEqual([]);
+    await clock.advance('30m');
+    expect(await client.schedules.get('s')).toMatchObject({ paused: true });
+    await client.schedules.resume('s');
+    await client.schedules.resume('s');
+    await clock.advance('20m');
+    expect(await ticksOf(client, 's')).toEqual([10, 50, 60]);
+  });
+
+  it('a deleted schedule fires no more, and what it started goes on', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({});
+    await client.schedules.put('s', { every: '10m', task: work, input: 'kept' });
+    await clock.advance('11m');
+    expect(await client.schedules.delete('s')).toBe(true);
+    expect(await client.schedules.delete('s')).toBe(false);
+    await clock.advance('30m');
+    expect(await ticksOf(client, 's')).toEqual([10]);
+    await perdure.startWorker({ tasks: [work] });
+    const id = `s@${new Date(minute(10)).toISOString()}`;
+    expect(await client.handle(work, id).result()).toBe('kept');
+  });
+
+  it('putting a schedule again changes nothing, a new timing begins anew, a new input does not', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { schedules } = perdure.client;
+    const put = (every: string, input: string) => schedules.put('s', { every, task: work, input });
+    const first = await put('10m', 'a');
+    await clock.advance('4m');
+    expect(await put('10m', 'a')).toEqual(first);
+    expect(await put('10m', 'b')).toMatchObject({ nextAt: minute(10), createdAt: minute(0) });
+    expect(await put('20m', 'b')).toMatchObject({ nextAt: minute(24) });
+    // What is due is not forgotten because a program starts and puts its schedules.
+    await clock.advance('60m');
+    expect(await put('20m', 'c')).toMatchObject({ nextAt: minute(24) });
+  });
+
+  it('a schedule that another process puts is heard of', async () => {
+    const { clock, open } = await scheduledStore();
+    const [{ perdure }, { perdure: elsewhere }] = [await open(), await open()];
+    await perdure.startWorker({ tasks: [work] });
+    await clock.advance('1m');
+    await elsewhere.client.schedules.put('s', { every: '61m', task: work, input: '' });
+    await clock.advance('63m');
+    expect(await ticksOf(elsewhere.client, 's')).toEqual([62]);
+  });
+
+  it('a tick finds the active run of its concurrency key instead of starting a second', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({});
+    const options = { concurrencyKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 };
+    await client.schedules.put('s', { every: '10m', task: work, input: '', options });
+    await clock.advance('35m');
+    expect(await ticksOf(client, 's')).toEqual([10]);
+    const id = `s@${new Date(minute(10)).toISOString()}`;
+    expect(await client.get(id)).toMatchObject({
+      task: { concurrencyKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 },
+    });
+    expect(await client.schedules.get('s')).toMatchObject({
+      lastTickAt: minute(30),
+      lastInstanceId: id,
+    });
+  });
+
+  it('ends with its last tick', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({});
+    const [startAt, endAt] = [minute(25), new Date(minute(40))];
+    await client.schedules.put('s', { every: '10m', startAt, endAt, task: work, input: '' });
+    expect(await client.schedules.nextRuns('s')).toEqual([30, 40].map((n) => new Date(minute(n))));
+    await clock.advance('2h');
+    expect(await ticksOf(client, 's')).toEqual([30, 40]);
+    expect(await client.schedules.get('s')).not.toHaveProperty('nextAt');
+  });
+
+  it('are listed by name, page by page, with what they start and when', async () => {
+    const { open } = await scheduledStore();
+    const { schedules } = (await open()).perdure.client;
+    for (const name of ['c', 'a', 'b']) {
+      await schedules.put(name, { cron: '0 3 * * *', task: work, input: '', catchUp: 'skip' });
+    }
+    const page = await schedules.list({ limit: 2 });
+    expect(page).toMatchObject({ items: [{ name: 'a' }, { name: 'b' }], nextAfter: 'b' });
+    const last = await schedules.list({ after: 'b' });
+    expect(last.items).toHaveLength(1);
+    expect(last).not.toHaveProperty('nextAfter');
+    expect(last.items[0]).toMatchObject({
+      name: 'c',
+      definition: {
+        cron: '0 3 * * *',
+        timeZone: 'UTC',
+        catchUp: 'skip',
+        starts: { kind: 'task', name: 'work' },
+      },
+    });
+  });
+
+  it('a schedule that cannot be read says so, stands still, and hinders no other', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure, provider } = await open();
+    const { client } = perdure;
+    await perdure.startWorker({});
+    await provider.putSchedule({ name: 'damaged', definition: '{"a":', nextAt: minute(1) });
+    await client.schedules.put('sound', { every: '1m', task: work, input: '' });
+    await clock.advance('3m');
+    expect(await ticksOf(client, 'sound')).toEqual([1, 2, 3]);
+    const damaged = await client.schedules.get('damaged');
+    expect(damaged?.lastError).toContain('cannot be decoded');
+    expect(damaged).not.toHaveProperty('definition');
+    expect(damaged).not.toHaveProperty('nextAt');
+    await client.schedules.put('damaged', { every: '1m', task: work, input: '' });
+    await clock.advance('1m');
+    expect(await ticksOf(client, 'damaged')).toEqual([4]);
+  });
+
+  it('a worker that has stopped leaves no alarm behind', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure } = await open();
+    await perdure.client.schedules.put('s', { every: '1m', task: work, input: '' });
+    const worker = await perdure.startWorker({ tasks: [work] });
+    await clock.advance('90s');
+    await worker.stop();
+    expect(clock.alarmCount).toBe(0);
+  });
+});

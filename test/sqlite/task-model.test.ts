@@ -1,0 +1,24 @@
+import fc from 'fast-check';
+import { it } from 'vitest';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { step, TaskPair } from './task-pair.ts';
+
+it('runs of random steps end, are told and hold their keys as the model says', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { minLength: 30, maxLength: 80, size: 'max' }),
+      async (steps) => {
+        const clock = new FakeClock();
+        const provider = await openSqlite({ path: ':memory:', clock });
+        try {
+          const pair = new TaskPair(provider, clock);
+          for (const one of steps) await pair.take(one);
+        } finally {
+          await provider.close();
+        }
+      },
+    ),
+    { numRuns: 150 },
+  );
+}, 120_000);

@@ -1,0 +1,223 @@
+import type { InstanceStatus } from '../../src/model/status.ts';
+import { isTerminal } from '../../src/model/status.ts';
+import type { OnFailState } from '../../src/providers/tasks.ts';
+import type { WorkOutcome } from '../../src/providers/work-queue.ts';
+
+export const lockMs = 20;
+
+/** A run as the contract describes it. */
+interface Run {
+  readonly id: string;
+  readonly priority: number;
+  readonly key: string | undefined;
+  readonly hasOnFail: boolean;
+  status: InstanceStatus;
+  failures: number;
+  onFail: OnFailState | null;
+  item: Item | undefined;
+}
+
+interface Item {
+  readonly kind: 'task' | 'onFail';
+  /** Grows with every item. */
+  readonly order: number;
+  nextAt: number;
+  expiresAt: number | undefined;
+  /** The claim that holds it, or held it last. */
+  token: string | undefined;
+  lockedUntil: number;
+  claims: number;
+  failures: number;
+  isFlagged: boolean;
+  isPastReturn: boolean;
+}
+
+export interface NewRun {
+  readonly id: string;
+  readonly priority: number;
+  readonly key: string | undefined;
+  readonly delayMs: number;
+  readonly expiresInMs: number | undefined;
+  readonly hasOnFail: boolean;
+}
+
+/** What a store of task runs must do, without a store: one object per run, and rules as plain as they can be. */
+export class TaskModel {
+  now: number;
+  readonly runs = new Map<string, Run>();
+  readonly #keys = new Map<string, string>();
+  /** The ids that the step under way has ended. */
+  finished: string[] = [];
+  #order = 0;
+
+  constructor(now: number) {
+    this.now = now;
+  }
+
+  create({ id, priority, key, delayMs, expiresInMs, hasOnFail }: NewRun): string {
+    if (this.runs.has(id)) return 'exists';
+    const holder = key === undefined ? undefined : this.#keys.get(key);
+    if (holder !== undefined) return `active ${holder}`;
+    if (key !== undefined) this.#keys.set(key, id);
+    const expiresAt = expiresInMs === undefined ? undefined : this.now + expiresInMs;
+    const item = this.#newItem('task', this.now + delayMs, expiresAt);
+    const run = { id, priority, key, hasOnFail, status: 'pending', failures: 0 } as const;
+    this.runs.set(id, { ...run, onFail: null, item });
+    return 'created';
+  }
+
+  /** Which items a claim takes, in order. */
+  claim(max: number): readonly Run[] {
+    for (const run of this.runs.values()) {
+      if ((run.item?.expiresAt ?? Infinity) <= this.now) this.#end(run, 'expired');
+    }
+    const due = [...this.runs.values()]
+      .flatMap((run) => (run.item === undefined ? [] : [{ run, item: run.item }]))
+      .filter(({ item }) => visibleAt(item) <= this.now)
+      .sort(
+        (a, b) =>
+          rank(b) - rank(a) || visibleAt(a.item) - visibleAt(b.item) || a.item.order - b.item.order,
+      );
+    const trusted = due.filter(({ item }) => item.isFlagged || item.claims <= 1);
+    const taken = trusted.length > 0 ? trusted.slice(0, max) : due.slice(0, 1);
+    return taken.map(({ run }) => run);
+  }
+
+  /** Records the token under which an item was claimed. */
+  claimed(run: Run, token: string): void {
+    const { item } = run;
+    if (item === undefined) return;
+    Object.assign(item, { token, lockedUntil: this.now + lockMs, expiresAt: undefined });
+    item.claims += 1;
+    if (run.status === 'pending') run.status = 'running';
+    if (item.kind === 'onFail') run.onFail = 'running';
+  }
+
+  ack(token: string, outcome: WorkOutcome): string {
+    const run = this.#heldBy(token);
+    if (run?.item === undefined) return 'lost';
+    const { isFlagged, kind } = run.item;
+    run.item = undefined;
+    if (kind === 'onFail') {
+      run.onFail = outcome.kind === 'completed' ? 'completed' : 'failed';
+      return 'ok';
+    }
+    if (isTerminal(run.status)) {
+      this.#freeKey(run);
+      return 'ok';
+    }
+    const status = isFlagged ? 'canceled' : outcome.kind;
+    this.#end(run, status);
+    if (status === 'failed') {
+      run.failures += 1;
+      if (run.hasOnFail) {
+        run.item = this.#newItem('onFail', this.now, undefined);
+        run.onFail = 'queued';
+      }
+    }
+    return `ok ${status}`;
+  }
+
+  handBack(token: string, delayMs: number, how: 'retry' | 'abandon' | 'giveBack'): boolean {
+    const run = this.#heldBy(token);
+    if (run?.item === undefined) return false;
+    const { item } = run;
+    if (item.isFlagged) {
+      this.ack(token, { kind: 'canceled', leaked: false });
+      return true;
+    }
+    Object.assign(item, { token: undefined, nextAt: this.now + delayMs });
+    if (how === 'giveBack') item.claims = Math.max(item.claims - 1, 0);
+    if (how === 'retry') {
+      item.claims = 0;
+      item.failures += 1;
+      if (item.kind === 'task') run.failures += 1;
+    }
+    return true;
+  }
+
+  passPointOfNoReturn(token: string): string {
+    const item = this.#heldBy(token)?.item;
+    if (item === undefined) return 'lost';
+    if (item.isFlagged) return 'canceled';
+    item.isPastReturn = true;
+    return 'passed';
+  }
+
+  cancel(id: string): string {
+    const run = this.runs.get(id);
+    if (run === undefined) return 'unknown';
+    if (run.status !== 'pending' && run.status !== 'running') return `unchanged ${run.status}`;
+    const { item } = run;
+    if (item !== undefined && (this.#isHeld(item) || item.isPastReturn)) {
+      run.status = 'canceling';
+      item.isFlagged = !item.isPastReturn;
+    } else this.#end(run, 'canceled');
+    return `changed ${run.status}`;
+  }
+
+  terminate(id: string): string {
+    const run = this.runs.get(id);
+    if (run === undefined) return 'unknown';
+    if (isTerminal(run.status)) return `unchanged ${run.status}`;
+    const { item } = run;
+    if (item !== undefined && this.#isHeld(item)) {
+      run.status = 'terminated';
+      item.isFlagged = true;
+      this.finished.push(id);
+    } else this.#end(run, 'terminated');
+    return 'changed terminated';
+  }
+
+  delete(id: string, force: boolean): string {
+    const run = this.runs.get(id);
+    if (run === undefined) return 'deleted 0';
+    const isActive = !isTerminal(run.status) || run.onFail === 'queued' || run.onFail === 'running';
+    if (isActive && !force) return `running ${run.status}`;
+    this.#freeKey(run);
+    this.runs.delete(id);
+    this.finished.push(id);
+    return 'deleted 1';
+  }
+
+  #end(run: Run, status: InstanceStatus): void {
+    run.status = status;
+    run.item = undefined;
+    this.#freeKey(run);
+    this.finished.push(run.id);
+  }
+
+  #freeKey({ id, key }: Run): void {
+    if (key !== undefined && this.#keys.get(key) === id) this.#keys.delete(key);
+  }
+
+  #newItem(kind: Item['kind'], nextAt: number, expiresAt: number | undefined): Item {
+    const fresh = { claims: 0, failures: 0, isFlagged: false, isPastReturn: false };
+    this.#order += 1;
+    return {
+      kind,
+      order: this.#order,
+      nextAt,
+      expiresAt,
+      token: undefined,
+      lockedUntil: 0,
+      ...fresh,
+    };
+  }
+
+  #isHeld({ token, lockedUntil }: Item): boolean {
+    return token !== undefined && lockedUntil > this.now;
+  }
+
+  #heldBy(token: string): Run | undefined {
+    return [...this.runs.values()].find(({ item }) => item?.token === token && this.#isHeld(item));
+  }
+}
+
+function visibleAt({ token, lockedUntil, nextAt }: Item): number {
+  return token === undefined ? nextAt : lockedUntil;
+}
+
+function rank({ run, item }: { readonly run: Run; readonly item: Item }): number {
+  return item.isFlagged ? Number.MAX_SAFE_INTEGER : run.priority;
+}

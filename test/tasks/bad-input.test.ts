@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import * as z from 'zod';
+import { Perdure, task, type ErrorCode, type RunTaskOptions } from '../../src/index.ts';
+
+describe('bad input for tasks', () => {
+  let perdure: Perdure;
+  beforeEach(async () => {
+    perdure = await Perdure.open(':memory:');
+  });
+  afterEach(() => perdure.close());
+
+  const work = task('work', (_ctx, _n: number) => undefined);
+
+  async function expectNothingCreated(): Promise<void> {
+    expect((await perdure.client.list()).items).toEqual([]);
+    expect((await perdure.client.schedules.list()).items).toEqual([]);
+  }
+
+  it.each<[string, object, ErrorCode]>([
+    ['a negative priority', { priority: -1 }, 'INVALID_OPTION'],
+    ['a priority above 100', { priority: 101 }, 'INVALID_OPTION'],
+    ['half a priority', { priority: 0.5 }, 'INVALID_OPTION'],
+    ['an expiry in the past', { expiresAt: Date.now() - 1 }, 'INVALID_INPUT'],
+    ['an expiry of no time', { expiresIn: 0 }, 'INVALID_INPUT'],
+    ['an expiry before the start', { delay: '2h', expiresAt: Date.now() + 1_000 }, 'INVALID_INPUT'],
+    ['two starts', { delay: 1, runAt: new Date() }, 'INVALID_INPUT'],
+    ['two expiries', { expiresIn: 1, expiresAt: new Date() }, 'INVALID_INPUT'],
+    ['no date', { runAt: new Date(Number.NaN) }, 'INVALID_INPUT'],
+    ['a negative delay', { delay: -5 }, 'INVALID_DURATION'],
+    ['a key of 10 KB', { concurrencyKey: 'k'.repeat(10_240) }, 'INVALID_ID'],
+    ['an empty key', { concurrencyKey: '' }, 'INVALID_ID'],
+    ['headers that are no object', { headers: ['a'] }, 'INVALID_INPUT'],
+    ['headers that are no text', { headers: { a: 1 } }, 'INVALID_INPUT'],
+    ['an id of 10 KB', { id: 'i'.repeat(10_240) }, 'INVALID_ID'],
+    ['an option that does not exist', { prioriy: 1 }, 'INVALID_INPUT'],
+  ])('refuses %s', async (_what, options, code) => {
+    const { client } = perdure;
+    await expect(client.runTask(work, 1, options as RunTaskOptions)).rejects.toMatchObject({
+      code,
+    });
+    await expectNothingCreated();
+  });
+
+  it('refuses what is no task, and input that cannot be kept', async () => {
+    const { client } = perdure;
+    for (const no of [undefined, null, 7, {}, { kind: 'activity', name: 'a' }]) {
+      await expect(client.runTask(no as unknown as string)).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      });
+    }
+    await expect(client.runTask('')).rejects.toMatchObject({ code: 'INVALID_NAME' });
+    await expect(client.runTask('work', 1n)).rejects.toMatchObject({ code: 'NOT_SERIALIZABLE' });
+    await expectNothingCreated();
+  });
+
+  it('refuses an input that its schema does not allow, at the caller', async () => {
+    const checked = task('checked', () => undefined, { input: z.object({ n: z.number() }) });
+    const { client } = perdure;
+    const wrong = { n: 'one' } as unknown as { n: number };
+    await expect(client.runTask(checked, wrong)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    await expectNothingCreated();
+  });
+
+  it('one bad request keeps a whole batch from being created', async () => {
+    const { client } = perdure;
+    const good = { task: work, input: 1 };
+    const batch = [good, { ...good, options: { priority: -1 } }, good];
+    await expect(client.runTasks(batch)).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    await expect(client.runTasks('no' as unknown as [])).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+    await expectNothingCreated();
+  });
+
+  it('a taken id in a batch is told, and the other runs exist', async () => {
+    const { client } = perdure;
+    await client.runTask(work, 1, { id: 'taken' });
+    const batch = [
+      { task: work, input: 2, options: { id: 'taken' } },
+      { task: work, input: 3, options: { id: 'free' } },
+    ];
+    await expect(client.runTasks(batch)).rejects.toMatchObject({ code: 'INSTANCE_ALREADY_EXISTS' });
+    expect(await client.get('free')).toMatchObject({ status: 'pending' });
+  });
+
+  it.each<[string, () => unknown]>([
+    ['a handler that is missing', () => task('t', undefined as never)],
+    ['an option that does not exist', () => task('t', () => 1, { retries: 3 } as object)],
+    ['a negative priority', () => task('t', () => 1, { priority: -1 })],
+    ['a concurrency of 0', () => task('t', () => 1, { concurrency: 0 })],
+    ['a condition that is no function', () => task('t', () => 1, { condition: true as never })],
+    ['on-fail without a handler', () => task('t', () => 1, { onFail: {} as never })],
+    ['an on-fail that is only a function', () => task('t', () => 1, { onFail: 1 as never })],
+    ['a breaker of 0 failures', () => task('t', () => 1, { circuitBreaker: { failures: 0 } })],
+    ['a schema that is none', () => task('t', () => 1, { input: {} as never })],
+    ['a retry policy that makes no sense', () => task('t', () => 1, { retry: { maxAttempts: 0 } })],
+  ])('a definition is refused for %s', (_what, define) => {
+    expect(define).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
+  });
+
+  it('a worker refuses what is no task, and two tasks of one name', async () => {
+    await expect(perdure.startWorker({ tasks: [{} as typeof work] })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+    await expect(perdure.startWorker({ tasks: [work, work] })).rejects.toMatchObject({
+      code: 'ALREADY_REGISTERED',
+    });
+  });
+
+  it('a client that is closed runs no tasks', async () => {
+    const { client } = perdure;
+    await perdure.close();
+    await expect(client.runTask(work, 1)).rejects.toMatchObject({ code: 'CLOSED' });
+    await expect(client.schedules.list()).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+});

@@ -1,0 +1,121 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Perdure } from '../../src/index.ts';
+import { temporaryStore } from '../sqlite/temporary-store.ts';
+import type { TaskProgramOptions, TaskReport } from './task-program.ts';
+
+const leaseMs = 1_000;
+
+/** A real worker process, and what it has told so far. */
+class TaskProcess {
+  readonly #reports: TaskReport[] = [];
+  readonly #process;
+
+  constructor(options: Omit<TaskProgramOptions, 'leaseMs'>) {
+    const program = join(import.meta.dirname, 'task-program.ts');
+    this.#process = fork(program, [JSON.stringify({ ...options, leaseMs })], {
+      execArgv: [],
+      env: { ...process.env, NODE_NO_WARNINGS: '1' },
+    });
+    this.#process.on('message', (report: TaskReport) => this.#reports.push(report));
+    onTestFinished(() => this.kill());
+  }
+
+  async hear(report: TaskReport): Promise<void> {
+    while (!this.#reports.includes(report)) {
+      const [exit] = await Promise.race([
+        once(this.#process, 'message').then(() => []),
+        once(this.#process, 'exit').then(() => [true]),
+      ]);
+      if (exit === true) throw new Error(`A worker exited before it was ${report}.`);
+    }
+  }
+
+  async kill(): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    const exited = once(this.#process, 'exit');
+    this.#process.kill('SIGKILL');
+    await exited;
+  }
+}
+
+async function open() {
+  const { path } = temporaryStore();
+  const perdure = await Perdure.open(path);
+  onTestFinished(() => perdure.close());
+  const ledger = join(dirname(path), 'ledger.txt');
+  const lines = (): readonly string[] =>
+    existsSync(ledger) ? readFileSync(ledger, 'utf8').split('\n').slice(0, -1) : [];
+  return { files: { store: path, ledger }, lines, client: perdure.client };
+}
+
+test('a run whose worker is killed while it is canceling is canceled within a lease and 2 s, by a worker that does not know its task', async () => {
+  const { files, client, lines } = await open();
+  const victim = new TaskProcess({ ...files, how: 'hold' });
+  await victim.hear('ready');
+  const handle = await client.runTask('work', undefined, { concurrencyKey: 'k' });
+  await victim.hear('running');
+  await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).hear('ready');
+  expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
+  await victim.kill();
+  const killedAt = Date.now();
+  const [held] = (await handle.status()).running ?? [];
+  expect(held).toMatchObject({ name: 'work', cancel: { reason: 'enough' } });
+  // The key is not given away while the lease of the dead worker holds.
+  expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+    id: handle.id,
+  });
+  const { status, endedAt = 0, leaked } = await client.wait(handle.id, { timeout: '20s' });
+  expect([status, leaked]).toEqual(['canceled', undefined]);
+  expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
+  expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
+  expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+    created: true,
+  });
+  expect(lines()).toEqual([]);
+}, 60_000);
+
+test('a handler for failures whose worker is killed is run by another, and its run stays failed', async () => {
+  const { files, client, lines } = await open();
+  const victim = new TaskProcess({ ...files, how: 'hold' });
+  await victim.hear('ready');
+  const handle = await client.runTask('fails');
+  await victim.hear('onFail');
+  await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+  expect(await handle.status()).toMatchObject({ status: 'failed', task: { onFail: 'running' } });
+  await victim.kill();
+  await new TaskProcess({ ...files, how: 'work' }).hear('onFail');
+  await expect
+    .poll(async () => (await handle.status()).task?.onFail, { timeout: 5_000 })
+    .toBe('completed');
+  expect(await handle.status()).toMatchObject({ status: 'failed' });
+  expect(lines()).toEqual([`${handle.id} told`]);
+}, 60_000);
+
+test('no run is lost and none is done twice but those that a killed worker held', async () => {
+  const { files, client, lines } = await open();
+  const [runs, kills, concurrency] = [300, 3, 10];
+  await client.runTasks(
+    Array.from({ length: runs }, (_, n) => ({ task: 'work', options: { id: `run-${n}` } })),
+  );
+  for (let kill = 0; kill < kills; kill += 1) {
+    const victim = new TaskProcess({ ...files, how: 'work' });
+    const done = lines().length;
+    await expect
+      .poll(() => lines().length, { timeout: 20_000, interval: 5 })
+      .toBeGreaterThan(done + 20);
+    await victim.kill();
+  }
+  await new TaskProcess({ ...files, how: 'work' }).hear('ready');
+  for (let n = 0; n < runs; n += 1) {
+    expect(await client.wait(`run-${n}`, { timeout: '20s' })).toMatchObject({
+      status: 'completed',
+    });
+  }
+  const done = lines();
+  expect(new Set(done).size).toBe(runs);
+  expect(done.length - runs).toBeLessThanOrEqual(kills * concurrency);
+}, 60_000);

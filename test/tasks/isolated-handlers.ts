@@ -1,0 +1,16 @@
+import type { TaskContext } from '../../src/tasks/task-context.ts';
+
+/** Handlers for isolated tasks: each runs in a thread of its own. */
+export async function describe(ctx: TaskContext, input: string): Promise<object> {
+  const { runId, taskName, headers, attempt } = ctx;
+  return { runId, taskName, headers, attempt, input };
+}
+
+export function spin(): never {
+  for (;;);
+}
+
+export async function quit(ctx: TaskContext): Promise<string> {
+  await ctx.cancel('enough');
+  return ctx.isCanceled ? 'told' : 'not told';
+}

@@ -1,0 +1,83 @@
+/** What the compiler accepts and refuses of tasks and schedules; `tsc` is the test, nothing here runs. */
+import * as z from 'zod';
+import type { Client } from '../../src/client/client.ts';
+import type { Handle } from '../../src/client/handle.ts';
+import type { TaskHandle } from '../../src/client/task-handle.ts';
+import type { OrchestrationRef } from '../../src/model/definition.ts';
+import { task, type FailedRun, type TaskDefinition } from '../../src/tasks/task.ts';
+import { exactly } from './exactly.ts';
+
+declare const client: Client;
+declare const report: OrchestrationRef<{ day: string }, number>;
+
+const mail = task('mail', async (_ctx, input: { to: string }) => input.to.length);
+const sweep = task('sweep', () => 'swept');
+exactly<TaskDefinition<{ to: string }, number>>()(mail);
+exactly<TaskDefinition<void, string>>()(sweep);
+
+// The input has the type of the handler, and the result comes back with its type.
+exactly<Promise<TaskHandle<number>>>()(client.runTask(mail, { to: 'a' }, { priority: 3 }));
+exactly<Promise<number>>()((await client.runTask(mail, { to: 'a' })).result());
+exactly<Promise<TaskHandle<string>>>()(client.runTask(sweep));
+exactly<Handle<number>>()(client.handle(mail, 'm-1'));
+exactly<Promise<TaskHandle>>()(client.runTask('mail', { whatever: 1 }));
+
+// @ts-expect-error the input is missing
+void client.runTask(mail);
+// @ts-expect-error a property has the wrong type
+void client.runTask(mail, { to: 5 });
+// @ts-expect-error it takes no input
+void client.runTask(sweep, 'everything');
+// @ts-expect-error an option is misspelt
+void client.runTask(mail, { to: 'a' }, { expires: 5 });
+// @ts-expect-error headers are text
+void client.runTask(mail, { to: 'a' }, { headers: { retries: 3 } });
+// @ts-expect-error an orchestration is no task
+void client.runTask(report, { day: 'today' });
+// @ts-expect-error a task is no orchestration
+void client.start(mail, { to: 'a' });
+
+// A batch keeps the types of each request.
+const [first, second, third] = await client.runTasks([
+  { task: mail, input: { to: 'a' } },
+  { task: sweep, options: { delay: '1h' } },
+  { task: 'named', input: 1 },
+]);
+exactly<TaskHandle<number>>()(first);
+exactly<TaskHandle<string>>()(second);
+exactly<TaskHandle>()(third);
+const many = await client.runTasks(['a', 'b'].map((to) => ({ task: mail, input: { to } })));
+exactly<TaskHandle<number> | undefined>()(many.at(0));
+// @ts-expect-error the input of the second has the wrong type
+void client.runTasks([{ task: sweep }, { task: mail, input: { to: 5 } }]);
+// @ts-expect-error the input is missing
+void client.runTasks([{ task: mail }]);
+
+// Conditions and handlers for failures see the input of the task, and a schema decides its type.
+task('typed', (_ctx, input: { n: number }) => input.n, {
+  condition: (input) => {
+    exactly<{ n: number }>()(input);
+    return true;
+  },
+  onFail: { handler: (_ctx, failed) => exactly<FailedRun<{ n: number }>>()(failed) },
+});
+const checked = task('checked', (_ctx, input) => input.n, { input: z.object({ n: z.number() }) });
+exactly<TaskDefinition<{ n: number }, number>>()(checked);
+// @ts-expect-error a condition answers true or false
+task('vague', (_ctx, _input: string) => 1, { condition: () => 'yes' });
+// @ts-expect-error a handler for failures cannot cancel the run, which is over
+task('over', () => 1, { onFail: { handler: (ctx) => ctx.cancel() } });
+
+// What a schedule starts has the type of its input.
+void client.schedules.put('nightly', { cron: '0 3 * * *', task: mail, input: { to: 'ops' } });
+void client.schedules.put('hourly', { every: '1h', task: sweep, catchUp: 'skip' });
+void client.schedules.put('daily', { cron: '@daily', orchestration: report, input: { day: 'x' } });
+void client.schedules.put('named', { every: '1h', task: 'by name', input: 5 });
+// @ts-expect-error the input is missing
+void client.schedules.put('nightly', { cron: '0 3 * * *', task: mail });
+// @ts-expect-error a property has the wrong type
+void client.schedules.put('nightly', { cron: '0 3 * * *', task: mail, input: { to: 5 } });
+// @ts-expect-error there is no such policy
+void client.schedules.put('hourly', { every: '1h', task: sweep, catchUp: 'some' });
+// @ts-expect-error its ticks choose the ids
+void client.schedules.put('hourly', { every: '1h', task: sweep, options: { id: 'x' } });
