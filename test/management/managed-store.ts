@@ -188,7 +188,7 @@ export async function makeRounds(client: Client, id: string, rounds: number): Pr
 
 /** Looks until something holds: for what a worker does of itself. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 40_000;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error('It never came to hold.');
     await new Promise((resolve) => setImmediate(resolve));
