@@ -135,6 +135,7 @@ export class Client {
       ...options,
       payloadLimitBytes: this.#payloadLimitBytes,
       access: this.#access,
+      births: this.#completions.births,
     });
     this.schedules = new Schedules({
       ...options,
