@@ -6,6 +6,7 @@ const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  globalSetup: 'test/postgres/global-setup.ts',
 } as const;
 
 export default defineConfig({

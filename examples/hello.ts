@@ -7,7 +7,7 @@ const hello = orchestration('hello', async (ctx, name: string) => {
   return await ctx.call(greet, name);
 });
 
-const perdure = await Perdure.open('app.db'); // a file, or ':memory:'
+const perdure = await Perdure.open('app.db'); // a file, ':memory:', or 'postgres://…'
 const worker = await perdure.startWorker({ orchestrations: [hello], activities: [greet] });
 const handle = await perdure.client.start(hello, 'World', { id: 'hello-1' });
 console.log(await handle.result());

@@ -81,6 +81,8 @@ export type {
 } from './client/schedule-request.ts';
 export type { CatchUp } from './schedules/due-ticks.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
+export type { TransactionClient } from './client/transaction-client.ts';
+export type { TransactionConnection } from './providers/transactional.ts';
 export type { InstanceInfo, MeasuredInstance } from './client/instance-info.ts';
 export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
 export type {

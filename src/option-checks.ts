@@ -1,10 +1,15 @@
 import { toMs } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
+import { isPostgresUrl } from './providers/postgres/options.ts';
 import type { Provider } from './providers/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
 
+const sqliteOptions = ['synchronous'] as const;
+const postgresOptions = ['schema', 'poolSize', 'migrate', 'listen', 'prepare'] as const;
+
 const openOptions = [
-  'synchronous',
+  ...sqliteOptions,
+  ...postgresOptions,
   'payloadLimitBytes',
   'maxBufferedEvents',
   'pollInterval',
@@ -38,13 +43,30 @@ const workerOptions = [
 ];
 
 /** Refuses bad options before anything is opened. */
-export function checkOpenOptions(options: OpenOptions): void {
+export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   checkKeys(options, 'Perdure.open', openOptions);
+  checkFit(store, options);
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 1)) {
       throw invalid(`${name} is ${String(value)}; use a whole number of 1 or more.`);
+    }
+  }
+}
+
+/** Refuses options that only another kind of store has. */
+function checkFit(store: unknown, options: OpenOptions): void {
+  if (typeof store !== 'string') return;
+  const [kind, foreign] = isPostgresUrl(store)
+    ? ['A PostgreSQL store', sqliteOptions]
+    : ['An SQLite store', postgresOptions];
+  const name = foreign.find((option) => options[option] !== undefined);
+  if (name !== undefined) throw invalid(`${kind} has no option ${name}. Leave it out.`);
+  for (const option of ['migrate', 'listen', 'prepare'] as const) {
+    const value = options[option];
+    if (value !== undefined && typeof value !== 'boolean') {
+      throw invalid(`${option} is ${String(value)}; use true or false.`);
     }
   }
 }
@@ -55,7 +77,9 @@ export function checkProvider(store: unknown): Provider {
   if (typeof provider === 'object' && typeof provider?.fetchOrchestrationItems === 'function') {
     return provider as Provider;
   }
-  throw invalid("Open a store by the path of an SQLite file, by ':memory:', or with a provider.");
+  throw invalid(
+    "Open a store by the path of an SQLite file, by ':memory:', by a URL like postgres://…, or with a provider.",
+  );
 }
 
 /** Refuses options that no worker has, and lists that are none. */

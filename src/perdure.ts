@@ -7,6 +7,8 @@ import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
 import type { TaskDefinition } from './tasks/task.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
+import { isPostgresUrl } from './providers/postgres/options.ts';
+import { openPostgres } from './providers/postgres/provider.ts';
 import { openSqlite } from './providers/sqlite/provider.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { assertOutsideOrchestration } from './runtime/assert-outside-orchestration.ts';
@@ -16,6 +18,16 @@ import { Worker } from './runtime/worker.ts';
 export interface OpenOptions {
   /** `'full'` (default) survives power loss; `'normal'` may lose the last moments of it, never more. SQLite only. */
   readonly synchronous?: 'full' | 'normal';
+  /** The schema that holds Perdure's tables. Default `perdure`. PostgreSQL only. */
+  readonly schema?: string;
+  /** The most connections of this process, besides the one that listens. Default 10. PostgreSQL only. */
+  readonly poolSize?: number;
+  /** Bring the schema up to date when opening. Default true; without it an old one is refused. PostgreSQL only. */
+  readonly migrate?: boolean;
+  /** Be told of changes by LISTEN. Default true; without it they are found by polling. PostgreSQL only. */
+  readonly listen?: boolean;
+  /** Prepare statements. Default true; switch it off behind a pooler in transaction mode. PostgreSQL only. */
+  readonly prepare?: boolean;
   /** The largest input, result or event. Default 2 MiB. */
   readonly payloadLimitBytes?: number;
   /** Events that may wait for an instance before more are refused. Default 2,000. */
@@ -54,7 +66,7 @@ export class Perdure {
 
   private constructor(provider: Provider, options: OpenOptions) {
     this.#provider = provider;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock ?? provider.clock ?? systemClock;
     this.#options = options;
     this.client = new Client({
       provider,
@@ -71,9 +83,9 @@ export class Perdure {
     });
   }
 
-  /** Opens a store: an SQLite file by its path, `':memory:'`, or a provider of your own. */
+  /** Opens a store: an SQLite file by its path, `':memory:'`, a PostgreSQL by its URL, or a provider of your own. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
-    checkOpenOptions(options);
+    checkOpenOptions(store, options);
     return new Perdure(
       typeof store === 'string' ? await openStore(store, options) : checkProvider(store),
       options,
@@ -143,17 +155,34 @@ function shared({ payloadLimitBytes, pollInterval }: OpenOptions): WorkerOptions
 }
 
 async function openStore(store: string, options: OpenOptions): Promise<Provider> {
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(store)) {
-    const scheme = store.slice(0, store.indexOf(':'));
-    throw new PerdureError(
-      'INVALID_INPUT',
-      `Stores of kind ${scheme}:// are not supported. Pass the path of an SQLite file, or ':memory:'.`,
-    );
+  const { synchronous, clock, pollInterval, schema, poolSize, migrate, listen, prepare } = options;
+  const shared = { ...(clock !== undefined && { clock }) };
+  if (isPostgresUrl(store)) {
+    return await openPostgres({
+      url: store,
+      ...shared,
+      ...(pollInterval !== undefined && { pollMs: toMs(pollInterval, 'pollInterval') }),
+      ...(schema !== undefined && { schema }),
+      ...(poolSize !== undefined && { poolSize }),
+      ...(migrate !== undefined && { migrate }),
+      ...(listen !== undefined && { listen }),
+      ...(prepare !== undefined && { prepare }),
+    });
   }
-  const { synchronous, clock } = options;
+  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(store)?.[1];
+  if (scheme !== undefined) throw unsupported(scheme);
   return await openSqlite({
     path: store,
+    ...shared,
     ...(synchronous !== undefined && { synchronous }),
-    ...(clock !== undefined && { clock }),
   });
+}
+
+function unsupported(scheme: string): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    /^postgres(ql)?$/i.test(scheme)
+      ? 'The URL of the store cannot be read. Write it like postgres://user:password@host:5432/database, and encode special characters.'
+      : `Stores of kind ${scheme}:// are not supported. Pass the path of an SQLite file, ':memory:', or a URL like postgres://user:password@host:5432/database.`,
+  );
 }

@@ -8,7 +8,7 @@ import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
-import { isPerdureError, PerdureError } from '../model/errors.ts';
+import { isPerdureError, PerdureError, ProviderError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
@@ -25,6 +25,7 @@ import type {
 } from '../providers/management.ts';
 import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
+import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
@@ -65,6 +66,7 @@ import {
   type TaskHandles,
   type TaskRequest,
 } from './task-runs.ts';
+import { providerWithin, type TransactionClient } from './transaction-client.ts';
 
 export interface ClientOptions {
   readonly provider: Provider;
@@ -94,6 +96,7 @@ export class Client {
   readonly retention: RetentionControl;
   /** What is started at given times. */
   readonly schedules: Schedules;
+  readonly #options: ClientOptions;
   readonly #provider: Provider;
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
@@ -106,6 +109,7 @@ export class Client {
   #closed = false;
 
   constructor(options: ClientOptions) {
+    this.#options = options;
     this.#provider = options.provider;
     this.#clock = options.clock;
     this.#payloadLimitBytes = checkCount(
@@ -307,6 +311,25 @@ export class Client {
     return exportHistory(this.#provider, checkInstanceId(id), executionId);
   }
 
+  /**
+   * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
+   * signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   */
+  withTransaction(connection: TransactionConnection): TransactionClient {
+    this.#assertOpen();
+    const provider = providerWithin(this.#provider, connection);
+    // A first turn runs user code, which has no place in somebody's transaction.
+    const inner = new Client({ ...this.#options, provider, starter: undefined });
+    return {
+      // Its handle must outlive the transaction.
+      start: async (definition: OrchestrationRef | string, ...args: unknown[]) =>
+        this.handle((await inner.start(definition as string, ...args)).id),
+      raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
+        inner.#raise(id, event, payload),
+      cancel: (id, options) => requestCancel(provider, id, options),
+    };
+  }
+
   /** Reads an instance with what it holds in the store; rejects with `INSTANCE_NOT_FOUND` for an unknown id. */
   async getInstanceInfo(id: string): Promise<MeasuredInstance> {
     const info = await this.#status(id);
@@ -388,13 +411,23 @@ export class Client {
     const birth = this.#completions.births.announce(instance.instanceId, instance.incarnation);
     let result: CreateResult | undefined;
     try {
-      result = await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+      result = await this.#createSurely(instance);
     } finally {
       if (result?.kind === 'created') this.#completions.births.confirm(birth);
       else this.#completions.births.withdraw(birth);
     }
     if (result.kind === 'refused') throw result.error;
     if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
+  }
+
+  /** Where the answer of the store was lost the same start is made again: it finds what the first one made. */
+  async #createSurely(instance: NewInstance): Promise<CreateResult> {
+    try {
+      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
+    } catch (error) {
+      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
+      return await this.#createInStore(instance);
+    }
   }
 
   async #createInStore(instance: NewInstance): Promise<CreateResult> {

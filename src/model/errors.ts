@@ -84,11 +84,14 @@ export function isPerdureError(error: unknown, code?: ErrorCode): error is Perdu
 export class ProviderError extends PerdureError {
   readonly operation: string;
   readonly retryable: boolean;
+  /** Whether the operation may have happened all the same: read before you repeat what is not fenced. */
+  readonly outcomeUnknown: boolean;
 
   constructor(options: {
     readonly operation: string;
     readonly message: string;
     readonly retryable: boolean;
+    readonly outcomeUnknown?: boolean;
     readonly code?: 'PROVIDER' | 'UNDECODABLE' | 'STORE_TOO_NEW' | 'STORE_DAMAGED' | 'LOCK_LOST';
     readonly cause?: unknown;
   }) {
@@ -99,6 +102,7 @@ export class ProviderError extends PerdureError {
     );
     this.operation = options.operation;
     this.retryable = options.retryable;
+    this.outcomeUnknown = options.outcomeUnknown ?? false;
   }
 }
 

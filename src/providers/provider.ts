@@ -32,6 +32,7 @@
  * Every rule here, and every clause of the methods, names in parentheses the cases of the conformance suite
  * in `perdure/testing` that show it.
  */
+import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
@@ -39,6 +40,7 @@ import type { ManagementStore } from './management.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
+import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
 import type { WorkQueue } from './work-queue.ts';
 
 /** What a completed instance returned, and in which life of its id. */
@@ -75,6 +77,8 @@ export interface Provider
     ScheduleStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
+  /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */
+  readonly clock?: Clock;
 
   /**
    * Calls back on hints; returns how to stop.
@@ -90,6 +94,9 @@ export interface Provider
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;
+
+  /** Writes as a part of a transaction of the application, where the store can do that. */
+  within?(connection: TransactionConnection): TransactionalWrites;
 
   /**
    * Releases the store.

@@ -8,6 +8,14 @@ export interface ProcessAccount {
   /** When it was killed; `undefined` if it ended in peace. */
   readonly killedAt: number | undefined;
   readonly pauses: readonly Pause[];
+  /** When the store was away from it. */
+  readonly outages: readonly Outage[];
+}
+
+/** The server was restarted, or connections to it were cut. */
+export interface Outage {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** One claim of a work item, with all that is known of it. */
@@ -85,4 +93,9 @@ export function stoodStill(account: ProcessAccount, from: number, to: number): b
     account.pauses.some((pause) => overlaps(pause.from, pause.to)) ||
     account.lines.some((entry) => entry.line === 'stalled' && overlaps(entry.from, entry.to))
   );
+}
+
+/** Whether the process could not reach the store at some time in between. */
+export function wasCutOff({ outages }: ProcessAccount, from: number, to: number): boolean {
+  return outages.some((outage) => outage.from < to && outage.to > from);
 }

@@ -2,13 +2,22 @@
 import { Perdure } from '../../src/index.ts';
 import { InstanceStarter } from './instance-starter.ts';
 import { Ledger } from './ledger.ts';
+import { openStore } from './open-store.ts';
 import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
 import { kindOf } from './scenarios.ts';
 
-const { store, ledger: path, name, inFlight } = readOptions();
+const { store, ledger: path, name, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
-const perdure = await Perdure.open(store);
-const starter = new InstanceStarter({ perdure, ledger, name, inFlight, kindOf });
+const perdure = await Perdure.open(await openStore(store));
+const starter = new InstanceStarter({
+  perdure,
+  ledger,
+  name,
+  inFlight,
+  outages,
+  // Nobody knows whether an event was raised when the answer to that is lost.
+  kindOf: (n) => kindOf(n, { events: !outages }),
+});
 
 async function end(): Promise<void> {
   await starter.finish();

@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Perdure } from '../../src/index.ts';
 import type { ProcessAccount } from './accounts.ts';
+import { Disturber } from './disturber.ts';
 import { Fleet } from './fleet.ts';
 import { Killer } from './killer.ts';
 import { readLedger } from './ledger.ts';
-import { StoredState } from './stored-state.ts';
+import { createSqliteLoopStore, type LoopStore } from './loop-store.ts';
+import type { StoredState } from './stored-state.ts';
 import { verify, type Verdict } from './verifier.ts';
 
 export interface CrashLoopOptions {
@@ -20,6 +21,12 @@ export interface CrashLoopOptions {
   readonly leaseMs?: number;
   readonly killEveryMs?: number;
   readonly fencing?: boolean;
+  /** Immediate restarts of the server, and cuts of all connections to it; 0 by default. */
+  readonly restarts?: number;
+  readonly cuts?: number;
+  readonly disturbEveryMs?: number;
+  /** A file of SQLite by default. */
+  readonly createStore?: () => Promise<LoopStore>;
   readonly onProgress?: (text: string) => void;
 }
 
@@ -30,23 +37,28 @@ export interface CrashReport extends Verdict {
   /** Of these, kills that hit an ack on its way. */
   readonly killsOfAcks: number;
   readonly pauses: number;
+  readonly outages: number;
+  /** The longest time from a server's return to the next event. */
+  readonly longestRecoveryMs: number;
+  readonly medianRecoveryMs: number;
   readonly seconds: number;
 }
 
-const settleMs = 20_000;
+// A lease that a dead worker left may have to run out several times in a row.
+const settleLeases = 20;
 
 /**
- * Runs workers and a client as real processes on one file, kills and pauses workers under load, lets the rest
- * finish, and compares what the processes did with what the store says.
+ * Runs workers and a client as real processes on one store, kills and pauses workers under load, disturbs the store
+ * where it can be, lets the rest finish, and compares what the processes did with what the store says.
  */
 export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashReport> {
-  const { leaseMs = 1_000, workers = 3, fencing = true } = options;
+  const { leaseMs = 1_000, workers = 3, fencing = true, restarts = 0, cuts = 0 } = options;
+  const { createStore = createSqliteLoopStore } = options;
   const startedAt = performance.now();
   const folder = mkdtempSync(join(tmpdir(), 'perdure-crash-'));
-  const store = join(folder, 'store.db');
-  await (await Perdure.open(store)).close();
-  const fleet = new Fleet(folder, { store, leaseMs, fencing });
-  const state = new StoredState(store);
+  const loopStore = await createStore();
+  const { store, state, faults } = loopStore;
+  const fleet = new Fleet(folder, { store, leaseMs, fencing, outages: restarts + cuts > 0 });
   try {
     const killer = new Killer({
       fleet,
@@ -57,8 +69,19 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       everyMs: options.killEveryMs ?? 300,
       onKill: (done) => options.onProgress?.(`${done} of ${options.kills} kills`),
     });
-    const troubles = await load({ fleet, state, killer, workers, instances: options.instances });
-    const verdict = verify(state, accountsOf(fleet, killer), leaseMs);
+    const everyMs = options.disturbEveryMs ?? 300;
+    const disturber = new Disturber({ faults, state, restarts, cuts, everyMs });
+    const { instances } = options;
+    const troubles = await load({
+      fleet,
+      state,
+      killer,
+      disturber,
+      workers,
+      instances,
+      settleMs: settleLeases * leaseMs,
+    });
+    const verdict = await verify(state, accountsOf(fleet, killer, disturber), leaseMs);
     const { kills } = killer;
     return {
       ...verdict,
@@ -67,11 +90,14 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       killsOfOpenClaims: kills.filter(({ leases }) => leases > 0).length,
       killsOfAcks: kills.filter(({ settling }) => settling > 0).length,
       pauses: killer.pauses.length,
+      outages: disturber.outages.length,
+      longestRecoveryMs: Math.max(0, ...disturber.recoveriesMs),
+      medianRecoveryMs: median(disturber.recoveriesMs),
       seconds: (performance.now() - startedAt) / 1_000,
     };
   } finally {
     await fleet.killAll();
-    state.close();
+    await loopStore.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -80,35 +106,48 @@ interface LoadParams {
   readonly fleet: Fleet;
   readonly state: StoredState;
   readonly killer: Killer;
+  readonly disturber: Disturber;
   readonly workers: number;
   readonly instances: number;
+  readonly settleMs: number;
 }
 
 /** Answers what went wrong on the way, in words. */
-async function load({ fleet, state, killer, workers, instances }: LoadParams): Promise<string[]> {
+async function load(params: LoadParams): Promise<string[]> {
+  const { fleet, state, killer, disturber, workers, instances, settleMs } = params;
   for (let index = 0; index < workers; index++) fleet.startWorker();
   const client = fleet.startClient(80);
-  await killer.run();
-  while (state.rootCount() < instances && !client.hasExited) await delay(100);
+  await Promise.all([killer.run(), disturber.run()]);
+  while ((await state.rootCount()) < instances && !client.hasExited) await delay(100);
   fleet.startNoMore();
   client.tell('startNoMore');
   const deadline = Date.now() + settleMs;
-  while (Date.now() < deadline && (state.unfinished().length > 0 || !client.hasExited)) {
+  while (Date.now() < deadline && ((await state.unfinished()).length > 0 || !client.hasExited)) {
     await delay(50);
   }
-  const stuck = state.unfinished();
+  const stuck = await state.unfinished();
   if (stuck.length > 0) return [`${stuck.length} instances are stuck: ${stuck.slice(0, 5).join()}`];
   if (!client.hasExited) return ['The client still waits, though every instance is over.'];
   await fleet.stop();
   return [];
 }
 
-function accountsOf(fleet: Fleet, { kills, pauses }: Killer): readonly ProcessAccount[] {
+function accountsOf(
+  fleet: Fleet,
+  { kills, pauses }: Killer,
+  { outages }: Disturber,
+): readonly ProcessAccount[] {
   const killedAt = new Map(kills.map(({ worker, at }) => [worker, at]));
   return fleet.members.map(({ name, ledger }) => ({
     name,
     lines: readLedger(ledger),
     killedAt: killedAt.get(name),
     pauses: pauses.filter(({ worker }) => worker === name),
+    outages,
   }));
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }

@@ -51,16 +51,18 @@ export class Member {
   }
 }
 
+type SharedOptions = Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing' | 'outages'>;
+
 /** The processes of a loop: a client, and a number of workers that are replaced when they are killed. */
 export class Fleet {
   readonly #folder: string;
-  readonly #options: Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing'>;
+  readonly #options: SharedOptions;
   readonly #workers = new Set<Member>();
   readonly #unexpected: string[] = [];
   readonly members: Member[] = [];
   #ending = false;
 
-  constructor(folder: string, options: Pick<ProgramOptions, 'store' | 'leaseMs' | 'fencing'>) {
+  constructor(folder: string, options: SharedOptions) {
     this.#folder = folder;
     this.#options = options;
   }

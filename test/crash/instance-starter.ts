@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Perdure } from '../../src/index.ts';
+import type { Handle, Perdure } from '../../src/index.ts';
+import { ProviderError } from '../../src/model/errors.ts';
 import type { Ledger } from './ledger.ts';
 import { idOf, kinds } from './scenarios.ts';
 
@@ -9,6 +10,7 @@ export class InstanceStarter {
   readonly #ledger: Ledger;
   readonly #name: string;
   readonly #kindOf: (n: number) => string;
+  readonly #outages: boolean;
   readonly #lanes: Promise<void>[];
   #count = 0;
   #ending = false;
@@ -18,12 +20,14 @@ export class InstanceStarter {
     readonly ledger: Ledger;
     readonly name: string;
     readonly inFlight: number;
+    readonly outages: boolean;
     readonly kindOf: (n: number) => string;
   }) {
     this.#perdure = params.perdure;
     this.#ledger = params.ledger;
     this.#name = params.name;
     this.#kindOf = params.kindOf;
+    this.#outages = params.outages;
     this.#lanes = Array.from({ length: params.inFlight }, () => this.#keepOneUnderWay());
   }
 
@@ -48,7 +52,7 @@ export class InstanceStarter {
   }
 
   async #see(id: string, kind: string, n: number): Promise<void> {
-    const handle = await this.#perdure.client.start(kind, n, { id });
+    const handle = await this.#start(id, kind, n);
     this.#ledger.write({ line: 'started', id });
     for (let event = 1; event <= (kinds[kind]?.events ?? 0); event++) {
       // Some come before anyone waits for them, some long after.
@@ -56,5 +60,17 @@ export class InstanceStarter {
       await handle.raiseEvent('add', event * 10);
     }
     this.#ledger.write({ line: 'result', id, value: await handle.result() });
+  }
+
+  /** Starts it, and again while the store is away: the id makes that one start. */
+  async #start(id: string, kind: string, n: number): Promise<Handle> {
+    for (;;) {
+      try {
+        return await this.#perdure.client.start(kind, n, { id });
+      } catch (error) {
+        if (!this.#outages || !(error instanceof ProviderError && error.retryable)) throw error;
+        await delay(50);
+      }
+    }
   }
 }

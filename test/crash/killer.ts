@@ -62,7 +62,10 @@ export class Killer {
     await fleet.replace(victim);
     // Nobody else can have these leases before they run out, so what the store shows is what the victim held.
     const { held, settling } = openClaims(readLedger(victim.ledger));
-    const leases = [...held].filter((token) => state.isLeaseLive(token, Date.now()));
+    const now = Date.now();
+    const tokens = [...held];
+    const live = await Promise.all(tokens.map((token) => state.isLeaseLive(token, now)));
+    const leases = tokens.filter((_, index) => live[index]);
     this.kills.push({
       worker: victim.name,
       at,
@@ -87,7 +90,7 @@ export class Killer {
     const pause: Pause = { worker: worker.name, from: Date.now(), to: Infinity };
     if (!worker.process.kill('SIGSTOP')) return;
     // One that sleeps inside a transaction stops everybody: that is a lock, not a zombie.
-    const isZombie = state.isWritable();
+    const isZombie = await state.isWritable();
     if (isZombie) {
       this.pauses.push(pause);
       await delay(leaseMs * 1.5);

@@ -1,12 +1,17 @@
 /** `npm run crash -- --kills 1000`: the crash loop for as long as you like. */
 import { parseArgs } from 'node:util';
 import { runCrashLoop } from './crash-loop.ts';
+import { createPostgresLoopStore, createSqliteLoopStore } from './loop-store.ts';
 
 const { values } = parseArgs({
   options: {
     kills: { type: 'string', default: '100' },
     workers: { type: 'string', default: '3' },
+    'lease-ms': { type: 'string', default: '1000' },
     pauses: { type: 'string' },
+    provider: { type: 'string', default: 'sqlite' },
+    restarts: { type: 'string', default: '0' },
+    cuts: { type: 'string', default: '0' },
     unfenced: { type: 'boolean', default: false },
   },
 });
@@ -14,7 +19,7 @@ const kills = Number(values.kills);
 const workers = Number(values.workers);
 if (!Number.isSafeInteger(kills) || kills < 1 || !Number.isSafeInteger(workers) || workers < 2) {
   throw new Error(
-    'Usage: npm run crash -- --kills <1 or more> [--workers <2 or more>] [--unfenced]',
+    'Usage: npm run crash -- --kills <1 or more> [--workers <2 or more>] [--provider sqlite|postgres [--restarts <n>] [--cuts <n>]] [--unfenced]',
   );
 }
 
@@ -22,8 +27,12 @@ const report = await runCrashLoop({
   kills,
   workers,
   pauses: values.pauses === undefined ? Math.ceil(kills / 8) : Number(values.pauses),
+  leaseMs: Number(values['lease-ms']),
   instances: kills * 25,
   fencing: !values.unfenced,
+  restarts: Number(values.restarts),
+  cuts: Number(values.cuts),
+  createStore: values.provider === 'postgres' ? createPostgresLoopStore : createSqliteLoopStore,
   onProgress: (text) => process.stdout.write(process.stdout.isTTY ? `\r${text}` : ''),
 });
 if (process.stdout.isTTY) console.log();

@@ -1,6 +1,6 @@
 /** What a program of the crash loop is told on its command line. */
 export interface ProgramOptions {
-  /** The database file. */
+  /** The path of the database file, or the URL of the database. */
   readonly store: string;
   readonly ledger: string;
   /** Unique among the programs of a loop; begins the ids of the instances that it starts. */
@@ -10,6 +10,8 @@ export interface ProgramOptions {
   readonly fencing: boolean;
   /** How many of its own instances it keeps under way. */
   readonly inFlight: number;
+  /** The store may be away for a while: that it fails then is no trouble. */
+  readonly outages: boolean;
 }
 
 /** From the harness to a program. */

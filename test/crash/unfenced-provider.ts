@@ -1,33 +1,17 @@
-import Database from 'better-sqlite3';
 import { LockLostError } from '../../src/model/errors.ts';
 import { encodeMessage } from '../../src/model/message.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import type { WorkItemAck } from '../../src/providers/work-queue.ts';
 import type { ClaimBook } from './claim-book.ts';
 import { overrideProvider } from './override-provider.ts';
+import { createTokenRestorer } from './token-restorer.ts';
 
 /**
  * The sabotage: a provider whose writes are no longer fenced. Before each ack or renewal the caller's token is put
  * back on its row, whoever holds the row by now, and the completion of an item that is already gone is enqueued again.
  */
 export function withoutFencing(inner: Provider, book: ClaimBook, store: string): Provider {
-  const db = new Database(store);
-  const restoreItem = db.prepare<{ secret: string; until: number; key: number }>(
-    `UPDATE worker_queue SET lock_token = :secret, locked_until = :until, next_at = :until
-     WHERE item_key = :key`,
-  );
-  const restoreInstance = db.prepare<{ secret: string; until: number; key: number }>(
-    `UPDATE instance_locks SET lock_token = :secret, locked_until = :until, next_at = :until
-     WHERE instance_key = :key`,
-  );
-  const restore = (statement: typeof restoreItem, token: string): void => {
-    const dot = token.indexOf('.');
-    const key = Number(token.slice(0, dot));
-    statement.run({ secret: token.slice(dot + 1), until: Date.now() + 1_000, key });
-  };
-  const restoreItems = (tokens: readonly string[]): void => {
-    for (const token of tokens) restore(restoreItem, token);
-  };
+  const restore = createTokenRestorer(store);
 
   const completeAgain = async ({ lockToken, outcome }: WorkItemAck): Promise<boolean> => {
     const claimed = book.operation(lockToken);
@@ -41,7 +25,7 @@ export function withoutFencing(inner: Provider, book: ClaimBook, store: string):
 
   return overrideProvider(inner, {
     async ackWorkItems(acks) {
-      restoreItems(acks.map(({ lockToken }) => lockToken));
+      await restore.items(acks.map(({ lockToken }) => lockToken));
       const results = await inner.ackWorkItems(acks);
       return Promise.all(
         acks.map(async (ack, index) => {
@@ -51,31 +35,31 @@ export function withoutFencing(inner: Provider, book: ClaimBook, store: string):
       );
     },
 
-    ackTurns(acks) {
-      restoreItems(acks.flatMap(({ lockTokens }) => lockTokens));
+    async ackTurns(acks) {
+      await restore.items(acks.flatMap(({ lockTokens }) => lockTokens));
       return inner.ackTurns(acks);
     },
 
-    ackOrchestrationItems(acks) {
-      for (const { lockToken } of acks) restore(restoreInstance, lockToken);
+    async ackOrchestrationItems(acks) {
+      await restore.instances(acks.map(({ lockToken }) => lockToken));
       return inner.ackOrchestrationItems(acks);
     },
 
     async renewWorkItemLocks(renewals, extendMs) {
-      restoreItems(renewals.map(({ lockToken }) => lockToken));
+      await restore.items(renewals.map(({ lockToken }) => lockToken));
       await inner.renewWorkItemLocks(renewals, extendMs);
       return renewals.map(() => ({ held: true, cancel: null }));
     },
 
     async renewOrchestrationLocks(lockTokens, extendMs) {
-      for (const token of lockTokens) restore(restoreInstance, token);
+      await restore.instances(lockTokens);
       await inner.renewOrchestrationLocks(lockTokens, extendMs);
       return lockTokens.map(() => true);
     },
 
     async close() {
       await inner.close();
-      db.close();
+      await restore.close();
     },
   });
 }

@@ -1,11 +1,11 @@
 /**
- * Compares three independent accounts: the ledgers of the processes, what was done to them, and the database file.
+ * Compares three independent accounts: the ledgers of the processes, what was done to them, and the database.
  *
  * V1. No start that was acknowledged is lost.
  * V2. Every instance is over and has the right result; the client got each result that it asked for.
  * V3. Histories are dense and end with their only terminal event; every completion comes from one real execution.
- * V4. An operation is claimed again only after the earlier lease has run out, because its process was killed or
- *     stood still between claim and ack, or after a failed attempt.
+ * V4. An operation is claimed again only after the earlier lease has run out, because its process was killed, stood
+ *     still or was cut off from the store between claim and ack, or after a failed attempt.
  * V5. A recorded completion comes from the last claim: a lease that was lost changes nothing, and nothing is claimed
  *     once its completion has committed. An operation is acked at most once.
  * V6. Every execution of an effect has its own claim, and one that began after the completion comes from a process
@@ -14,12 +14,13 @@
 import {
   collectOperations,
   stoodStill,
+  wasCutOff,
   type Claim,
   type OperationAccount,
   type ProcessAccount,
 } from './accounts.ts';
 import { expectedResult } from './scenarios.ts';
-import type { StoredCompletion, StoredState } from './stored-state.ts';
+import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
 
 export interface Verdict {
   readonly violations: readonly string[];
@@ -28,47 +29,51 @@ export interface Verdict {
   readonly children: number;
   readonly executions: number;
   /** Executions beyond one per attempt, by what explains them. */
-  readonly extra: Readonly<Record<'killed' | 'stoodStill', number>>;
+  readonly extra: Readonly<Record<'killed' | 'stoodStill' | 'cutOff', number>>;
   /** Effects begun by a process that woke up after somebody else had completed them. */
   readonly zombies: number;
 }
 
-export function verify(
+export async function verify(
   state: StoredState,
   accounts: readonly ProcessAccount[],
   leaseMs: number,
-): Verdict {
+): Promise<Verdict> {
   const operations = collectOperations(accounts, leaseMs);
-  const completions = state.completions();
+  const completions = await state.completions();
   const effects = [...operations.values()].map((operation) => judgeClaims(operation));
   const results = completions.map((completion) =>
     judgeCompletion(completion, operations.get(completion.key)),
   );
-  const instances = state.instances();
+  const instances = await state.instances();
   return {
     violations: [
-      ...judgeStarts(state, accounts),
-      ...judgeInstances(state),
+      ...judgeStarts(instances, accounts),
+      ...judgeInstances(instances),
       ...judgeResults(accounts),
-      ...state.brokenHistories(),
-      ...state.leftovers(),
+      ...(await state.brokenHistories()),
+      ...(await state.leftovers()),
       ...duplicates(completions.map(({ key }) => key)).map((key) => `${key} completed twice`),
       ...effects.flatMap(({ violations }) => violations),
       ...results.flatMap(({ violations }) => violations),
     ],
-    instances: instances.filter(({ isRoot }) => isRoot === 1).length,
-    children: instances.filter(({ isRoot }) => isRoot === 0).length,
+    instances: instances.filter(({ isRoot }) => isRoot).length,
+    children: instances.filter(({ isRoot }) => !isRoot).length,
     executions: sum([...operations.values()].map(({ executions }) => executions.length)),
     extra: {
       killed: sum(effects.map(({ killed }) => killed)),
       stoodStill: sum(effects.map(({ slept }) => slept)),
+      cutOff: sum(effects.map(({ cutOff }) => cutOff)),
     },
     zombies: sum(results.map(({ zombies }) => zombies)),
   };
 }
 
-function judgeStarts(state: StoredState, accounts: readonly ProcessAccount[]): readonly string[] {
-  const stored = new Set(state.instances().map(({ instanceId }) => instanceId));
+function judgeStarts(
+  instances: readonly StoredInstance[],
+  accounts: readonly ProcessAccount[],
+): readonly string[] {
+  const stored = new Set(instances.map(({ instanceId }) => instanceId));
   return accounts.flatMap(({ name, lines }) =>
     lines.flatMap((entry) =>
       entry.line === 'started' && !stored.has(entry.id)
@@ -78,11 +83,11 @@ function judgeStarts(state: StoredState, accounts: readonly ProcessAccount[]): r
   );
 }
 
-function judgeInstances(state: StoredState): readonly string[] {
-  return state.instances().flatMap(({ instanceId, status, isRoot, output, failure }) => {
+function judgeInstances(instances: readonly StoredInstance[]): readonly string[] {
+  return instances.flatMap(({ instanceId, status, isRoot, output, failure }) => {
     if (status !== 'completed') return [`${instanceId} is ${status} ${failure ?? ''}`];
     const expected = expectedResult(instanceId);
-    const isRight = isRoot === 0 || (expected !== undefined && output === String(expected));
+    const isRight = !isRoot || (expected !== undefined && output === String(expected));
     return isRight ? [] : [`${instanceId} returned ${output} instead of ${expected}`];
   });
 }
@@ -114,6 +119,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
   const violations: string[] = [];
   let killed = 0;
   let slept = 0;
+  let cutOff = 0;
   for (const [index, claim] of claims.entries()) {
     const next = claims[index + 1];
     if (next === undefined || claim.settled === 'abandoned') continue;
@@ -132,6 +138,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
       );
     } else if ((claim.account.killedAt ?? Infinity) <= next.until) killed += ran ? 1 : 0;
     else if (stoodStill(claim.account, claim.since, next.until)) slept += ran ? 1 : 0;
+    else if (wasCutOff(claim.account, claim.since, next.until)) cutOff += ran ? 1 : 0;
     else
       violations.push(
         `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name}`,
@@ -147,7 +154,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
       violations.push(`${key} ran more often in ${account.name} than it was claimed there`);
     }
   }
-  return { violations, killed, slept };
+  return { violations, killed, slept, cutOff };
 }
 
 /** The rest of V3, V5 and V6. */

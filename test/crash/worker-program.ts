@@ -1,23 +1,25 @@
 /** Runs orchestrations and activities, and starts some instances itself, until it is killed or told to stop. */
 import { Perdure } from '../../src/index.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { ProviderError } from '../../src/model/errors.ts';
 import { ClaimBook } from './claim-book.ts';
 import { InstanceStarter } from './instance-starter.ts';
 import { Ledger } from './ledger.ts';
+import { openStore } from './open-store.ts';
 import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
 import { createScenarios, kindOf } from './scenarios.ts';
 import { withoutFencing } from './unfenced-provider.ts';
 import { watchProvider } from './watched-provider.ts';
 
-const { store, ledger: path, name, leaseMs, fencing, inFlight } = readOptions();
+const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
 const book = new ClaimBook();
-const sqlite = await openSqlite({ path: store });
-const provider = fencing ? sqlite : withoutFencing(sqlite, book, store);
+const fenced = await openStore(store);
+const provider = fencing ? fenced : withoutFencing(fenced, book, store);
 const perdure = await Perdure.open(watchProvider(provider, book, ledger));
 
 const trouble = (fields: object, message: string): void => {
   const { error } = fields as { readonly error?: unknown };
+  if (outages && error instanceof ProviderError && error.retryable) return;
   ledger.write({ line: 'trouble', message: `${message}: ${String(error)}` });
 };
 const worker = await perdure.startWorker({
@@ -35,6 +37,7 @@ const starter = new InstanceStarter({
   ledger,
   name,
   inFlight,
+  outages,
   kindOf: (n) => kindOf(n, { events: false }),
 });
 

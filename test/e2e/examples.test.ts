@@ -1,7 +1,8 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { createDatabase } from '../postgres/server.ts';
 import { root, runProgram } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();
@@ -36,6 +37,7 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'saga',
       'schedules',
       'tasks',
+      'start-in-a-transaction',
       'testing-with-skipped-time',
       'timeout-with-cleanup',
       'timers-and-events',
@@ -44,18 +46,38 @@ it('there is an example for each thing that a newcomer looks for', () => {
   );
 });
 
-/** Every example as it is, and once more on a file where it lets the caller choose the store. */
+/** Every example as it is, and again on a file and on PostgreSQL where it lets the caller choose the store. */
 const runs = examples.flatMap((example) => {
   const source = readFileSync(join(root, example), 'utf8');
   const output = expectedOutput(source);
-  const onFile = { example, output, args: ['example.db'] };
-  return [{ example, output, args: [] }, ...(source.includes('process.argv[2]') ? [onFile] : [])];
+  const takesStore = source.includes('process.argv[2]');
+  const needsPostgres = source.includes(`from 'pg'`);
+  const stores = [
+    ...(needsPostgres ? [] : ['its own']),
+    ...(takesStore && !needsPostgres ? ['a file'] : []),
+    ...(takesStore ? ['PostgreSQL'] : []),
+  ];
+  return stores.map((store) => ({ example, output, store }));
 });
 
-it.each(runs)('$example $args prints what its last comment says', async (run) => {
-  const result = await runProgram(run.example, { cwd: folder, args: run.args });
+it('some examples run on PostgreSQL too', () => {
+  expect(runs.filter(({ store }) => store === 'PostgreSQL').length).toBeGreaterThan(3);
+});
+
+it.each(runs)('$example prints what its last comment says on $store', async (run) => {
+  const result = await runProgram(run.example, {
+    cwd: folder,
+    args: await argumentsFor(run.store),
+  });
   expect(result).toEqual({ code: 0, stdout: run.output, stderr: '' });
 });
+
+async function argumentsFor(store: string): Promise<readonly string[]> {
+  if (store !== 'PostgreSQL') return store === 'a file' ? ['example.db'] : [];
+  const database = await createDatabase();
+  onTestFinished(() => database.drop());
+  return [database.url];
+}
 
 it('the first example can be run again on its file: the same id is the same run', async () => {
   for (let run = 0; run < 2; run += 1) {

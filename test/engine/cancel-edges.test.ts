@@ -4,7 +4,6 @@ import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 import { signalled } from './signalled.ts';
-import { tamper } from './tamper.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);
 
@@ -61,9 +60,10 @@ describeEngine('the edges of cancelling', (open) => {
     await busy.promise;
     const handle = await engine.client.start(loses, undefined);
     // Somebody claimed the item, and died with it.
-    const claim = `UPDATE worker_queue SET lock_token = 'dead', locked_until = unixepoch() * 1000 + 1500,
-      next_at = unixepoch() * 1000 + 1500, claims = 1 WHERE lock_token IS NULL`;
-    await expect.poll(() => tamper(engine.path, claim)).toBe(1);
+    const until = Date.now() + 1_500;
+    const claim = `UPDATE worker_queue SET lock_token = 'dead', locked_until = ${until}, next_at = ${until},
+      claims = 1 WHERE lock_token IS NULL`;
+    await expect.poll(() => engine.tamper(claim)).toBe(1);
     await handle.cancel();
     expect(await engine.client.wait(handle.id, { timeout: '8s' })).toMatchObject({
       status: 'canceled',

@@ -12,7 +12,7 @@ describeEngine('cancels and workers that know little', (open) => {
     const run = orchestration('run', async (ctx) => ctx.call('hold'));
     const engine = await open({ orchestrations: [run] });
     const handle = await engine.client.start(run);
-    const dead = await openSqlite({ path: engine.path });
+    const dead = await engine.openProvider();
     try {
       const held = await dead.fetchWorkItems({ max: 1, lockMs: 300, waitMs: 5_000 });
       expect(held).toHaveLength(1);

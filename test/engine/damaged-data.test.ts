@@ -2,7 +2,6 @@ import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
-import { tamper } from './tamper.ts';
 
 describeEngine('damaged data and poison', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
@@ -40,7 +39,7 @@ describeEngine('damaged data and poison', (open) => {
       }
       await worker.stop();
       for (const handle of [bad, good]) await handle.raiseEvent('go', null);
-      expect(tamper(engine.path, sql)).toBe(1);
+      expect(await engine.tamper(sql)).toBe(1);
       await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
       expect(await good.result()).toBe(2);
       await expect(bad.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
@@ -54,7 +53,7 @@ describeEngine('damaged data and poison', (open) => {
     );
     const engine = await open({ orchestrations: [run] });
     const handle = await engine.client.start(run, undefined);
-    await expect.poll(() => tamper(engine.path, 'UPDATE worker_queue SET claims = 10')).toBe(1);
+    await expect.poll(() => engine.tamper('UPDATE worker_queue SET claims = 10')).toBe(1);
     await engine.startWorker({ activities: [step] });
     expect(await handle.result()).toBe('POISON');
   });
@@ -64,8 +63,7 @@ describeEngine('damaged data and poison', (open) => {
     const handle = await engine.client.start(parent, undefined);
     await expect
       .poll(() =>
-        tamper(
-          engine.path,
+        engine.tamper(
           `UPDATE instance_locks SET claims = 10 WHERE instance_key = (SELECT instance_key FROM instances WHERE instance_id = 'child')`,
         ),
       )

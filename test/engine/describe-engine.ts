@@ -1,16 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, describe } from 'vitest';
 import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import type { Provider } from '../../src/providers/provider.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
+import { engineStores, type EngineStore, type StoreKind } from './engine-store.ts';
 
 /** An open engine of one test; everything is closed and removed after it. */
 interface Engine {
   readonly perdure: Perdure;
   readonly client: Perdure['client'];
-  readonly path: string;
+  /** Opens the store alone, as a process without an engine would; the test closes it. */
+  openProvider(): Promise<Provider>;
+  /** Changes rows behind the engine's back; says how many. SQL that all stores understand. */
+  tamper(sql: string): Promise<number>;
   /** Starts one more worker with the mode's options. */
   readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
   /** Opens the same store once more, as another process would. */
@@ -19,6 +20,7 @@ interface Engine {
 
 interface Mode {
   readonly name: string;
+  readonly store: StoreKind;
   readonly worker: StartWorkerOptions;
   readonly hints: boolean;
   readonly open?: OpenOptions | undefined;
@@ -26,18 +28,36 @@ interface Mode {
 
 // Every behaviour must be the same whichever short cut is taken.
 const modes: readonly Mode[] = [
-  { name: 'all fast paths', worker: {}, hints: true },
-  { name: 'no fast paths', worker: { fastPaths: false }, hints: true },
-  { name: 'no warm cache', worker: { warmCacheBytes: 0 }, hints: true },
-  { name: 'a replay after every turn', worker: { alwaysReplay: true }, hints: true },
+  { name: 'all fast paths', store: 'SQLite', worker: {}, hints: true },
+  { name: 'no fast paths', store: 'SQLite', worker: { fastPaths: false }, hints: true },
+  { name: 'no warm cache', store: 'SQLite', worker: { warmCacheBytes: 0 }, hints: true },
+  {
+    name: 'a replay after every turn',
+    store: 'SQLite',
+    worker: { alwaysReplay: true },
+    hints: true,
+  },
   // Without hints a handler learns of its cancel when its lease is renewed.
-  { name: 'all hints dropped', worker: { activityLease: 300 }, hints: false },
+  { name: 'all hints dropped', store: 'SQLite', worker: { activityLease: 300 }, hints: false },
+  { name: 'PostgreSQL', store: 'PostgreSQL', worker: {}, hints: true },
+  {
+    name: 'PostgreSQL, no fast paths',
+    store: 'PostgreSQL',
+    worker: { fastPaths: false },
+    hints: true,
+  },
+  {
+    name: 'PostgreSQL, all hints dropped',
+    store: 'PostgreSQL',
+    worker: { activityLease: 1_000 },
+    hints: false,
+  },
 ];
 
 /** The modes that differ for what takes no turns: tasks and schedules. */
 export const modesWithoutTurns = ['all fast paths', 'all hints dropped'];
 
-/** Registers a behaviour suite once per mode, on a real SQLite file. */
+/** Registers a behaviour suite once per mode, on a real database. */
 export function describeEngine(
   title: string,
   suite: (open: OpenEngine) => void,
@@ -45,15 +65,15 @@ export function describeEngine(
 ): void {
   for (const mode of modes.filter(({ name }) => names.includes(name))) {
     describe(`${title} (${mode.name})`, () => {
+      const newStore = engineStores(mode.store);
       const cleanups: (() => Promise<unknown>)[] = [];
       afterEach(async () => {
         for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
       });
       suite(async (options, openOptions) => {
-        const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));
-        cleanups.push(() => rm(folder, { recursive: true, force: true }));
-        const path = join(folder, 'engine.db');
-        const engine = await openEngine(path, { ...mode, open: openOptions }, cleanups);
+        const store = await newStore();
+        cleanups.push(() => store.remove());
+        const engine = await openEngine(store, { ...mode, open: openOptions }, cleanups);
         if (options !== undefined) await engine.startWorker(options);
         return engine;
       });
@@ -68,11 +88,11 @@ export type OpenEngine = (
 ) => Promise<Engine>;
 
 async function openEngine(
-  path: string,
+  store: EngineStore,
   mode: Mode,
   cleanups: (() => Promise<unknown>)[],
 ): Promise<Engine> {
-  const provider = await openSqlite({ path });
+  const provider = await store.open();
   const perdure = mode.hints
     ? await Perdure.open(provider, mode.open)
     : await Perdure.open(dropHints(provider, 5), { pollInterval: 20, ...mode.open });
@@ -80,9 +100,18 @@ async function openEngine(
   return {
     perdure,
     client: perdure.client,
-    path,
+    openProvider: () => store.open(),
+    tamper: (sql) => store.tamper(sql),
     startWorker: (options) =>
-      perdure.startWorker({ shutdownGrace: 200, ...mode.worker, ...options }),
-    reopen: () => openEngine(path, mode, cleanups),
+      perdure.startWorker({ shutdownGrace: 200, ...mode.worker, ...withLease(mode, options) }),
+    reopen: () => openEngine(store, mode, cleanups),
   };
+}
+
+/** The leases of tests are as short as a call of SQLite allows; one over a connection takes longer on a busy machine. */
+function withLease({ store }: Mode, options: StartWorkerOptions): StartWorkerOptions {
+  const { activityLease } = options;
+  return store === 'PostgreSQL' && typeof activityLease === 'number'
+    ? { ...options, activityLease: activityLease * 4 }
+    : options;
 }

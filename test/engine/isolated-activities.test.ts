@@ -3,9 +3,7 @@ import { encodePayload } from '../../src/model/payload.ts';
 import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { describeEngine } from './describe-engine.ts';
-import { tamper } from './tamper.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);
 
@@ -84,9 +82,9 @@ describeEngine('isolated activities', (open) => {
     });
     const handle = await engine.client.start(run);
     await expectThread();
-    const thief = await openSqlite({ path: engine.path });
+    const thief = await engine.openProvider();
     onTestFinished(() => thief.close());
-    expect(tamper(engine.path, 'UPDATE worker_queue SET locked_until = 1, next_at = 1')).toBe(1);
+    expect(await engine.tamper('UPDATE worker_queue SET locked_until = 1, next_at = 1')).toBe(1);
     const [stolen] = await thief.fetchWorkItems({ max: 1, lockMs: 60_000, waitMs: 1_000 });
     await expectNoThread();
     const outcome = { kind: 'completed', payload: encodePayload('stolen', 'it') } as const;

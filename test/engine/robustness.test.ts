@@ -4,7 +4,6 @@ import { ProviderError } from '../../src/model/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
-import { tamper } from './tamper.ts';
 
 describeEngine('robustness', (open) => {
   const step = activity('step', async (_ctx, n: number) => n);
@@ -76,9 +75,9 @@ describeEngine('robustness', (open) => {
       const engine = await open({ orchestrations: [run] });
       const handles = [await engine.client.start(run, 1), await engine.client.start(run, 2)];
       await expect
-        .poll(() => tamper(engine.path, 'UPDATE worker_queue SET heartbeat = heartbeat'))
+        .poll(() => engine.tamper('UPDATE worker_queue SET heartbeat = heartbeat'))
         .toBe(2);
-      tamper(engine.path, `UPDATE worker_queue SET options = '${damage}' WHERE item_key = 1`);
+      await engine.tamper(`UPDATE worker_queue SET options = '${damage}' WHERE item_key = 1`);
       await engine.startWorker({ activities: [step] });
       expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual([
         'UNDECODABLE',
@@ -163,7 +162,7 @@ describeEngine('robustness', (open) => {
     const waits = orchestration('waits', async (ctx) => ctx.waitFor('go'));
     const engine = await open();
     for (const id of ['bad', 'good']) await engine.client.start(waits, undefined, { id });
-    tamper(engine.path, `UPDATE instances SET definition_key = 999 WHERE instance_id = 'bad'`);
+    await engine.tamper(`UPDATE instances SET definition_key = 999 WHERE instance_id = 'bad'`);
     await engine.startWorker({ orchestrations: [waits] });
     await engine.client.raiseEvent('good', 'go', 'fine');
     expect(await engine.client.handle('good').result()).toBe('fine');

@@ -1,7 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine('clients that wait', (open) => {
@@ -12,7 +11,7 @@ describeEngine('clients that wait', (open) => {
       return word;
     });
     const engine = await open({ orchestrations: [run] });
-    const provider = await openSqlite({ path: engine.path });
+    const provider = await engine.openProvider();
     const reads: string[] = [];
     const elsewhere = await Perdure.open(
       {

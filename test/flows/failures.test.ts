@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { openSqlite } from 'perdure/sqlite';
 import { flow, gt, readFlowItems, readFlowRun, type FlowFailure } from 'perdure/flows';
 import { describeEngine } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
@@ -218,7 +217,7 @@ describeEngine('a flow that fails', (open) => {
     if (charge === undefined || onFail === undefined) throw new Error('An activity is missing.');
     await engine.startWorker({ orchestrations: [order.orchestration], activities: [charge] });
     const run = await engine.client.runFlow(order);
-    const dead = await openSqlite({ path: engine.path });
+    const dead = await engine.openProvider();
     try {
       const isDue = async (): Promise<boolean> => {
         const { events } = await engine.client.exportHistory(run.id);

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
-import { tamper } from '../engine/tamper.ts';
 import { makeGate } from './gate.ts';
 
 describeEngine(
@@ -14,9 +13,9 @@ describeEngine(
         retry: { maxAttempts: 5 },
         onFail: { handler: (_ctx, { failure }) => told.open(failure.code) },
       });
-      const { client, path, startWorker } = await open();
+      const { client, tamper, startWorker } = await open();
       const handle = await client.runTask('deadly', 1, { concurrencyKey: 'k' });
-      expect(tamper(path, 'UPDATE worker_queue SET claims = 3')).toBe(1);
+      expect(await tamper('UPDATE worker_queue SET claims = 3')).toBe(1);
       await startWorker({ tasks: [deadly], maxClaims: 3 });
       await expect(handle.result()).rejects.toMatchObject({
         failure: { code: 'POISON', message: expect.stringContaining('Task "deadly"') as string },
@@ -33,9 +32,9 @@ describeEngine(
       async (column) => {
         let calls = 0;
         const work = task('work', () => void (calls += 1), { retry: { maxAttempts: 5 } });
-        const { client, path, startWorker } = await open();
+        const { client, tamper, startWorker } = await open();
         const bad = await client.runTask(work, undefined, { id: 'bad', headers: { a: 'b' } });
-        expect(tamper(path, `UPDATE instances SET ${column} = '{"a":'`)).toBe(1);
+        expect(await tamper(`UPDATE instances SET ${column} = '{"a":'`)).toBe(1);
         const good = await client.runTask(work);
         expect(await bad.status()).toMatchObject({ status: 'pending' });
         await startWorker({ tasks: [work] });

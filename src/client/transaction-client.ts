@@ -1,0 +1,52 @@
+import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import { PerdureError } from '../model/errors.ts';
+import type { StopResult } from '../providers/cancellation.ts';
+import type { Provider } from '../providers/provider.ts';
+import type { TransactionConnection } from '../providers/transactional.ts';
+import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import type { Handle } from './handle.ts';
+import type { CancelOptions } from './stopping.ts';
+
+/**
+ * Writes as a part of the application's own transaction: what it starts, raises and cancels happens when that
+ * commits, and has never happened when it is rolled back.
+ */
+export interface TransactionClient {
+  /** Starts an instance; wait for its result only after the commit. */
+  start<Input, Output>(
+    definition: OrchestrationRef<Input, Output>,
+    ...args: StartArguments<Input>
+  ): Promise<Handle<Output>>;
+  start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
+
+  /** Sends an external event to an instance. */
+  raiseEvent<Value>(
+    id: string,
+    event: EventToken<Value>,
+    ...payload: EventArguments<Value>
+  ): Promise<void>;
+  raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;
+
+  /** Asks an instance to stop. */
+  cancel(id: string, options?: Omit<CancelOptions, 'wait'>): Promise<StopResult>;
+}
+
+/** The same provider, but for the writes that are to be a part of a transaction. */
+export function providerWithin(provider: Provider, connection: TransactionConnection): Provider {
+  if (typeof (connection as { query?: unknown } | null | undefined)?.query !== 'function') {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      'withTransaction takes a client of pg on which a transaction was begun, or something with its query().',
+    );
+  }
+  const writes = provider.within?.(connection);
+  if (writes === undefined) {
+    throw new PerdureError(
+      'INVALID_INPUT',
+      `The store (${provider.name}) cannot take part in a transaction of yours. Open a PostgreSQL, or call the client itself.`,
+    );
+  }
+  return Object.assign(Object.create(provider) as Provider, writes, {
+    hints: (listener: Parameters<Provider['hints']>[0]) => provider.hints(listener),
+  });
+}

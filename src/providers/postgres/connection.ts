@@ -1,0 +1,175 @@
+import pg from 'pg';
+import { PerdureError } from '../../model/errors.ts';
+import type { ConnectionSettings } from './options.ts';
+import {
+  isConnectionLost,
+  isRefusedCommit,
+  isTransient,
+  spoilsConnection,
+  toProviderError,
+  unknownOutcome,
+} from './postgres-errors.ts';
+import { withinBudget, type RetryBudget } from './retry.ts';
+import { ClientTransaction, type Statement, type Transaction } from './transaction.ts';
+
+export type { Statement, Transaction } from './transaction.ts';
+
+/**
+ * A pool of connections, and the ways to use one.
+ *
+ * C1. Whatever meets a transient error before its COMMIT was sent is run again on another connection, with jitter,
+ *     until the budget is used up. So the work may run more than once, and must have no effect but on the database.
+ * C2. A connection that is lost during COMMIT (or during a statement that is its own transaction) leaves the outcome
+ *     unknown. That is never run again here: it is thrown as a retryable error with `outcomeUnknown`.
+ * C3. A client that fails while nobody uses it only leaves the pool.
+ */
+export class Connections {
+  readonly #pool: pg.Pool;
+  readonly #prepare: boolean;
+  readonly #begin: string;
+  readonly #retry: RetryBudget;
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
+
+  constructor(settings: ConnectionSettings) {
+    this.#pool = new pg.Pool({
+      ...settings.client,
+      max: settings.poolSize,
+      connectionTimeoutMillis: settings.connectTimeoutMs,
+      idleTimeoutMillis: settings.idleTimeoutMs,
+      // BEGIN travels with the first statement: one round trip less.
+      pipeline: true,
+    });
+    // The pool has already dropped the client; whoever needs one next meets the trouble, with somebody to tell.
+    this.#pool.on('error', () => undefined);
+    this.#prepare = settings.prepare;
+    this.#begin = ['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings.transactionSettings].join(
+      '; ',
+    );
+    this.#retry = { budgetMs: settings.retryMs, signal: this.#closing.signal };
+  }
+
+  /** BEGIN … COMMIT on one connection; rolled back when the work throws. */
+  transaction<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#use(operation, async (client, tx) => {
+      const begun = client.query(this.#begin);
+      // Where it fails, so do the statements that follow it.
+      begun.catch(() => undefined);
+      let value: T;
+      try {
+        value = await work(tx);
+        await begun;
+      } catch (error) {
+        if (!spoilsConnection(error)) await client.query('ROLLBACK');
+        throw error;
+      }
+      await commit(operation, client);
+      return value;
+    });
+  }
+
+  /**
+   * BEGIN, statements and COMMIT in one round trip. The work sends all its statements at once: whatever they answer, the
+   * transaction is committed, or rolled back if one of them fails.
+   */
+  pipeline<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#use(operation, async (client, tx) => {
+      const [begun, worked, committed] = await Promise.allSettled([
+        client.query(this.#begin),
+        work(tx),
+        commit(operation, client),
+      ]);
+      // The COMMIT was sent along, so it may have happened, whichever answer was lost.
+      const lost = [begun, worked].find(
+        (sent) => sent.status === 'rejected' && isConnectionLost(sent.reason),
+      );
+      if (lost?.status === 'rejected') throw unknownOutcome(operation, lost.reason);
+      if (begun.status === 'rejected') throw begun.reason;
+      if (worked.status === 'rejected') throw worked.reason;
+      if (committed.status === 'rejected') throw committed.reason;
+      return worked.value;
+    });
+  }
+
+  /** Reads without a transaction around them, tried again as a whole. */
+  read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#use(operation, (_, tx) => work(tx));
+  }
+
+  /** One statement that is its own transaction: two round trips less than `transaction`. */
+  statement<Row extends object>(
+    operation: string,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    return this.#use(operation, async (_, tx) => {
+      try {
+        return await tx.query<Row>(statement, values);
+      } catch (error) {
+        throw isConnectionLost(error) ? unknownOutcome(operation, error) : error;
+      }
+    });
+  }
+
+  /** Waits for what is under way, then closes every connection. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.#closing.abort();
+    await this.#pool.end();
+  }
+
+  async #use<T>(
+    operation: string,
+    work: (client: pg.PoolClient, tx: Transaction) => Promise<T>,
+  ): Promise<T> {
+    if (this.#closing.signal.aborted) throw closed(operation);
+    try {
+      return await withinBudget(this.#retry, isTransient, () => this.#useOnce(work));
+    } catch (error) {
+      throw toProviderError(operation, error);
+    }
+  }
+
+  async #useOnce<T>(work: (client: pg.PoolClient, tx: Transaction) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect();
+    // The errors of a client in use come to its statements too.
+    const ignore = (): void => undefined;
+    client.on('error', ignore);
+    let spoiled = true;
+    try {
+      const value = await work(client, new ClientTransaction(client, { prepare: this.#prepare }));
+      spoiled = false;
+      return value;
+    } catch (error) {
+      spoiled = spoilsConnection(error) || client.getTransactionStatus() !== 'I';
+      throw error;
+    } finally {
+      client.off('error', ignore);
+      client.release(spoiled);
+    }
+  }
+}
+
+async function commit(operation: string, client: pg.PoolClient): Promise<void> {
+  let command: string;
+  try {
+    ({ command } = await client.query('COMMIT'));
+  } catch (error) {
+    throw isRefusedCommit(error) ? error : unknownOutcome(operation, error);
+  }
+  // PostgreSQL answers the COMMIT of a transaction in which a statement has failed with a rollback, not an error.
+  if (command !== 'COMMIT') {
+    throw new Error('a statement had failed, so the transaction was rolled back');
+  }
+}
+
+function closed(operation: string): PerdureError {
+  return new PerdureError(
+    'CLOSED',
+    `${operation}: the store is closed. Open it again, or close it later.`,
+  );
+}

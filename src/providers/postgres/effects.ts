@@ -1,0 +1,56 @@
+import type { CompletedOutput } from '../provider.ts';
+
+/** What a fetch waits for. */
+export type Topic = 'orchestrations' | 'work';
+
+/** What a transaction changed that somebody may be waiting for; told to them once it has committed. */
+export class Effects {
+  /** The earliest time at which something of the topic may be claimed that could not be before. */
+  readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
+  /** Ids of instances that reached a terminal state, or were deleted. */
+  readonly finished: string[] = [];
+  /** What those that completed returned. */
+  readonly outputs = new Map<string, CompletedOutput>();
+  /** Lock tokens of claimed work items that are asked to stop. */
+  readonly cancelRequested: string[] = [];
+
+  // One by one: thousands may be asked at once, more than a call takes arguments.
+  addCancelRequests(lockTokens: readonly string[]): void {
+    for (const token of lockTokens) this.cancelRequested.push(token);
+    // Anyone may end them once their locks have expired: let those who wait find out when that is.
+    if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
+  }
+
+  /** Something may be claimed from this time on: by now, or when a lock that was taken expires. */
+  due(topic: Topic, at: number): void {
+    if (at < this.dueAt[topic]) this.dueAt[topic] = at;
+  }
+
+  /** Whoever waits for these finds nobody. */
+  deleted(instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) {
+      this.finished.push(instanceId);
+      this.outputs.delete(instanceId);
+    }
+  }
+
+  completed(instanceId: string, completed: CompletedOutput): void {
+    this.finished.push(instanceId);
+    this.outputs.set(instanceId, completed);
+  }
+
+  mark(): EffectsMark {
+    return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
+  }
+
+  /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
+  backTo(mark: EffectsMark): void {
+    for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
+    this.cancelRequested.length = mark.cancelRequested;
+  }
+}
+
+export interface EffectsMark {
+  readonly finished: number;
+  readonly cancelRequested: number;
+}

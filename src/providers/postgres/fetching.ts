@@ -1,0 +1,91 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../../model/clock.ts';
+import type { Topic } from './effects.ts';
+import type { Wanted } from './look.ts';
+import type { Rest } from './wake-ups.ts';
+
+/** What is due, as a look found it. */
+interface Due {
+  readonly now: number;
+  readonly nextAt: number;
+}
+
+/** A fetch that claims what is due, or waits for it. */
+export interface Fetch<T> {
+  readonly operation: string;
+  readonly topic: Topic;
+  readonly max: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly wanted: Wanted;
+  readonly claim: () => Promise<readonly T[]>;
+}
+
+/** What a fetch needs of its store. */
+export interface FetchSource {
+  /** By which waits are timed. */
+  readonly waitClock: Clock;
+  readonly isClosing: boolean;
+  readonly look: (fetch: Fetch<unknown>) => Promise<Due>;
+  readonly wait: (options: {
+    readonly fetch: Fetch<unknown>;
+    readonly until: number;
+    readonly seen: number;
+    readonly signal: AbortSignal;
+  }) => Promise<void>;
+  readonly changes: (topic: Topic) => number;
+  /** What the fetch before this one left, if this one goes on with its wait. */
+  readonly resume: (fetch: Fetch<unknown>) => Rest | undefined;
+  readonly rest: (fetch: Fetch<unknown>, rest: Rest) => void;
+}
+
+// How long to leave alone what others were just claiming.
+const contestedMs = 5;
+
+/** Looks, claims when something is due, and otherwise waits for it; a fetch that does not wait answers at once. */
+export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise<readonly T[]> {
+  const { topic, waitMs, signal } = fetch;
+  const { waitClock } = source;
+  const deadline = waitClock.now() + waitMs;
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  const cancelAlarm = waitMs > 0 ? waitClock.setAlarm(deadline, end) : (): void => undefined;
+  signal?.addEventListener('abort', end);
+  const isOver = (): boolean => signal?.aborted === true || source.isClosing;
+  let known = waitMs > 0 ? source.resume(fetch) : undefined;
+  try {
+    while (!isOver()) {
+      // An idle worker never writes. What changes from here on ends the wait at once.
+      const seen = known?.changes ?? source.changes(topic);
+      const { now, nextAt } =
+        known === undefined
+          ? await source.look(fetch)
+          : { now: Number.NEGATIVE_INFINITY, nextAt: known.nextAt };
+      known = undefined;
+      if (isOver()) return [];
+      const isLast = waitClock.now() >= deadline;
+      if (nextAt <= now) {
+        const claimed = await fetch.claim();
+        if (claimed.length > 0 || isLast) return claimed;
+        await delay(contestedMs);
+      } else if (isLast) return [];
+      else {
+        const until = Math.min(deadline, nextAt);
+        await source.wait({ fetch, until, seen, signal: ending.signal });
+        // Nobody told of anything, and the poll had its eyes open: that is as good as another look.
+        if (nextAt > deadline && waitClock.now() >= deadline && seen === source.changes(topic)) {
+          source.rest(fetch, { topic, changes: seen, nextAt });
+          return [];
+        }
+      }
+    }
+    return [];
+  } catch (error) {
+    // A store that closes takes the connection from under a look; the fetch has ended either way.
+    if (source.isClosing) return [];
+    throw error;
+  } finally {
+    cancelAlarm();
+    signal?.removeEventListener('abort', end);
+  }
+}

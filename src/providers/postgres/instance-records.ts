@@ -1,0 +1,224 @@
+import type { InstanceStatus } from '../../model/status.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  ListExecutionsParams,
+  ListInstancesParams,
+  TaskRecord,
+} from '../instances.ts';
+import type { OnFailState } from '../tasks.ts';
+import { text, texts } from './arrays.ts';
+import type { Statement, Transaction } from './connection.ts';
+import type { Definitions } from './definitions.ts';
+import { listQuery } from './list-query.ts';
+
+interface RecordRow extends Omit<
+  InstanceRecord,
+  'kind' | 'name' | 'version' | 'cancel' | 'terminated' | 'blocked' | 'task'
+> {
+  readonly definitionKey: number;
+  readonly cancelRequestedAt: number | null;
+  readonly cancelReason: string | null;
+  readonly cancelActor: string | null;
+  readonly terminateReason: string | null;
+  readonly terminateActor: string | null;
+  readonly blockedReason: string | null;
+  readonly blockedAt: number | null;
+  /** What follows is of task runs alone. */
+  readonly priority: number | null;
+  readonly input: string | null;
+  readonly options: string | null;
+  readonly runAt: number | null;
+  readonly expiresAt: number | null;
+  readonly concurrencyKey: string | null;
+  readonly failures: number | null;
+  readonly onFail: OnFailState | 'ready' | null;
+  readonly onFailFailure: string | null;
+}
+
+interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
+  readonly definitionKey: number;
+  readonly status: InstanceStatus | 'continuedAsNew';
+}
+
+const columns = `instances.instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
+  instances.definition_key AS "definitionKey", status, execution_id AS "executionId",
+  parent_instance_id AS "parentInstanceId", output, failure, custom_status AS "customStatus",
+  created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt",
+  cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
+  cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
+  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", priority, input,
+  options, run_at AS "runAt", expires_at AS "expiresAt", concurrency_key AS "concurrencyKey", failures,
+  on_fail AS "onFail", on_fail_failure AS "onFailFailure"`;
+
+/** Reads instances as clients see them. */
+export class InstanceRecords {
+  readonly #schema: string;
+  readonly #definitions: Definitions;
+  readonly #source: string;
+  readonly #select: Statement;
+  readonly #selectKey: Statement;
+  readonly #selectExecutions: Statement;
+  // One statement per shape of a filter; there are few shapes.
+  readonly #lists = new Map<string, Statement>();
+
+  constructor(schema: string, definitions: Definitions) {
+    this.#schema = schema;
+    this.#definitions = definitions;
+    this.#source = `${schema}.instances LEFT JOIN LATERAL (
+        SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
+        WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
+    this.#select = {
+      name: 'perdure_select_records',
+      text: `SELECT ${columns} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
+    };
+    this.#selectKey = {
+      name: 'perdure_select_instance_key',
+      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = $1`,
+    };
+    this.#selectExecutions = {
+      name: 'perdure_select_executions',
+      text: `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
+          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.executions AS one
+          WHERE one.instance_key = instances.instance_key AND one.execution_id > $2::int
+          ORDER BY one.execution_id LIMIT $3::bigint) AS past
+        WHERE instance_id = $1
+        UNION ALL
+        SELECT execution_id, definition_key, status, execution_started_at, ended_at, history_length
+        FROM ${schema}.instances WHERE instance_id = $1 AND execution_id > $2::int
+        ORDER BY 1 LIMIT $3::bigint`,
+    };
+  }
+
+  async get(
+    tx: Transaction,
+    instanceIds: readonly string[],
+  ): Promise<readonly (InstanceRecord | undefined)[]> {
+    if (instanceIds.length === 0) return [];
+    const records = await this.#toRecords(
+      tx,
+      await tx.query<RecordRow>(this.#select, [texts(instanceIds)]),
+    );
+    const byId = new Map(records.map((record) => [record.instanceId, record]));
+    return instanceIds.map((id) => byId.get(id));
+  }
+
+  async list(tx: Transaction, params: ListInstancesParams): Promise<readonly InstanceRecord[]> {
+    const query = listQuery(params, this.#schema);
+    if (query === undefined) return [];
+    return this.#toRecords(
+      tx,
+      await tx.query<RecordRow>(this.#listStatement(query.keys), query.values),
+    );
+  }
+
+  async listExecutions(
+    tx: Transaction,
+    { instanceId, after, limit }: ListExecutionsParams,
+  ): Promise<readonly ExecutionRecord[]> {
+    const rows = await tx.query<ExecutionRow>(this.#selectExecutions, [
+      text(instanceId),
+      after,
+      Math.max(limit, 0),
+    ]);
+    await this.#definitions.load(
+      tx,
+      rows.map(({ definitionKey }) => definitionKey),
+    );
+    return rows.map((row) => ({
+      executionId: row.executionId,
+      status: executionStatus(row),
+      version: this.#definitions.get(row.definitionKey).version,
+      startedAt: row.startedAt,
+      endedAt: row.endedAt,
+      historyLength: row.historyLength,
+    }));
+  }
+
+  /** The key of an instance; `undefined` when there is none. */
+  async keyOf(tx: Transaction, instanceId: string): Promise<number | undefined> {
+    const [row] = await tx.query<{ instanceKey: number }>(this.#selectKey, [text(instanceId)]);
+    return row?.instanceKey;
+  }
+
+  #listStatement(keys: string): Statement {
+    const known = this.#lists.get(keys);
+    if (known !== undefined) return known;
+    const statement = {
+      name: `perdure_list_${this.#lists.size}`,
+      text: `SELECT ${columns} FROM ${this.#source}
+        WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int`,
+    };
+    this.#lists.set(keys, statement);
+    return statement;
+  }
+
+  async #toRecords(
+    tx: Transaction,
+    rows: readonly RecordRow[],
+  ): Promise<readonly InstanceRecord[]> {
+    await this.#definitions.load(
+      tx,
+      rows.map(({ definitionKey }) => definitionKey),
+    );
+    return rows.map((row) => this.#toRecord(row));
+  }
+
+  #toRecord(row: RecordRow): InstanceRecord {
+    const { cancelReason, cancelRequestedAt, terminateReason, blockedReason, blockedAt } = row;
+    const { name, version } = this.#definitions.get(row.definitionKey);
+    return {
+      instanceKey: row.instanceKey,
+      instanceId: row.instanceId,
+      incarnation: row.incarnation,
+      kind: row.priority === null ? 'orchestration' : 'task',
+      name,
+      version,
+      status: row.status,
+      executionId: row.executionId,
+      parentInstanceId: row.parentInstanceId,
+      output: row.output,
+      failure: row.failure,
+      customStatus: row.customStatus,
+      createdAt: row.createdAt,
+      startedAt: row.startedAt,
+      endedAt: row.endedAt,
+      cancel:
+        cancelReason === null || cancelRequestedAt === null
+          ? null
+          : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
+      cleanupSkipped: row.cleanupSkipped,
+      leaked: row.leaked,
+      terminated:
+        terminateReason === null ? null : { reason: terminateReason, actor: row.terminateActor },
+      blocked:
+        blockedReason === null || blockedAt === null
+          ? null
+          : { reason: blockedReason, at: blockedAt },
+      task: toTask(row),
+    };
+  }
+}
+
+function toTask(row: RecordRow): TaskRecord | null {
+  if (row.priority === null) return null;
+  return {
+    priority: row.priority,
+    input: row.input,
+    concurrencyKey: row.concurrencyKey,
+    runAt: row.runAt,
+    expiresAt: row.expiresAt,
+    failures: row.failures ?? 0,
+    options: row.options,
+    onFail: row.onFail === 'ready' ? null : row.onFail,
+    onFailFailure: row.onFailFailure,
+  };
+}
+
+/** The next execution of a running instance is pending until its own first turn. */
+function executionStatus({ status, startedAt }: ExecutionRow): ExecutionRecord['status'] {
+  const isPending = startedAt === null && (status === 'pending' || status === 'running');
+  return isPending ? 'pending' : status;
+}

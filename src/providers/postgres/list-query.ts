@@ -1,0 +1,100 @@
+import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
+import type { InstanceConditions, ListInstancesParams } from '../instances.ts';
+import { text } from './arrays.ts';
+
+/** A query for the keys of a page. */
+interface ListQuery {
+  readonly keys: string;
+  readonly values: readonly unknown[];
+}
+
+/** The values of a query, each with its placeholder. */
+class Values {
+  readonly list: unknown[] = [];
+
+  add(value: unknown, type: string): string {
+    this.list.push(value);
+    return `$${this.list.length}::${type}`;
+  }
+}
+
+/**
+ * Builds the query for one page of instances, newest first; `$1` is the limit. Each status and each version of a name is
+ * a query of its own, which an index answers in order and ends at the limit; together they are merged.
+ * `undefined` when nothing can match.
+ */
+export function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
+  const { filter, limit, beforeKey } = params;
+  const statuses =
+    filter.status === undefined
+      ? [undefined]
+      : [...new Set(filter.status)].filter((status) => instanceStatuses.includes(status)).sort();
+  if (statuses.length === 0) return undefined;
+  const values = new Values();
+  const limitValue = values.add(limit, 'int');
+  const shared = sharedConditions(filter, schema, values);
+  if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
+  const versions = definitionsOf(filter, schema, values);
+  const arms = statuses.map((status) => {
+    const conditions = [...statusConditions(status), ...shared];
+    if (versions !== undefined) conditions.push('definition_key = wanted_key');
+    const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
+    const page = `(SELECT instance_key FROM ${schema}.instances AS listed ${where}
+      ORDER BY instance_key DESC LIMIT ${limitValue}) AS page`;
+    return `SELECT page.instance_key FROM ${versions === undefined ? page : `${versions} CROSS JOIN LATERAL ${page}`}`;
+  });
+  return { keys: arms.join(' UNION ALL '), values: values.list };
+}
+
+/** The definitions that the instances may have; `undefined`: any. */
+function definitionsOf(
+  { name, kind }: InstanceConditions,
+  schema: string,
+  values: Values,
+): string | undefined {
+  if (name === undefined && kind === undefined) return undefined;
+  const conditions = [
+    kind === undefined ? `kind <> 'activity'` : `kind = ${values.add(kind, 'text')}`,
+    ...(name === undefined ? [] : [`name = ${values.add(text(name), 'text')}`]),
+  ];
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
+    WHERE ${conditions.join(' AND ')}) AS version`;
+}
+
+// Written out, not bound: only then does the planner see that the partial index holds these rows.
+function statusConditions(status: InstanceStatus | undefined): readonly string[] {
+  if (status === undefined) return [];
+  return status === 'completed'
+    ? [`status = 'completed'`]
+    : [`status = '${status}'`, `status <> 'completed'`];
+}
+
+function sharedConditions(filter: InstanceConditions, schema: string, values: Values): string[] {
+  const conditions: string[] = [];
+  const { idPrefix, parentInstanceId, createdFrom, createdBefore, blocked } = filter;
+  if (idPrefix !== undefined) {
+    // The range is for the index, the comparison makes it exact.
+    const prefix = values.add(text(idPrefix), 'text');
+    const end = values.add(`${text(idPrefix)}\u{10ffff}\u{10ffff}`, 'text');
+    conditions.push(
+      `instance_id >= ${prefix} AND instance_id < ${end} AND starts_with(instance_id, ${prefix})`,
+    );
+  }
+  if (parentInstanceId !== undefined) {
+    conditions.push(`parent_instance_id = ${values.add(text(parentInstanceId), 'text')}`);
+  }
+  if (createdFrom !== undefined) {
+    conditions.push(`created_at >= ${values.add(Math.ceil(createdFrom), 'bigint')}`);
+  }
+  if (createdBefore !== undefined) {
+    conditions.push(`created_at < ${values.add(Math.ceil(createdBefore), 'bigint')}`);
+  }
+  const blockedRows = `SELECT instance_key FROM ${schema}.instance_locks WHERE blocked_build IS NOT NULL`;
+  if (blocked === true) conditions.push(`instance_key = ANY (ARRAY(${blockedRows}))`);
+  if (blocked === false) {
+    conditions.push(
+      `NOT EXISTS (${blockedRows} AND instance_locks.instance_key = listed.instance_key)`,
+    );
+  }
+  return conditions;
+}

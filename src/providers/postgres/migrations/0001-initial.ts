@@ -1,0 +1,256 @@
+import type { Migration } from '../migrate.ts';
+
+// Rows of the queues live for moments: vacuum them by their number of dead rows, and without pauses.
+const queue = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)`;
+
+/**
+ * Rows join by integer keys and no foreign keys are declared: a check per insert costs the hot path, and every
+ * write goes through this provider. Texts that are searched compare by their bytes.
+ */
+export const initial: Migration = {
+  number: 1,
+  name: 'initial',
+  sql: `
+CREATE TABLE definitions (
+  definition_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text COLLATE "C" NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
+  name text COLLATE "C" NOT NULL,
+  version text COLLATE "C" NOT NULL, -- '' while no version is picked
+  UNIQUE (kind, name, version)
+);
+
+CREATE TABLE instances (
+  instance_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  instance_id text COLLATE "C" NOT NULL UNIQUE,
+  incarnation text NOT NULL,
+  definition_key integer NOT NULL,
+  status text COLLATE "C" NOT NULL,
+  execution_id integer NOT NULL,
+  history_length integer NOT NULL,
+  last_turn text,
+  input_hash text NOT NULL,
+  parent_instance_id text COLLATE "C",
+  parent_execution_id integer,
+  parent_operation integer,
+  cancellation text, -- of a child: what the end of its parent does to it
+  buffered_events integer NOT NULL DEFAULT 0, -- given to the code, not yet asked for
+  has_children boolean NOT NULL DEFAULT false,
+  created_at bigint NOT NULL,
+  started_at bigint,
+  execution_started_at bigint,
+  ended_at bigint,
+  completed_at bigint,
+  failed_at bigint,
+  canceled_at bigint,
+  terminated_at bigint,
+  skipped_at bigint,
+  expired_at bigint,
+  cancel_requested_at bigint,
+  cancel_reason text,
+  cancel_actor text,
+  terminate_reason text,
+  terminate_actor text,
+  closing_reason text, -- canceled for good, and shown as such once nothing of it runs any more
+  cleanup_skipped boolean NOT NULL DEFAULT false,
+  leaked integer NOT NULL DEFAULT 0,
+  custom_status text,
+  output text,
+  failure text,
+  -- Of a task run alone; whatever has a priority is one.
+  priority smallint,
+  input text,
+  options text,
+  run_at bigint,
+  expires_at bigint,
+  concurrency_key text,
+  failures integer,
+  on_fail text COLLATE "C", -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail_options text,
+  on_fail_failure text,
+  CHECK (CASE status
+    WHEN 'pending' THEN ended_at IS NULL
+    WHEN 'running' THEN ended_at IS NULL
+    WHEN 'canceling' THEN ended_at IS NULL
+    WHEN 'completed' THEN completed_at IS NOT NULL
+    WHEN 'failed' THEN failed_at IS NOT NULL
+    WHEN 'canceled' THEN canceled_at IS NOT NULL
+    WHEN 'terminated' THEN terminated_at IS NOT NULL
+    WHEN 'skipped' THEN skipped_at IS NOT NULL
+    WHEN 'expired' THEN expired_at IS NOT NULL
+    ELSE FALSE
+  END),
+  CHECK (num_nonnulls(completed_at, failed_at, canceled_at, terminated_at, skipped_at, expired_at) = num_nonnulls(ended_at))
+) WITH (fillfactor = 85);
+CREATE INDEX instances_by_definition ON instances (definition_key, instance_key);
+CREATE INDEX instances_by_parent ON instances (parent_instance_id, instance_key)
+  WHERE parent_instance_id IS NOT NULL;
+CREATE INDEX instances_by_parent_execution ON instances (parent_instance_id, parent_execution_id)
+  WHERE parent_instance_id IS NOT NULL;
+-- Most instances end as completed, and whoever lists those wants the newest: they need no entry.
+CREATE INDEX instances_by_status ON instances (status, instance_key) WHERE status <> 'completed';
+
+-- Executions that ended by continue-as-new. The current one is read from its instance: two writes less per run.
+CREATE TABLE executions (
+  instance_key bigint NOT NULL,
+  execution_id integer NOT NULL,
+  definition_key integer NOT NULL,
+  status text NOT NULL CHECK (status = 'continuedAsNew'),
+  history_length integer NOT NULL,
+  started_at bigint NOT NULL,
+  ended_at bigint NOT NULL,
+  PRIMARY KEY (instance_key, execution_id)
+);
+
+CREATE TABLE history (
+  instance_key bigint NOT NULL,
+  execution_id integer NOT NULL,
+  event_id integer NOT NULL,
+  kind text NOT NULL,
+  at bigint NOT NULL,
+  data text NOT NULL,
+  payload text,
+  PRIMARY KEY (instance_key, execution_id, event_id)
+);
+
+-- One row per instance that has messages, a lock or claims; none for an instance that waits for activities only.
+CREATE TABLE instance_locks (
+  instance_key bigint PRIMARY KEY,
+  definition_key integer NOT NULL,
+  next_at bigint, -- when it may be claimed: first message visible, hold-back over, or lock expired
+  held_until bigint,
+  cleanup_at bigint, -- of a canceling instance: from then on anyone may claim it, to end it
+  lock_token text,
+  locked_until bigint,
+  claims integer NOT NULL,
+  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
+  blocked_reason text,
+  blocked_build text COLLATE "C",
+  blocked_at bigint,
+  CHECK ((lock_token IS NULL) = (locked_until IS NULL))
+) ${queue};
+CREATE INDEX instance_locks_due ON instance_locks (definition_key, suspect, next_at, instance_key)
+  WHERE next_at IS NOT NULL;
+CREATE INDEX instance_locks_blocked ON instance_locks (definition_key, blocked_build)
+  WHERE blocked_build IS NOT NULL;
+CREATE INDEX instance_locks_cleanup ON instance_locks (greatest(cleanup_at, locked_until), instance_key)
+  WHERE cleanup_at IS NOT NULL;
+
+CREATE TABLE orchestrator_queue (
+  message_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  instance_key bigint NOT NULL,
+  visible_at bigint NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  execution_id integer,
+  operation integer,
+  data text NOT NULL,
+  payload text
+) ${queue};
+CREATE INDEX orchestrator_queue_by_instance ON orchestrator_queue (instance_key, visible_at, message_key);
+CREATE UNIQUE INDEX orchestrator_queue_timers ON orchestrator_queue (instance_key, execution_id, operation)
+  WHERE kind = 'timerFired';
+
+CREATE TABLE worker_queue (
+  item_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  instance_key bigint NOT NULL,
+  execution_id integer NOT NULL,
+  operation integer NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
+  definition_key integer NOT NULL,
+  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
+  next_at bigint NOT NULL, -- when it may be claimed: delay over, or lock expired
+  expires_at bigint, -- of a task run that was never claimed
+  lock_token text,
+  locked_until bigint,
+  claims integer NOT NULL,
+  suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
+  failures integer NOT NULL DEFAULT 0,
+  cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
+  shielded boolean NOT NULL DEFAULT false,
+  point_of_no_return boolean NOT NULL DEFAULT false,
+  cancel_requested boolean NOT NULL DEFAULT false,
+  cancel_requested_at bigint, -- set without cancel_requested: recorded past the point of no return, not delivered
+  cancel_trigger text,
+  cancel_reason text,
+  created_at bigint NOT NULL,
+  options text,
+  last_failure text,
+  heartbeat text,
+  payload text,
+  CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
+  UNIQUE (instance_key, execution_id, operation)
+) ${queue};
+CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
+  WHERE NOT cancel_requested;
+CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
+
+-- Which run has a key, from its creation until its item is gone.
+CREATE TABLE concurrency_keys (
+  definition_key integer NOT NULL,
+  concurrency_key text COLLATE "C" NOT NULL,
+  instance_key bigint NOT NULL UNIQUE,
+  PRIMARY KEY (definition_key, concurrency_key)
+) ${queue};
+
+CREATE TABLE schedules (
+  name text COLLATE "C" PRIMARY KEY,
+  definition text NOT NULL,
+  revision bigint NOT NULL,
+  paused boolean NOT NULL DEFAULT false,
+  next_at bigint,
+  last_tick_at bigint,
+  last_instance_id text,
+  last_error text,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL
+);
+CREATE INDEX schedules_due ON schedules (next_at, name) WHERE NOT paused AND next_at IS NOT NULL;
+
+-- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
+-- instance_key is never used twice.
+CREATE TABLE pending_reclaims (
+  instance_key bigint NOT NULL,
+  execution_id integer NOT NULL, -- 0: all that the instance had
+  events bigint NOT NULL,
+  from_execution integer NOT NULL DEFAULT 0, -- where the part that was taken away already ends
+  from_event integer NOT NULL DEFAULT 0,
+  PRIMARY KEY (instance_key, execution_id)
+) ${queue};
+
+-- Claims that were deleted with their items, for as long as they would have held: so their holders learn why.
+CREATE TABLE tombstones (
+  item_key bigint PRIMARY KEY, -- never used twice, so an item dies once
+  lock_token text NOT NULL,
+  deleted_at bigint NOT NULL,
+  locked_until bigint NOT NULL
+) ${queue};
+CREATE INDEX tombstones_by_end ON tombstones (locked_until, deleted_at);
+
+-- What was deleted and pruned, in figures; the oldest records are dropped.
+CREATE TABLE audit (
+  audit_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  audit_id text COLLATE "C" NOT NULL UNIQUE,
+  action text NOT NULL,
+  actor text,
+  filter text NOT NULL,
+  at bigint NOT NULL,
+  instances_deleted bigint NOT NULL,
+  executions_deleted bigint NOT NULL,
+  events_deleted bigint NOT NULL,
+  queue_messages_deleted bigint NOT NULL
+);
+
+-- What one process of all does, and until when.
+CREATE TABLE leases (
+  name text COLLATE "C" PRIMARY KEY,
+  owner text COLLATE "C" NOT NULL,
+  expires_at bigint NOT NULL
+);
+
+-- Small notes of the whole store.
+CREATE TABLE system_records (
+  name text COLLATE "C" PRIMARY KEY,
+  value text NOT NULL
+);
+`,
+};

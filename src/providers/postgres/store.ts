@@ -1,0 +1,291 @@
+import type { Clock } from '../../model/clock.ts';
+import { PerdureError } from '../../model/errors.ts';
+import { Audit } from './audit.ts';
+import { Batching, type BatchWork } from './batching.ts';
+import { Changes, type Batch } from './changes.ts';
+import { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { Connections, Statement, Transaction } from './connection.ts';
+import { Definitions } from './definitions.ts';
+import { DueInstances } from './due-instances.ts';
+import { DueItems } from './due-items.ts';
+import { ExecutionPrunes } from './execution-prunes.ts';
+import { fetchDue, type Fetch, type FetchSource } from './fetching.ts';
+import { History } from './history.ts';
+import { InstanceFamily } from './instance-family.ts';
+import { InstanceLocks } from './instance-locks.ts';
+import { InstanceRecords } from './instance-records.ts';
+import { InstanceRows } from './instance-rows.ts';
+import { InstanceScan } from './instance-scan.ts';
+import { InstanceStops } from './instance-stops.ts';
+import { ItemCancels } from './item-cancels.ts';
+import { InstanceMutexes, LockedInstances } from './locked-instances.ts';
+import { Messages } from './messages.ts';
+import { Metrics } from './metrics.ts';
+import { Look, type Found, type Wanted } from './look.ts';
+import { nowParameter, Scope } from './scope.ts';
+import type { StoreClock } from './store-clock.ts';
+import { PlainStarts } from './plain-starts.ts';
+import { PlainTasks } from './plain-tasks.ts';
+import { PlainTurns } from './plain-turns.ts';
+import { Reclaims } from './reclaims.ts';
+import { ScheduleRows } from './schedule-rows.ts';
+import { StopRows } from './stop-rows.ts';
+import { SystemRecords } from './system-records.ts';
+import { TaskRows } from './task-rows.ts';
+import { Tombstones } from './tombstones.ts';
+import { TreeDeletions } from './tree-deletions.ts';
+import { Turns } from './turns.ts';
+import type { WakeUps } from './wake-ups.ts';
+import { WorkItems } from './work-items.ts';
+
+export interface StoreOptions {
+  readonly connections: Connections;
+  /** Makes what wakes waiting fetches, from the way to look for them. */
+  readonly wakeUps: (look: (flaggedSince: number) => Promise<Found>) => WakeUps;
+  /** The database's clock, as it is known here. */
+  readonly storeClock: StoreClock;
+  /** As it is written into statements. */
+  readonly quotedSchema: string;
+  /** Decides instead of the database's clock. */
+  readonly clock: Clock | undefined;
+}
+
+/** What the capabilities share: the tables, and the ways to write and read. */
+export class Store {
+  readonly schema: string;
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly instanceRecords: InstanceRecords;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly workItems: WorkItems;
+  readonly itemCancels: ItemCancels;
+  readonly stopRows: StopRows;
+  readonly stops: InstanceStops;
+  readonly taskRows: TaskRows;
+  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly turns: Turns;
+  readonly plainStarts: PlainStarts;
+  readonly plainTurns: PlainTurns;
+  readonly plainTasks: PlainTasks;
+  readonly scheduleRows: ScheduleRows;
+  readonly dueInstances: DueInstances;
+  readonly dueItems: DueItems;
+  readonly family: InstanceFamily;
+  readonly scan: InstanceScan;
+  readonly metrics: Metrics;
+  readonly audit: Audit;
+  readonly reclaims: Reclaims;
+  readonly tombstones: Tombstones;
+  readonly treeDeletions: TreeDeletions;
+  readonly executionPrunes: ExecutionPrunes;
+  readonly systemRecords: SystemRecords;
+  readonly wakeUps: WakeUps;
+  readonly connections: Connections;
+  readonly clock: Clock | undefined;
+  readonly #mutexes: InstanceMutexes;
+  readonly #look: Look;
+  readonly #storeClock: StoreClock;
+  readonly #waiting = new Set<Fetch<unknown>>();
+  readonly #batchings: { drain(): Promise<void> }[] = [];
+  readonly #writings = new Set<Promise<unknown>>();
+  #closing: Promise<void> | undefined;
+
+  constructor({ connections, wakeUps, storeClock, quotedSchema: schema, clock }: StoreOptions) {
+    this.schema = schema;
+    this.connections = connections;
+    this.clock = clock;
+    this.#storeClock = storeClock;
+    this.#look = new Look(schema);
+    this.definitions = new Definitions(schema);
+    this.history = new History(schema);
+    this.instances = new InstanceRows(schema);
+    this.instanceRecords = new InstanceRecords(schema, this.definitions);
+    this.messages = new Messages(schema);
+    this.locks = new InstanceLocks(schema);
+    this.workItems = new WorkItems(schema);
+    this.itemCancels = new ItemCancels(schema);
+    this.stopRows = new StopRows(schema);
+    this.taskRows = new TaskRows(schema);
+    this.concurrencyKeys = new ConcurrencyKeys(schema);
+    this.stops = new InstanceStops(this);
+    this.turns = new Turns(this);
+    this.plainStarts = new PlainStarts(this);
+    this.plainTurns = new PlainTurns(this);
+    this.plainTasks = new PlainTasks(this);
+    this.scheduleRows = new ScheduleRows(schema);
+    this.dueInstances = new DueInstances(schema);
+    this.dueItems = new DueItems(this);
+    this.family = new InstanceFamily(schema);
+    this.scan = new InstanceScan(schema, this.definitions);
+    this.metrics = new Metrics(schema);
+    this.audit = new Audit(schema);
+    this.reclaims = new Reclaims(schema);
+    this.tombstones = new Tombstones(schema);
+    this.treeDeletions = new TreeDeletions(this);
+    this.executionPrunes = new ExecutionPrunes(this);
+    this.systemRecords = new SystemRecords(this);
+    this.#mutexes = new InstanceMutexes(schema);
+    this.wakeUps = wakeUps((flaggedSince) => this.#lookForAll(flaggedSince));
+  }
+
+  /** Whether the store takes no more calls. */
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** The first parameter of reads that compare with the clock. */
+  get nowParameter(): number | null {
+    return nowParameter(this.clock);
+  }
+
+  /** Throws once the store is closed. */
+  assertOpen(operation: string): void {
+    if (this.#closing === undefined) return;
+    throw new PerdureError(
+      'CLOSED',
+      `${operation}: the store is closed. Open it again, or close it later.`,
+    );
+  }
+
+  /** Makes a kind of write whose calls share transactions. */
+  batching<Item, Result>(
+    work: BatchWork<Item, Result>,
+  ): (items: readonly Item[]) => Promise<readonly Result[]> {
+    const announce = this.wakeUps.announce.bind(this.wakeUps);
+    const { connections, clock } = this;
+    const batching = new Batching({ connections, clock, announce }, work);
+    this.#batchings.push(batching);
+    return async (items) => {
+      this.assertOpen(work.operation);
+      return items.length === 0 ? [] : batching.run(items);
+    };
+  }
+
+  /** What a batch needs, with nothing locked yet. */
+  newBatch(scope: Scope): Batch {
+    return {
+      scope,
+      instances: new LockedInstances(this.#mutexes, scope.tx),
+      changes: new Changes(),
+    };
+  }
+
+  /** Reads on one connection, without a transaction. */
+  async read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    this.assertOpen(operation);
+    return this.connections.read(operation, work);
+  }
+
+  /** Runs one statement that is its own transaction. */
+  async statement<Row extends object>(
+    operation: string,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    this.assertOpen(operation);
+    return this.connections.statement<Row>(operation, statement, values);
+  }
+
+  /** Writes in a transaction of its own. */
+  async writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
+    this.assertOpen(operation);
+    const writing = this.#writeOnce(operation, work);
+    this.#writings.add(writing);
+    try {
+      return await writing;
+    } finally {
+      this.#writings.delete(writing);
+    }
+  }
+
+  /** Claims in one transaction; the claimers are told apart by their tokens, so nothing is shared here. */
+  claim<T>(
+    operation: string,
+    work: (scope: Scope) => Promise<readonly T[]>,
+  ): Promise<readonly T[]> {
+    return this.#writeOnce(operation, work);
+  }
+
+  async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
+    const { scope, value } = await this.connections.transaction(operation, async (tx) => {
+      const scope = new Scope(tx, this.clock);
+      return { scope, value: await work(scope) };
+    });
+    scope.committed();
+    this.wakeUps.announce(scope.effects);
+    return value;
+  }
+
+  /** Claims what is due, or waits for it. */
+  async fetch<T>(fetch: Fetch<T>): Promise<readonly T[]> {
+    this.assertOpen(fetch.operation);
+    return fetch.max < 1 ? [] : fetchDue(this.#fetchSource, fetch);
+  }
+
+  get #fetchSource(): FetchSource {
+    const isClosing = (): boolean => this.isClosing;
+    return {
+      waitClock: this.clock ?? this.#storeClock,
+      get isClosing() {
+        return isClosing();
+      },
+      changes: (topic) => this.wakeUps.changes(topic),
+      resume: ({ topic, wanted }) => this.wakeUps.resume(JSON.stringify([topic, wanted])),
+      rest: ({ topic, wanted }, rest) => this.wakeUps.rest(JSON.stringify([topic, wanted]), rest),
+      look: async ({ operation, topic, wanted }) => {
+        const { now, nextAt } = await this.#lookFor(operation, wanted);
+        return { now, nextAt: nextAt[topic] };
+      },
+      wait: async ({ fetch, until, seen, signal }) => {
+        this.#waiting.add(fetch);
+        await this.wakeUps.wait({ topic: fetch.topic, until, seen, signal });
+        this.#waiting.delete(fetch);
+      },
+    };
+  }
+
+  async #lookFor(operation: string, wanted: Wanted, flaggedSince?: number): Promise<Found> {
+    const found = await this.connections.read(operation, (tx) =>
+      this.#look.run(tx, wanted, {
+        nowParameter: this.nowParameter,
+        ...(flaggedSince !== undefined && { flaggedSince }),
+      }),
+    );
+    if (this.clock === undefined) this.#storeClock.observe(found.now);
+    return found;
+  }
+
+  /** One look for all that wait. */
+  #lookForAll(flaggedSince: number): Promise<Found> {
+    const all = Array.from(this.#waiting, ({ wanted }) => wanted);
+    const wanted: Wanted = {
+      runnable: together(all.map(({ runnable }) => runnable)),
+      buildId: all.find(({ buildId }) => buildId !== undefined)?.buildId,
+      names: together(all.map(({ names }) => names)),
+      tasks: together(all.map(({ tasks }) => tasks)),
+    };
+    return this.#lookFor('poll', wanted, flaggedSince);
+  }
+
+  /** Finishes what was begun, ends the waits, closes the connections. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // In the next microtask `closing` is set, so that woken fetches end.
+    await Promise.resolve();
+    await Promise.all(this.#batchings.map((batching) => batching.drain()));
+    await Promise.allSettled(this.#writings);
+    await this.wakeUps.close();
+    await this.connections.close();
+  }
+}
+
+/** All that is in one of the lists; anything, where one of them is missing. */
+function together<T>(lists: readonly (readonly T[] | undefined)[]): readonly T[] | undefined {
+  return lists.includes(undefined) ? undefined : lists.flatMap((some) => some ?? []);
+}

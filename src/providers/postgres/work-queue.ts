@@ -1,0 +1,350 @@
+import { LockLostError } from '../../model/errors.ts';
+import { isTerminal, type TerminalStatus } from '../../model/status.ts';
+import type { CommitResult } from '../turn.ts';
+import type {
+  FetchWorkItemsParams,
+  RenewResult,
+  TurnAck,
+  WorkItem,
+  WorkItemAck,
+  WorkItemRenewal,
+  WorkQueue,
+} from '../work-queue.ts';
+import { Changes, type Batch } from './changes.ts';
+import type { ClaimedItem } from './due-items.ts';
+import { isLive } from './instance-locks.ts';
+import { formatToken, parseToken } from './lock-token.ts';
+import type { Scope } from './scope.ts';
+import type { Store } from './store.ts';
+import { isRun, settleRun } from './task-runs.ts';
+import { addressees, refusal, type TurnCommit } from './turns.ts';
+import { outcomeMessage, type Settlement } from './work-outcomes.ts';
+import { onFailOperation, toCancelInfo, type HandedBack, type HeldItem } from './work-items.ts';
+
+/** Claims, acks and releases of work items. */
+export function createWorkQueue(store: Store): WorkQueue {
+  const renew = store.batching({
+    operation: 'renewWorkItemLocks',
+    run: (scope, batches: readonly Renewal[]) =>
+      Promise.all(batches.map((batch) => renewBatch(store, scope, batch))),
+    maxInFlight: 1,
+  });
+
+  return {
+    fetchWorkItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchWorkItems',
+        topic: 'work',
+        wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
+        claim: () => store.claim('fetchWorkItems', (scope) => claim(store, scope, params)),
+      }),
+
+    ackWorkItems: store.batching({
+      operation: 'ackWorkItems',
+      run: (scope, acks) => ackItems(store, scope, acks),
+      refused: (error): CommitResult => ({ ok: false, error }),
+      maxInFlight: 2,
+    }),
+
+    ackTurns: store.batching({
+      operation: 'ackTurns',
+      run: (scope, acks) => ackTurns(store, scope, acks),
+      runPlain: (acks: readonly TurnAck[]) => store.plainTurns.commit(acks, store.nowParameter),
+      refused: (error): CommitResult => ({ ok: false, error }),
+      maxInFlight: 2,
+    }),
+
+    async renewWorkItemLocks(renewals, extendMs) {
+      const [results = []] = renewals.length === 0 ? [] : await renew([{ renewals, extendMs }]);
+      return results;
+    },
+
+    abandonWorkItems: store.batching({
+      operation: 'abandonWorkItems',
+      run: (scope, abandons) =>
+        handBack(store, scope, abandons, ({ giveBackClaim }, claims) => ({
+          claims: giveBackClaim ? Math.max(claims - 1, 0) : claims,
+          failure: undefined,
+        })),
+      maxInFlight: 1,
+    }),
+
+    retryWorkItems: store.batching({
+      operation: 'retryWorkItems',
+      run: (scope, retries) =>
+        handBack(store, scope, retries, ({ failure }) => ({ claims: 0, failure })),
+      maxInFlight: 1,
+    }),
+  };
+}
+
+interface Renewal {
+  readonly renewals: readonly WorkItemRenewal[];
+  readonly extendMs: number;
+}
+
+async function renewBatch(
+  store: Store,
+  scope: Scope,
+  { renewals, extendMs }: Renewal,
+): Promise<readonly RenewResult[]> {
+  const { tx, nowParameter } = scope;
+  const held = await store.workItems.renew(tx, renewals, extendMs, nowParameter);
+  const lost = renewals.filter(({ lockToken }) => !held.has(lockToken));
+  // Asked after the renewal: a deletion that it has waited for is seen.
+  const deleted = await store.tombstones.find(
+    tx,
+    lost.map(({ lockToken }) => lockToken),
+    nowParameter,
+  );
+  return renewals.map(({ lockToken }): RenewResult => {
+    const cancel = held.get(lockToken);
+    if (cancel !== undefined) return { held: true, cancel };
+    return deleted.has(lockToken) ? { held: false, deleted: true } : { held: false };
+  });
+}
+
+/** Locks the items that tokens name, and their instances before them; answers the items that are held. */
+async function lockHeld(
+  store: Store,
+  batch: Batch,
+  lockTokens: readonly string[],
+): Promise<readonly (HeldItem | undefined)[]> {
+  const { scope, instances } = batch;
+  const tokens = lockTokens.map(parseToken);
+  const itemKeys = [...new Set(tokens.map(({ key }) => key))];
+  const [, items] = await scope.begin(
+    instances.lock({ itemKeys, parents: 'ending' }),
+    store.workItems.lock(scope.tx, itemKeys),
+  );
+  const met = new Set<number>();
+  return tokens.map(({ key, secret }) => {
+    const item = items.get(key);
+    if (item?.lockToken !== secret || !isLive(item, scope.now) || met.has(key)) return undefined;
+    met.add(key);
+    return item;
+  });
+}
+
+async function ackItems(
+  store: Store,
+  scope: Scope,
+  acks: readonly WorkItemAck[],
+): Promise<readonly CommitResult[]> {
+  const batch = store.newBatch(scope);
+  const held = await lockHeld(
+    store,
+    batch,
+    acks.map(({ lockToken }) => lockToken),
+  );
+  const settlements: Settlement[] = [];
+  const results = acks.map(({ outcome }, index): CommitResult | undefined => {
+    const item = held[index];
+    if (item === undefined) return lost('ackWorkItems');
+    settlements.push({ item, outcome });
+    return undefined;
+  });
+  const ends = (await settle(store, batch, settlements)).values();
+  return results.map((result): CommitResult => {
+    if (result !== undefined) return result;
+    const ended = ends.next().value;
+    return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
+  });
+}
+
+/** Deletes the items and tells their executions, if those still go on; answers how task runs have ended by that. */
+async function settle(
+  store: Store,
+  batch: Batch,
+  settlements: readonly Settlement[],
+): Promise<readonly (TerminalStatus | undefined)[]> {
+  const { scope, instances, changes } = batch;
+  if (settlements.length === 0) return [];
+  const leaks = new Map<number, number>();
+  const closing = new Set<number>();
+  const ends = settlements.map((settlement) => {
+    const { item, outcome } = settlement;
+    const { instanceKey } = item;
+    if (outcome.kind === 'canceled' && outcome.leaked) {
+      leaks.set(instanceKey, (leaks.get(instanceKey) ?? 0) + 1);
+    }
+    const instance = instances.get(instanceKey);
+    if (instance?.isTask === true) return settleRun(batch, instance, settlement);
+    const message = outcomeMessage(item, outcome);
+    if (instance === undefined) return undefined;
+    if (instance.closingReason !== null) closing.add(instanceKey);
+    else if (instance.executionId === item.executionId && !isTerminal(instance.status)) {
+      changes.send(scope, instance, message);
+    }
+    return undefined;
+  });
+  await Promise.all([
+    store.workItems.delete(
+      scope.tx,
+      settlements.map(({ item }) => item.itemKey),
+    ),
+    store.stopRows.countLeaked(scope.tx, leaks),
+    changes.write(scope, store),
+  ]);
+  if (closing.size === 0) return ends;
+  const after = { ...batch, changes: new Changes() };
+  await store.stops.finishClosing(after, [...closing]);
+  await after.changes.write(scope, store);
+  return ends;
+}
+
+async function ackTurns(
+  store: Store,
+  scope: Scope,
+  acks: readonly TurnAck[],
+): Promise<readonly CommitResult[]> {
+  const batch = store.newBatch(scope);
+  const keys = [...new Set(acks.map(({ instanceKey }) => instanceKey))];
+  const itemKeys = acks.flatMap(({ lockTokens }) => lockTokens.map((one) => parseToken(one).key));
+  const turns = acks.map(({ turn }) => turn);
+  const endsCanceled = turns.some(({ outcome }) => outcome.status === 'canceled');
+  const [, locks, items] = await scope.begin(
+    batch.instances.lock({
+      keys,
+      ids: addressees(turns),
+      ...(endsCanceled && { parents: 'all' }),
+    }),
+    store.locks.lock(scope.tx, keys, scope.nowParameter),
+    store.workItems.lock(scope.tx, itemKeys),
+  );
+  const commits: TurnCommit[] = [];
+  const settled = new Set<number>();
+  const results = acks.map((ack): CommitResult | undefined => {
+    const { instanceKey, turn } = ack;
+    const target = batch.instances.get(instanceKey);
+    const stands =
+      target?.status === 'running' &&
+      target.incarnation === ack.incarnation &&
+      target.executionId === ack.executionId &&
+      target.lastTurn === ack.lastTurn &&
+      !commits.some((commit) => commit.target.instanceKey === instanceKey);
+    if (!stands) return lost('ackTurns');
+    const lock = locks.get(instanceKey);
+    const isFree = lock === undefined || (!isLive(lock, scope.now) && !lock.hasVisible);
+    const own = ack.lockTokens.map((token) => ownItem(ack, items, token, scope.now));
+    if (!isFree || own.includes(undefined)) return lost('ackTurns');
+    const error = refusal(target, turn, 'ackTurns');
+    if (error !== undefined) return { ok: false, error };
+    for (const item of own) if (item !== undefined) settled.add(item.itemKey);
+    commits.push({ target, hasLockRow: lock !== undefined, turn });
+    return undefined;
+  });
+  // Sent ahead of what the turns do to the items that are left.
+  const deleted = store.workItems.delete(scope.tx, [...settled]);
+  const [claims] = await Promise.all([store.turns.commit(batch, commits), deleted]);
+  const claimed = claims.values();
+  return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
+}
+
+/** An item that a turn may settle: held, of its own execution, and not asked to stop. */
+function ownItem(
+  { instanceKey, executionId }: TurnAck,
+  items: ReadonlyMap<number, HeldItem>,
+  lockToken: string,
+  now: number,
+): HeldItem | undefined {
+  const { key, secret } = parseToken(lockToken);
+  const item = items.get(key);
+  const fits =
+    item?.lockToken === secret &&
+    isLive(item, now) &&
+    item.instanceKey === instanceKey &&
+    item.executionId === executionId &&
+    !item.cancelRequested;
+  return fits ? item : undefined;
+}
+
+function lost(operation: string): CommitResult {
+  return { ok: false, error: new LockLostError(operation) };
+}
+
+/** Hands items back; those that were asked to stop end instead. */
+async function handBack<Item extends { readonly lockToken: string; readonly delayMs: number }>(
+  store: Store,
+  scope: Scope,
+  entries: readonly Item[],
+  how: (entry: Item, claims: number) => Pick<HandedBack, 'claims' | 'failure'>,
+): Promise<readonly boolean[]> {
+  const batch = store.newBatch(scope);
+  const held = await lockHeld(
+    store,
+    batch,
+    entries.map(({ lockToken }) => lockToken),
+  );
+  const settlements: Settlement[] = [];
+  const back: HandedBack[] = [];
+  const failed: number[] = [];
+  for (const [index, entry] of entries.entries()) {
+    const item = held[index];
+    if (item === undefined) continue;
+    // What was asked to stop does not start again.
+    if (item.cancelRequested) {
+      settlements.push({ item, outcome: { kind: 'canceled', leaked: false } });
+      continue;
+    }
+    const nextAt = scope.now + Math.ceil(entry.delayMs);
+    const handed = { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) };
+    back.push(handed);
+    if (handed.failure !== undefined && isRun(batch, item)) failed.push(item.instanceKey);
+    scope.effects.due('work', nextAt);
+  }
+  await Promise.all([
+    store.workItems.handBack(scope.tx, back),
+    store.taskRows.countFailures(scope.tx, failed),
+    settle(store, batch, settlements),
+  ]);
+  return held.map((item) => item !== undefined);
+}
+
+async function claim(
+  store: Store,
+  scope: Scope,
+  params: FetchWorkItemsParams,
+): Promise<readonly WorkItem[]> {
+  const claimed = await store.dueItems.claim(scope, params);
+  if (claimed.length === 0) return [];
+  const orphans = claimed.filter(({ instanceId }) => instanceId === null);
+  await Promise.all([
+    store.workItems.delete(
+      scope.tx,
+      orphans.map(({ itemKey }) => itemKey),
+    ),
+    store.definitions.load(
+      scope.tx,
+      claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [definitionKey, key]),
+    ),
+  ]);
+  scope.effects.due('work', scope.now + params.lockMs);
+  return claimed.flatMap((row) => toItem(store, row, scope.now) ?? []);
+}
+
+function toItem(store: Store, row: ClaimedItem, nowMs: number): WorkItem | undefined {
+  const { instanceId } = row;
+  if (instanceId === null) return undefined;
+  const kind = !row.isTask ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  return {
+    kind,
+    lockToken: formatToken(row.itemKey, row.secret),
+    instanceKey: row.instanceKey,
+    instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
+    operation: row.operation,
+    name: store.definitions.get(row.definitionKey).name,
+    orchestration: store.definitions.get(row.instanceDefinitionKey).name,
+    payload: row.isTask ? row.input : row.payload,
+    options: kind === 'task' ? row.runOptions : row.options,
+    claims: row.claims,
+    failures: row.failures,
+    heartbeat: row.heartbeat,
+    cancel: toCancelInfo(row),
+    nowMs,
+    ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
+  };
+}

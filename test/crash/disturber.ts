@@ -1,0 +1,63 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Outage } from './accounts.ts';
+import type { StoreFaults } from './loop-store.ts';
+import type { StoredState } from './stored-state.ts';
+
+export interface DisturberParams {
+  readonly faults: StoreFaults | undefined;
+  readonly state: StoredState;
+  readonly restarts: number;
+  readonly cuts: number;
+  /** Time between two faults, on average. */
+  readonly everyMs: number;
+}
+
+/** Restarts the server and cuts connections to it, under load. */
+export class Disturber {
+  readonly outages: Outage[] = [];
+  /** How long it took from the server's return to the next event. */
+  readonly recoveriesMs: number[] = [];
+  readonly #params: DisturberParams;
+
+  constructor(params: DisturberParams) {
+    this.#params = params;
+  }
+
+  async run(): Promise<void> {
+    const { faults, restarts, cuts, everyMs } = this.#params;
+    if (faults === undefined) return;
+    for (const fault of spread(restarts, cuts)) {
+      await delay(everyMs * (0.5 + Math.random()));
+      const from = Date.now();
+      if (fault === 'restart') await faults.restart();
+      else faults.cut();
+      // Those whose connection was lost need a moment to know it.
+      this.outages.push({ from, to: Date.now() + 100 });
+      if (fault === 'restart') await this.#recover();
+    }
+  }
+
+  async #recover(): Promise<void> {
+    const { state } = this.#params;
+    const back = performance.now();
+    const before = await state.eventCount();
+    while ((await state.eventCount()) === before && performance.now() < back + 20_000) {
+      await delay(10);
+    }
+    this.recoveriesMs.push(performance.now() - back);
+  }
+}
+
+/** The faults in an order in which the rarer ones are spread evenly among the others. */
+function spread(restarts: number, cuts: number): readonly ('restart' | 'cut')[] {
+  const at = (index: number, count: number): number => (index + 0.5) / count;
+  return [
+    ...Array.from({ length: restarts }, (_, i) => ({
+      fault: 'restart' as const,
+      at: at(i, restarts),
+    })),
+    ...Array.from({ length: cuts }, (_, i) => ({ fault: 'cut' as const, at: at(i, cuts) })),
+  ]
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ fault }) => fault);
+}

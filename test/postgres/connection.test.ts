@@ -1,0 +1,306 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ProviderError } from '../../src/model/errors.ts';
+import { Connections, type Statement } from '../../src/providers/postgres/connection.ts';
+import { resolveOptions, type PostgresOptions } from '../../src/providers/postgres/options.ts';
+import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+const insert: Statement = { name: 'insert', text: 'INSERT INTO notes (note) VALUES ($1)' };
+const count: Statement = { name: 'count', text: 'SELECT count(*) AS count FROM notes' };
+const backend: Statement = { name: 'backend', text: 'SELECT pg_backend_pid() AS pid' };
+const one: Statement = { name: 'one', text: 'SELECT 9007199254740991::bigint AS n' };
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let opened: Connections[];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  proxy = await startTcpProxy(database.url);
+});
+
+afterAll(async () => {
+  await proxy.close();
+  await database.drop();
+});
+
+beforeEach(async () => {
+  opened = [];
+  proxy.judge(() => 'pass');
+  proxy.open();
+  await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
+});
+
+afterEach(async () => {
+  await Promise.all(opened.map((connections) => connections.close()));
+});
+
+function open(options: Partial<PostgresOptions> = {}): Connections {
+  const { connection } = resolveOptions({ url: proxy.url, ...options });
+  const connections = new Connections(connection);
+  opened.push(connections);
+  return connections;
+}
+
+async function notes(): Promise<number> {
+  const [row] = await querySql<{ n: number }>(database.url, 'SELECT count(*)::int AS n FROM notes');
+  return row?.n ?? -1;
+}
+
+const isCommit = (bytes: Buffer): boolean => bytes.includes('COMMIT\0');
+const isInsert = (bytes: Buffer): boolean => bytes.includes('INSERT INTO notes');
+
+/** Judges the first bytes that a test is about, and lets all others pass. */
+function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
+  let isDone = false;
+  proxy.judge((bytes) => {
+    if (isDone || !matches(bytes)) return 'pass';
+    isDone = true;
+    return verdict;
+  });
+}
+
+describe('a transaction', () => {
+  it('commits what its work has written, and answers what that returned', async () => {
+    const answer = await open().transaction('write', async (tx) => {
+      await tx.execute(insert, ['a']);
+      return tx.query<{ count: number }>(count, []);
+    });
+    expect(answer).toEqual([{ count: 1 }]);
+    expect(await notes()).toBe(1);
+  });
+
+  it('keeps nothing when its work throws, and says why in the terms of the contract', async () => {
+    const failing = open().transaction('write', async (tx) => {
+      await tx.execute(insert, ['a']);
+      await tx.execute(insert, ['a']);
+    });
+    await expect(failing).rejects.toMatchObject({
+      code: 'PROVIDER',
+      operation: 'write',
+      retryable: false,
+      message: expect.stringContaining('23505'),
+    });
+    expect(await notes()).toBe(0);
+  });
+
+  it('fails where its work has swallowed the error of a statement, for nothing was kept', async () => {
+    const failing = open().transaction('write', async (tx) => {
+      await tx.execute(insert, ['a']);
+      await tx.execute(insert, ['a']).catch(() => undefined);
+    });
+    await expect(failing).rejects.toThrow('rolled back');
+    expect(await notes()).toBe(0);
+  });
+
+  it('gives its connection back to the pool after an error', async () => {
+    const connections = open({ poolSize: 1 });
+    const pid = () => connections.read('read', (tx) => tx.query<{ pid: number }>(backend, []));
+    const before = await pid();
+    await expect(
+      connections.transaction('write', async (tx) => {
+        await tx.execute({ name: 'wrong', text: 'SELECT 1/0' }, []);
+      }),
+    ).rejects.toThrow('division by zero');
+    expect(await pid()).toEqual(before);
+  });
+
+  it('runs again on another connection when its own is lost before the commit', async () => {
+    judgeOnce(isInsert, 'cut');
+    await open().transaction('write', (tx) => tx.execute(insert, ['a']));
+    expect(await notes()).toBe(1);
+  });
+
+  it('runs again when it was the victim of a deadlock', async () => {
+    await runSql(database.url, `INSERT INTO notes VALUES ('a'), ('b')`);
+    const connections = open();
+    const lock: Statement = {
+      name: 'lock',
+      text: 'SELECT note FROM notes WHERE note = $1 FOR UPDATE',
+    };
+    const holding = new Set<string>();
+    const both = (first: string, second: string) =>
+      connections.transaction('write', async (tx) => {
+        await tx.query(lock, [first]);
+        holding.add(first);
+        // Only the first time: the one that runs again meets nobody.
+        await vi.waitUntil(() => holding.size === 2, { interval: 1, timeout: 15_000 });
+        await tx.query(lock, [second]);
+        return first;
+      });
+    expect(await Promise.all([both('a', 'b'), both('b', 'a')])).toEqual(['a', 'b']);
+  });
+
+  it.each(['cut', 'cutAnswer'] as const)(
+    'does not run again when its connection is lost during the commit (%s): whether it happened is unknown',
+    async (verdict) => {
+      judgeOnce(isCommit, verdict);
+      let runs = 0;
+      const failing = open().transaction('write', async (tx) => {
+        runs += 1;
+        await tx.execute(insert, ['a']);
+      });
+      await expect(failing).rejects.toMatchObject({
+        code: 'PROVIDER',
+        retryable: true,
+        outcomeUnknown: true,
+      });
+      expect(runs).toBe(1);
+      // Both can be: with the same error the server has committed in one case and not in the other.
+      await vi.waitUntil(async () => (await notes()) === (verdict === 'cut' ? 0 : 1), {
+        timeout: 15_000,
+      });
+    },
+  );
+
+  it('gives up when the server stays away for longer than the budget, with an error worth a retry', async () => {
+    const connections = open({ retryMs: 200 });
+    await connections.read('read', (tx) => tx.query(one, []));
+    proxy.shut();
+    await expect(
+      connections.transaction('write', (tx) => tx.execute(insert, ['a'])),
+    ).rejects.toMatchObject({ retryable: true, outcomeUnknown: false });
+    proxy.open();
+    await connections.transaction('write', (tx) => tx.execute(insert, ['a']));
+    expect(await notes()).toBe(1);
+  });
+
+  it('goes on as soon as the server is back', async () => {
+    const connections = open();
+    await connections.read('read', (tx) => tx.query(one, []));
+    proxy.shut();
+    const refusal = proxy.refusal();
+    const writing = connections.transaction('write', (tx) => tx.execute(insert, ['a']));
+    await refusal;
+    proxy.open();
+    expect(await writing).toBe(1);
+  });
+});
+
+describe('a single statement', () => {
+  it('is its own transaction', async () => {
+    await open().statement('write', insert, ['a']);
+    expect(await notes()).toBe(1);
+  });
+
+  it('is not run again when its answer is lost', async () => {
+    judgeOnce(isInsert, 'cutAnswer');
+    await expect(open().statement('write', insert, ['a'])).rejects.toMatchObject({
+      retryable: true,
+      outcomeUnknown: true,
+    });
+    await vi.waitUntil(async () => (await notes()) === 1, { timeout: 15_000 });
+  });
+});
+
+describe('a pool', () => {
+  it('survives the end of clients that nobody uses', async () => {
+    const connections = open();
+    const pids = await connections.read('read', (tx) => tx.query<{ pid: number }>(backend, []));
+    await runSql(database.url, `SELECT pg_terminate_backend(${pids[0]?.pid})`);
+    proxy.cut();
+    expect(await connections.read('read', (tx) => tx.query(one, []))).toEqual([
+      { n: Number.MAX_SAFE_INTEGER },
+    ]);
+  });
+
+  it('sets the timeouts and the name of every connection', async () => {
+    const settings: Statement = {
+      name: 'settings',
+      text: `SELECT current_setting('statement_timeout') AS statement,
+        current_setting('idle_in_transaction_session_timeout') AS idle,
+        current_setting('application_name') AS name`,
+    };
+    const expected = [{ statement: '2s', idle: '3s', name: 'shop' }];
+    const options = {
+      statementTimeoutMs: 2_000,
+      idleInTransactionTimeoutMs: 3_000,
+      applicationName: 'shop',
+    };
+    const ask = (connections: Connections) =>
+      connections.transaction('read', (tx) => tx.query(settings, []));
+    expect(await ask(open(options))).toEqual(expected);
+    expect(await ask(open({ ...options, prepare: false }))).toEqual(expected);
+  });
+
+  it('prepares statements unless it is told not to', async () => {
+    const prepared: Statement = {
+      name: 'prepared',
+      text: 'SELECT count(*) AS count FROM pg_prepared_statements',
+    };
+    const ask = async (connections: Connections) => {
+      const [row] = await connections.read('read', (tx) =>
+        tx.query<{ count: number }>(prepared, []),
+      );
+      return row?.count;
+    };
+    expect(await ask(open())).toBe(1);
+    expect(await ask(open({ prepare: false }))).toBe(0);
+  });
+
+  it('prepares anew what a change of a table has outdated', async () => {
+    const connections = open({ poolSize: 1 });
+    const all: Statement = { name: 'all', text: 'SELECT * FROM notes' };
+    await connections.read('read', (tx) => tx.query(all, []));
+    await runSql(
+      database.url,
+      `ALTER TABLE notes ADD COLUMN at int; INSERT INTO notes VALUES ('a', 1)`,
+    );
+    expect(await connections.read('read', (tx) => tx.query(all, []))).toEqual([
+      { note: 'a', at: 1 },
+    ]);
+  });
+
+  it('ends a statement that takes too long', async () => {
+    const sleep: Statement = { name: 'sleep', text: 'SELECT pg_sleep(30)' };
+    await expect(
+      open({ statementTimeoutMs: 50 }).read('read', (tx) => tx.query(sleep, [])),
+    ).rejects.toMatchObject({
+      retryable: true,
+      message: expect.stringContaining('statementTimeoutMs'),
+    });
+  });
+
+  it('finishes what is under way when it is closed, and refuses what comes later', async () => {
+    const connections = open();
+    let isClosing = (): void => undefined;
+    const closing = new Promise<void>((resolve) => (isClosing = resolve));
+    const writing = connections.transaction('write', async (tx) => {
+      await tx.execute(insert, ['a']);
+      isClosing();
+      return tx.query<{ count: number }>(count, []);
+    });
+    await closing;
+    const closed = connections.close();
+    expect(await writing).toEqual([{ count: 1 }]);
+    await closed;
+    await connections.close();
+    await expect(connections.read('read', () => Promise.resolve())).rejects.toMatchObject({
+      code: 'CLOSED',
+    });
+    await vi.waitUntil(() => proxy.connections === 0, { timeout: 15_000 });
+  });
+
+  it('reports a read-only server as what it is, and uses another connection next time', async () => {
+    const connections = open({ retryMs: 0, poolSize: 1 });
+    await connections.read('read', (tx) => tx.query(one, []));
+    await runSql(
+      database.url,
+      `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`,
+    );
+    proxy.cut();
+    const write = () => connections.transaction('write', (tx) => tx.execute(insert, ['a']));
+    await vi.waitFor(async () => {
+      const error = await write().catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(ProviderError);
+      expect(error).toMatchObject({ retryable: true, message: expect.stringContaining('primary') });
+    });
+    const url = new URL(database.url);
+    url.searchParams.set('options', '-c default_transaction_read_only=off');
+    await runSql(
+      url.href,
+      `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$`,
+    );
+    expect(await write()).toBe(1);
+  });
+});

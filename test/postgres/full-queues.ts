@@ -1,0 +1,46 @@
+import type pg from 'pg';
+
+/** How many rows each queue gets. */
+export const queued = 300_000;
+
+/**
+ * Fills a schema that has never been analyzed: of the queued rows one in ten belongs to `mine`, and of those half are
+ * delayed and some are held back by this build; the others are older and of names that nobody here has.
+ */
+export async function fillQueues(client: pg.Client, schema: string): Promise<void> {
+  await client.query(`
+    SET search_path = ${schema};
+    ALTER TABLE instance_locks SET (autovacuum_enabled = false);
+    ALTER TABLE orchestrator_queue SET (autovacuum_enabled = false);
+    ALTER TABLE worker_queue SET (autovacuum_enabled = false);
+    ALTER TABLE instances SET (autovacuum_enabled = false);
+    INSERT INTO definitions (kind, name, version)
+      VALUES ('orchestration', 'mine', '1'), ('orchestration', 'foreign', '1'), ('activity', 'mine', ''), ('activity', 'foreign', '');
+    CREATE TEMPORARY TABLE rows AS
+      SELECT n, n % 10 = 0 AS is_mine, n % 20 = 0 AS is_delayed, n % 50 = 10 AS is_blocked,
+        floor(extract(epoch FROM now()) * 1000)::bigint - 3600000 + CASE WHEN n % 10 = 0 THEN 1800000 ELSE 0 END
+          + n / 100 AS due_at
+      FROM generate_series(1, ${queued}) AS n;
+    INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length, last_turn,
+        input_hash, created_at, started_at, execution_started_at)
+      SELECT 'i' || n, 'x', CASE WHEN is_mine THEN 1 ELSE 2 END, 'running', 1, 1, 'turn', 'hash', 0, 0, 0
+      FROM rows ORDER BY n;
+    INSERT INTO orchestrator_queue (instance_key, visible_at, kind, data)
+      SELECT n, due_at, 'eventRaised', '{}' FROM rows ORDER BY n;
+    INSERT INTO instance_locks (instance_key, definition_key, next_at, claims, blocked_reason, blocked_build, blocked_at, held_until)
+      SELECT n, CASE WHEN is_mine THEN 1 ELSE 2 END,
+        due_at + CASE WHEN is_delayed OR is_blocked THEN 86400000 ELSE 0 END, 0,
+        CASE WHEN is_blocked THEN 'x' END, CASE WHEN is_blocked THEN 'this build' END, CASE WHEN is_blocked THEN 0 END,
+        CASE WHEN is_delayed OR is_blocked THEN due_at + 86400000 END
+      FROM rows ORDER BY n;
+    INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, claims, created_at)
+      SELECT n, 1, 1, CASE WHEN is_mine THEN 3 ELSE 4 END, due_at + CASE WHEN is_delayed THEN 86400000 ELSE 0 END, 0, 0
+      FROM rows ORDER BY n;
+    INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length, last_turn,
+        input_hash, created_at, started_at, execution_started_at)
+      VALUES ('wide', 'x', 1, 'running', 1, 1, 'turn', 'hash', 0, 0, 0);
+    INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, claims, created_at)
+      SELECT ${queued} + 1, 1, operation, 3, 0, 0, 0 FROM generate_series(1, 2000) AS operation;
+    DROP TABLE rows;
+    RESET search_path;`);
+}

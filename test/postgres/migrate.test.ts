@@ -1,0 +1,223 @@
+import { inspect } from 'node:util';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  checksum,
+  migrate,
+  migratePostgres,
+  migrations,
+  prepareSchema,
+  type Migration,
+} from '../../src/providers/postgres/migrate.ts';
+import { resolveOptions } from '../../src/providers/postgres/options.ts';
+import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
+
+const addNotes: Migration = {
+  number: migrations.length + 1,
+  name: 'notes',
+  sql: 'CREATE TABLE notes (note text);',
+};
+const target = { schema: 'perdure', quotedSchema: '"perdure"', migrate: true };
+
+let database: TestDatabase;
+let client: pg.Client;
+
+beforeEach(async () => {
+  database = await createDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+});
+
+afterEach(async () => {
+  await client.end();
+  await database.drop();
+});
+
+async function applied(): Promise<readonly string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    'SELECT name FROM perdure.perdure_migrations ORDER BY number',
+  );
+  return rows.map(({ name }) => name);
+}
+
+async function tables(): Promise<readonly string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'perdure'`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+describe('migrate', () => {
+  it('numbers its migrations 1, 2, 3, … without a gap', () => {
+    expect(migrations.map(({ number }) => number)).toEqual(migrations.map((_, index) => index + 1));
+  });
+
+  it('makes the schema and applies every migration to it', async () => {
+    await migrate(client, target);
+    expect(await applied()).toEqual(migrations.map(({ name }) => name));
+    expect(await tables()).toContain('instances');
+  });
+
+  it('leaves the search path of the connection as it was', async () => {
+    const path = async () => (await client.query('SHOW search_path')).rows as unknown;
+    const before = await path();
+    await migrate(client, target);
+    expect(await path()).toEqual(before);
+  });
+
+  it('changes nothing the second time', async () => {
+    await migrate(client, target);
+    const all = async () =>
+      (await client.query('SELECT * FROM perdure.perdure_migrations')).rows as unknown;
+    const before = await all();
+    await migrate(client, target);
+    expect(await all()).toEqual(before);
+  });
+
+  it('applies only what is missing', async () => {
+    await migrate(client, target);
+    await migrate(client, target, [...migrations, addNotes]);
+    expect(await applied()).toEqual([...migrations.map(({ name }) => name), 'notes']);
+    expect(await tables()).toContain('notes');
+  });
+
+  it('refuses a schema in which a newer version has applied more', async () => {
+    await migrate(client, target, [...migrations, addNotes]);
+    await expect(migrate(client, target)).rejects.toMatchObject({
+      code: 'STORE_TOO_NEW',
+      retryable: false,
+      message: expect.stringContaining('Upgrade Perdure'),
+    });
+  });
+
+  it('detects a migration that was edited after it had been applied', async () => {
+    await migrate(client, target);
+    const edited = migrations.map((each) => ({ ...each, sql: `${each.sql}-- edited` }));
+    await expect(migrate(client, target, edited)).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
+  });
+
+  it('keeps nothing of a migration that fails half-way, and succeeds when it is repaired', async () => {
+    const broken = { ...addNotes, sql: `${addNotes.sql} CREATE TABLE notes (note text);` };
+    await expect(migrate(client, target, [...migrations, broken])).rejects.toThrow(
+      'already exists',
+    );
+    expect(await tables()).toEqual([]);
+    await migrate(client, target, [...migrations, addNotes]);
+    expect(await applied()).toHaveLength(migrations.length + 1);
+  });
+
+  it('refuses a schema that holds tables of somebody else', async () => {
+    await client.query('CREATE SCHEMA perdure; CREATE TABLE perdure.customers (id int)');
+    await expect(migrate(client, target)).rejects.toMatchObject({
+      code: 'STORE_DAMAGED',
+      message: expect.stringContaining('customers'),
+    });
+    expect(await tables()).toEqual(['customers']);
+  });
+
+  it('keeps the checksum of every released migration', () => {
+    // A released migration never changes: add a new one instead of editing what is listed here.
+    expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
+      ['initial', '14ecb5440e55c137'],
+    ]);
+  });
+});
+
+describe('opening a store', () => {
+  const options = (parts: { readonly migrate?: boolean; readonly url?: string } = {}) =>
+    resolveOptions({ url: database.url, ...parts });
+
+  it('lets twelve processes migrate at once', async () => {
+    await Promise.all(Array.from({ length: 12 }, () => prepareSchema(options())));
+    expect(await applied()).toEqual(migrations.map(({ name }) => name));
+  });
+
+  it('refuses a missing schema when it is not to migrate, and says what to do', async () => {
+    await expect(prepareSchema(options({ migrate: false }))).rejects.toMatchObject({
+      code: 'PROVIDER',
+      operation: 'open',
+      retryable: false,
+      message: expect.stringContaining('migratePostgres()'),
+    });
+    expect(await tables()).toEqual([]);
+    await migratePostgres({ url: database.url });
+    await prepareSchema(options({ migrate: false }));
+  });
+
+  it('needs no right to create anything once the schema is there', async () => {
+    const role = `app_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+    const url = Object.assign(new URL(database.url), { username: role, password: 'pw-4711' }).href;
+    await runSql(database.url, `CREATE ROLE ${role} LOGIN PASSWORD 'pw-4711'`);
+    try {
+      const refused = prepareSchema(options({ url }));
+      await expect(refused).rejects.toMatchObject({
+        code: 'PROVIDER',
+        operation: 'open',
+        retryable: false,
+        message: expect.stringMatching(/42501.*Grant/s),
+      });
+      await migratePostgres({ url: database.url });
+      await runSql(
+        database.url,
+        `GRANT USAGE ON SCHEMA perdure TO ${role};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA perdure TO ${role}`,
+      );
+      await prepareSchema(options({ url }));
+    } finally {
+      await runSql(database.url, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
+    }
+  });
+
+  it('says what to do about a wrong password, and never repeats it', async () => {
+    const url = Object.assign(new URL(database.url), { password: 'hunter2' }).href;
+    const error: unknown = await prepareSchema(options({ url })).catch((error: unknown) => error);
+    expect(error).toMatchObject({
+      code: 'PROVIDER',
+      retryable: false,
+      message: expect.stringContaining('Check the user and the password'),
+    });
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
+  });
+
+  it('says what to do about a database that does not exist', async () => {
+    const url = Object.assign(new URL(database.url), { pathname: '/nowhere' }).href;
+    await expect(prepareSchema(options({ url }))).rejects.toMatchObject({
+      retryable: false,
+      message: expect.stringContaining('Create the database'),
+    });
+  });
+
+  it.each(['postgres://u:hunter2@127.0.0.1:1/db', 'postgres://u:hunter2@no-such-host.invalid/db'])(
+    'says at once that the host of %s cannot be reached',
+    async (url) => {
+      const error: unknown = await prepareSchema(options({ url })).catch((error: unknown) => error);
+      expect(error).toMatchObject({
+        code: 'PROVIDER',
+        operation: 'open',
+        retryable: true,
+        message: expect.stringContaining('Check the host'),
+      });
+      expect(String(error)).not.toContain('hunter2');
+    },
+  );
+
+  it('waits for a server that is starting', async () => {
+    // A connection slot that is not free yet is the same to a client as a server that is not ready yet.
+    const role = `busy_${process.pid}_${Math.random().toString(36).slice(2, 8)}`;
+    const url = Object.assign(new URL(database.url), { username: role, password: 'x' }).href;
+    await runSql(
+      database.url,
+      `CREATE ROLE ${role} LOGIN PASSWORD 'x' CONNECTION LIMIT 0; GRANT CREATE ON DATABASE ${new URL(database.url).pathname.slice(1)} TO ${role}`,
+    );
+    try {
+      const opening = prepareSchema(options({ url }));
+      await runSql(database.url, `ALTER ROLE ${role} CONNECTION LIMIT 10`);
+      await opening;
+      expect(await querySql(database.url, 'SELECT 1 FROM perdure.perdure_migrations')).toHaveLength(
+        migrations.length,
+      );
+    } finally {
+      await runSql(database.url, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
+    }
+  });
+});

@@ -1,0 +1,126 @@
+import { inspect } from 'node:util';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { activity, orchestration, Perdure, type OpenOptions } from '../../src/index.ts';
+import { createDatabase, type TestDatabase } from './server.ts';
+import { startTcpProxy } from './tcp-proxy.ts';
+
+const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);
+const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
+const definitions = { orchestrations: [hello], activities: [greet] };
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+
+afterAll(() => database.drop());
+
+async function open(options: OpenOptions = {}, url = database.url): Promise<Perdure> {
+  const perdure = await Perdure.open(url, options);
+  onTestFinished(() => perdure.close());
+  return perdure;
+}
+
+describe('Perdure on PostgreSQL', () => {
+  it('runs an orchestration', async () => {
+    const perdure = await open();
+    await perdure.startWorker(definitions);
+    const handle = await perdure.client.start(hello, 'World');
+    expect(await handle.result({ timeout: '10s' })).toBe('Hello, World!');
+  });
+
+  it('takes postgresql:// as well, and a schema of its own', async () => {
+    const url = database.url.replace(/^postgres:/, 'postgresql:');
+    const perdure = await open({ schema: 'another' }, url);
+    await perdure.startWorker(definitions);
+    const handle = await perdure.client.start(hello, 'schema', { id: 'one' });
+    expect(await handle.result({ timeout: '10s' })).toBe('Hello, schema!');
+    expect(await (await open()).client.get('one')).toBeUndefined();
+  });
+
+  it('works through a pooler: without prepared statements and without LISTEN', async () => {
+    const options = { prepare: false, listen: false, schema: 'pooled', pollInterval: 50 };
+    const [worker, client] = [await open(options), await open(options)];
+    await worker.startWorker(definitions);
+    const handle = await client.client.start(hello, 'pooler');
+    expect(await handle.result({ timeout: '10s' })).toBe('Hello, pooler!');
+  });
+
+  it('tells a client in another process that its instance has ended, and does not let it poll', async () => {
+    // Were it not told, nobody would find out in time.
+    const options = { schema: 'apart', pollInterval: '1h' } as const;
+    const [worker, client] = [await open(options), await open(options)];
+    await worker.startWorker(definitions);
+    for (let n = 0; n < 20; n++) {
+      const handle = await client.client.start(hello, `${n}`);
+      expect(await handle.result({ timeout: '10s' })).toBe(`Hello, ${n}!`);
+    }
+  });
+
+  it('reaches a handler in another process with a cancel, within moments', async () => {
+    const options = { schema: 'cancel', pollInterval: '1h' } as const;
+    const [worker, client] = [await open(options), await open(options)];
+    const stubborn = activity('stubborn', (ctx) => ctx.canceled());
+    const held = orchestration('held', (ctx) => ctx.call(stubborn));
+    let begun = 0;
+    await worker.startWorker({
+      orchestrations: [held],
+      activities: [stubborn],
+      activityLease: '1h',
+      hooks: { turnCommitted: () => void (begun += 1) },
+    });
+    for (let n = 1; n <= 5; n++) {
+      const handle = await client.client.start(held);
+      await vi.waitUntil(() => begun > 0, { interval: 1, timeout: 15_000 });
+      begun = 0;
+      await handle.cancel({ reason: 'enough' });
+      const { status } = await client.client.wait(handle.id, { timeout: '5s' });
+      expect(status).toBe('canceled');
+    }
+  });
+
+  it('asks the server at most once a second when there is nothing to do', async () => {
+    const proxy = await startTcpProxy(database.url);
+    onTestFinished(() => proxy.close());
+    const perdure = await open({ schema: 'idle' }, proxy.url);
+    await perdure.startWorker(definitions);
+    const handle = await perdure.client.start(hello, 'once');
+    await handle.result({ timeout: '10s' });
+    await delay(1_500);
+    let asked = 0;
+    proxy.judge(() => {
+      asked += 1;
+      return 'pass';
+    });
+    await delay(4_000);
+    expect(asked).toBeGreaterThan(0);
+    expect(asked).toBeLessThanOrEqual(5);
+  }, 30_000);
+
+  it.each([
+    ['an option of SQLite', { synchronous: 'full' }],
+    ['a schema with SQL in it', { schema: 'x"; DROP SCHEMA public CASCADE; --' }],
+    ['no connections', { poolSize: 0 }],
+    ['a switch that is none', { listen: 'yes' }],
+  ])('refuses %s', async (_what, options) => {
+    await expect(Perdure.open(database.url, options as OpenOptions)).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+  });
+
+  it('refuses a URL that cannot be read, and repeats nothing of it', async () => {
+    const opening = Perdure.open('postgres://shop:hunter2@host:notaport/db');
+    const error: unknown = await opening.catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: 'INVALID_INPUT' });
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
+  });
+
+  it('refuses options of PostgreSQL for a file', async () => {
+    await expect(Perdure.open(':memory:', { schema: 'perdure' })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+      message: expect.stringContaining('schema'),
+    });
+  });
+});

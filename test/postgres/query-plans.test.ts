@@ -1,0 +1,252 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { beforeAll, afterAll, describe, expect, it } from 'vitest';
+import { openPostgres } from '../../src/providers/postgres/provider.ts';
+import { resolveOptions } from '../../src/providers/postgres/options.ts';
+import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
+import {
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+import { runCase } from '../../src/testing/conformance/run-case.ts';
+import { fillQueues, queued } from './full-queues.ts';
+import { createDatabase, type TestDatabase } from './server.ts';
+import { watchStatements, type SentStatement } from './statement-log.ts';
+
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Cond'?: string;
+  readonly 'Sort Space Type'?: string;
+  readonly 'Shared Hit Blocks'?: number;
+  readonly 'Shared Read Blocks'?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+// Between them, these send every statement of the provider.
+const cases = [
+  'cancel/',
+  'stop/',
+  'terminate/',
+  'child/',
+  'continue/',
+  'message/',
+  'blocked/',
+  'cleanup/',
+  'canceled/',
+  'no-return/',
+  'read/',
+  'retry/',
+  'renew/',
+  'lock/',
+  'first-turn/',
+  'turn-ack/',
+  'timer/',
+  'delete/takes',
+  'prune/takes',
+  'reclaim/',
+  'audit/one',
+  'family/',
+  'scan/looks',
+  'figures/',
+  'lease/is',
+  'record/',
+];
+
+// What counts the whole store, on demand, reads it.
+const counting = ['perdure_queue_depths', 'perdure_system_metrics'];
+
+const schema = 'plans';
+const sources = join(import.meta.dirname, '../../src/providers/postgres');
+
+let database: TestDatabase;
+let client: pg.Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  // With the settings of the provider's own connections.
+  client = new pg.Client(resolveOptions({ url: database.url }).connection.client);
+  client.on('error', () => undefined);
+  await client.connect();
+}, 60_000);
+
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+/** The parts of a plan that read a whole table, or sort on disk. */
+function unbounded(node: PlanNode, isLimited = false): readonly string[] {
+  const { 'Node Type': type, 'Relation Name': table } = node;
+  // Definitions are as few as an application has names.
+  const isScan = type.endsWith(' Scan') && table !== undefined && table !== 'definitions';
+  const isBounded =
+    node['Index Cond'] !== undefined || isLimited || /^(Bitmap Heap|Tid) Scan$/.test(type);
+  const bad: string[] = [];
+  if (isScan && (type === 'Seq Scan' || !isBounded)) bad.push(`${type} on ${table}`);
+  if (node['Sort Space Type'] === 'Disk') bad.push('a sort on disk');
+  const limits = isLimited || type === 'Limit';
+  return [...bad, ...(node.Plans ?? []).flatMap((plan) => unbounded(plan, limits))];
+}
+
+async function explain(options: string, text: string, values: readonly unknown[] = []) {
+  const { rows } = await client.query<{ 'QUERY PLAN': readonly [{ Plan: PlanNode }] }>({
+    text: `EXPLAIN (${options}, FORMAT JSON) ${text}`,
+    values: [...values],
+  });
+  const plan = rows[0]?.['QUERY PLAN'][0].Plan;
+  if (plan === undefined) throw new Error('no plan');
+  return plan;
+}
+
+/** What the cases do not send: by the database's clock, a start of known names, and a message that is gone. */
+async function sendTheRest(): Promise<void> {
+  const provider = await openPostgres({ url: database.url, schema, listen: false });
+  for (const id of ['one', 'two', 'three']) {
+    const firstTurn = newTurn({ events: [event('x')], workItems: [workItem(1)] });
+    await provider.createInstances([newInstance(id, { firstTurn })]);
+  }
+  await provider.enqueueMessages([{ instanceId: 'one', message: raised('x') }]);
+  await client.query(`DELETE FROM ${schema}.orchestrator_queue`);
+  expect(await provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 0 })).toEqual([]);
+  await provider.close();
+}
+
+/** The names of all statements that the sources have; news to other processes read no table. */
+function namesInSources(): readonly string[] {
+  return readdirSync(sources)
+    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
+    .flatMap((file) =>
+      Array.from(
+        readFileSync(join(sources, file), 'utf8').matchAll(/name: '(perdure_\w+)'/g),
+        ([, name]) => name ?? '',
+      ),
+    )
+    .filter((name) => !name.startsWith('perdure_notify'));
+}
+
+describe('plans that were made while the queues were empty', () => {
+  it('read no whole table, whatever the statement', async () => {
+    const sent = watchStatements();
+    const statements = new Map<string, SentStatement>();
+    const chosen = conformanceCases.filter(({ id }) => cases.some((part) => id.startsWith(part)));
+    for (const one of chosen) {
+      await runCase(one, {
+        name: 'plans',
+        create: async ({ clock }) => {
+          await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+          return openPostgres({ url: database.url, schema, clock, poolSize: 2, listen: false });
+        },
+      });
+      for (const statement of sent()) {
+        if (statement.name.startsWith('perdure_')) statements.set(statement.name, statement);
+      }
+    }
+    await sendTheRest();
+    for (const statement of sent()) statements.set(statement.name, statement);
+    statements.delete('');
+    const missing = namesInSources().filter((name) => !statements.has(name));
+    expect(missing).toEqual([]);
+    await client.query(`TRUNCATE ${schema}.instances, ${schema}.history, ${schema}.instance_locks,
+      ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
+      ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records; ANALYZE`);
+    const bad: string[] = [];
+    for (const { name, text } of statements.values()) {
+      if (counting.includes(name)) continue;
+      const found = unbounded(await explain('GENERIC_PLAN', text));
+      if (found.length > 0) bad.push(`${name}: ${found.join(', ')}`);
+    }
+    expect(bad).toEqual([]);
+  }, 120_000);
+});
+
+describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
+  const full = 'crowded';
+
+  beforeAll(async () => {
+    const provider = await openPostgres({ url: database.url, schema: full, listen: false });
+    await provider.close();
+    await fillQueues(client, full);
+  }, 120_000);
+
+  /** The statements of a fetch that claims something. */
+  async function statementsOf(call: 'instances' | 'work'): Promise<readonly SentStatement[]> {
+    const sent = watchStatements();
+    const provider = await openPostgres({ url: database.url, schema: full, listen: false });
+    const fetch = { max: 100, lockMs: 1, waitMs: 0 };
+    sent();
+    const claimed =
+      call === 'work'
+        ? await provider.fetchWorkItems({ ...fetch, names: ['mine', 'unknown'] })
+        : await provider.fetchOrchestrationItems({
+            ...fetch,
+            runnable: [{ name: 'mine', version: '1' }],
+            buildId: 'this build',
+          });
+    expect(claimed).toHaveLength(100);
+    const statements = sent().filter(({ name }) => name.startsWith('perdure_'));
+    await provider.close();
+    return statements;
+  }
+
+  /** Explains statements as they are run, and undoes that. */
+  async function buffersOf(statements: readonly SentStatement[]): Promise<number> {
+    await client.query('BEGIN');
+    let buffers = 0;
+    for (const { name, text, values } of statements) {
+      const plan = await explain('ANALYZE, BUFFERS', text, values);
+      expect({ name, bad: unbounded(plan) }).toEqual({ name, bad: [] });
+      buffers += (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
+    }
+    await client.query('ROLLBACK');
+    return buffers;
+  }
+
+  it.each(['instances', 'work'] as const)(
+    'a claim of %s reads a bounded part, though others, delayed ones and foreign names queue ahead',
+    async (call) => {
+      const statements = await statementsOf(call);
+      await client.query('VACUUM');
+      expect(await buffersOf(statements)).toBeLessThan(4_000);
+    },
+    60_000,
+  );
+
+  it('a claim passes over rows that others are claiming', async () => {
+    const other = new pg.Client({ connectionString: database.url });
+    await other.connect();
+    const statements = await statementsOf('work');
+    await other.query('BEGIN');
+    await other.query(`SELECT FROM ${full}.worker_queue JOIN ${full}.definitions USING (definition_key)
+      WHERE name = 'mine' AND kind = 'activity' ORDER BY next_at, item_key LIMIT 1000 FOR UPDATE OF worker_queue`);
+    const buffers = await buffersOf(statements);
+    await other.query('ROLLBACK');
+    await other.end();
+    expect(buffers).toBeLessThan(10_000);
+  }, 60_000);
+
+  it('a cancel of thousands of activities reads those, and no others', async () => {
+    const sent = watchStatements();
+    const provider = await openPostgres({ url: database.url, schema: full, listen: false });
+    sent();
+    const [result] = await provider.requestCancel([
+      { instanceId: 'wide', reason: 'x', actor: null, cleanupMs: 60_000 },
+    ]);
+    expect(result).toMatchObject({ changed: true, status: 'canceling' });
+    const statements = sent();
+    await provider.close();
+    expect(statements.length).toBeLessThan(15);
+    for (const { name, text } of statements.filter((one) => one.name !== '')) {
+      expect({ name, bad: unbounded(await explain('GENERIC_PLAN', text)) }).toEqual({
+        name,
+        bad: [],
+      });
+    }
+    const lock = statements.filter(({ name }) => name === 'perdure_lock_items_of_instances');
+    expect(await buffersOf(lock)).toBeLessThan(10_000);
+  }, 60_000);
+});

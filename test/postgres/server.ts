@@ -1,0 +1,94 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+
+/** The variable by which the run tells its tests where the server is to be found. */
+export const runDirectory = 'PERDURE_TEST_RUN_DIRECTORY';
+
+/** The URL of a superuser on the server of PERDURE_TEST_POSTGRES_URL, or on one that this run starts. */
+async function serverUrl(): Promise<string> {
+  const given = process.env['PERDURE_TEST_POSTGRES_URL'];
+  if (given !== undefined && given !== '') return given;
+  const directory = process.env[runDirectory];
+  if (directory === undefined) throw new Error('The run has not been set up by global-setup.ts.');
+  const file = join(directory, 'server.json');
+  if (!existsSync(file) && isFirst(directory)) startServer(file);
+  const deadline = performance.now() + 60_000;
+  while (!existsSync(file)) {
+    if (performance.now() > deadline) throw new Error('The embedded PostgreSQL does not start.');
+    await delay(20);
+  }
+  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly url: string }).url;
+}
+
+/** A database for one test or one test file. */
+export interface TestDatabase {
+  readonly url: string;
+  /** Ends every connection to it and drops it. */
+  drop(): Promise<void>;
+}
+
+/** Makes an empty database; `url` says on which server, if not on that of the run. */
+export async function createDatabase(url?: string): Promise<TestDatabase> {
+  const server = url ?? (await serverUrl());
+  const name = `test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
+  await runSql(server, `CREATE DATABASE ${name}`);
+  return {
+    url: Object.assign(new URL(server), { pathname: `/${name}` }).href,
+    drop: () => runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+}
+
+/** Runs statements on a connection of their own. */
+export async function runSql(url: string, sql: string): Promise<void> {
+  await querySql(url, sql);
+}
+
+/** How many rows a statement changes in a schema, on a connection of its own. */
+export async function changeSql(url: string, schema: string, sql: string): Promise<number> {
+  const client = new pg.Client({ connectionString: url, options: `-c search_path=${schema}` });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rowCount ?? 0;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The rows of a statement on a connection of its own. */
+export async function querySql<Row extends object>(
+  url: string,
+  sql: string,
+): Promise<readonly Row[]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    const { rows } = await client.query<Row>(sql);
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function isFirst(directory: string): boolean {
+  try {
+    mkdirSync(join(directory, 'starting'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function startServer(file: string): void {
+  const program = join(import.meta.dirname, 'server-program.ts');
+  // Vitest ends its workers with the file they ran; the server stays for the next.
+  const child = spawn(process.execPath, [program, file, String(process.ppid)], {
+    detached: true,
+    stdio: 'ignore',
+  });
+  child.unref();
+}

@@ -1,0 +1,97 @@
+import { connect, createServer, type Socket } from 'node:net';
+
+/** What becomes of bytes on their way to the server. */
+type Verdict =
+  | 'pass'
+  /** Neither they nor anything after them arrive. */
+  | 'cut'
+  /** They arrive, and no answer comes back. */
+  | 'cutAnswer';
+
+/** A proxy on loopback between clients and a server, which can cut them off. */
+export interface TcpProxy {
+  /** The URL of the server, by way of the proxy. */
+  readonly url: string;
+  readonly connections: number;
+  /** Cuts all connections. New ones are accepted. */
+  cut(): void;
+  /** Cuts all connections and refuses new ones until `open`. */
+  shut(): void;
+  open(): void;
+  /** Resolves when the next client has been refused. */
+  refusal(): Promise<void>;
+  /** Judges what clients send from now on. */
+  judge(verdict: (bytes: Buffer) => Verdict): void;
+  close(): Promise<void>;
+}
+
+/** Starts a proxy in front of the server that a URL names. */
+export async function startTcpProxy(url: string): Promise<TcpProxy> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  const awaitRefusal: (() => void)[] = [];
+  let isOpen = true;
+  let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
+
+  const server = createServer((client) => {
+    if (!isOpen) {
+      client.destroy();
+      for (const resolve of awaitRefusal.splice(0)) resolve();
+      return;
+    }
+    const upstream = connect(Number(target.port), target.hostname);
+    const end = (): void => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', end);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        end();
+      });
+    }
+    upstream.on('data', (bytes) => void client.write(bytes));
+    client.on('data', (bytes) => {
+      const verdict = verdictOn(bytes);
+      if (verdict === 'cut') return end();
+      if (verdict === 'cutAnswer') {
+        upstream.removeAllListeners('data');
+        // The server has taken them in once it answers.
+        upstream.once('data', end);
+      }
+      upstream.write(bytes);
+    });
+  });
+
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('No port to be had.');
+  return {
+    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(address.port) }).href,
+    get connections() {
+      return sockets.size / 2;
+    },
+    cut,
+    shut() {
+      isOpen = false;
+      cut();
+    },
+    open() {
+      isOpen = true;
+    },
+    refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
+    judge(verdict) {
+      verdictOn = verdict;
+    },
+    close() {
+      cut();
+      return new Promise((resolve) => void server.close(() => resolve()));
+    },
+  };
+}

@@ -1,0 +1,151 @@
+import pg from 'pg';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from 'vitest';
+import { activity, orchestration, Perdure } from '../../src/index.ts';
+import { createDatabase, runSql, type TestDatabase } from './server.ts';
+
+const approve = orchestration('approve', (ctx, order: number) =>
+  ctx.waitFor('approved').then((by) => `${order} by ${String(by)}`),
+);
+const double = activity('double', async (_ctx, n: number) => 2 * n);
+const bill = orchestration('bill', (ctx, n: number) => ctx.call(double, n));
+
+let database: TestDatabase;
+let perdure: Perdure;
+let client: pg.Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await runSql(database.url, 'CREATE TABLE orders (id int PRIMARY KEY)');
+});
+
+afterAll(() => database.drop());
+
+beforeEach(async () => {
+  // Were nobody told at the commit, nothing would happen for an hour.
+  perdure = await Perdure.open(database.url, { pollInterval: '1h' });
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+});
+
+afterEach(async () => {
+  await client.end();
+  await perdure.close();
+});
+
+async function startWorker(): Promise<void> {
+  await perdure.startWorker({ orchestrations: [approve, bill], activities: [double] });
+}
+
+describe('a transaction of the application', () => {
+  it('starts an instance when it commits, and not before', async () => {
+    await startWorker();
+    await client.query('BEGIN');
+    await client.query('INSERT INTO orders VALUES (1)');
+    const handle = await perdure.client.withTransaction(client).start(bill, 21, { id: 'bill-1' });
+    expect(await perdure.client.get('bill-1')).toBeUndefined();
+    await client.query('COMMIT');
+    expect(await handle.result({ timeout: '10s' })).toBe(42);
+  });
+
+  it('has never started, signalled or cancelled anything when it is rolled back', async () => {
+    await startWorker();
+    const running = await perdure.client.start(approve, 7);
+    await client.query('BEGIN');
+    const transaction = perdure.client.withTransaction(client);
+    await transaction.start(bill, 1, { id: 'never' });
+    await transaction.raiseEvent(running.id, 'approved', 'nobody');
+    expect(await transaction.cancel(running.id)).toMatchObject({ found: true, changed: true });
+    await client.query('ROLLBACK');
+    expect(await perdure.client.get('never')).toBeUndefined();
+    expect(await running.status()).toMatchObject({ status: 'running' });
+    await running.raiseEvent('approved', 'somebody');
+    expect(await running.result({ timeout: '10s' })).toBe('7 by somebody');
+  });
+
+  it('starts an orchestration that no store has seen before, after it was rolled back once', async () => {
+    for (const end of ['ROLLBACK', 'COMMIT']) {
+      await client.query('BEGIN');
+      await perdure.client.withTransaction(client).start('brand-new', 1, { id: 'fresh' });
+      await client.query(end);
+      expect((await perdure.client.get('fresh'))?.name).toBe(
+        end === 'COMMIT' ? 'brand-new' : undefined,
+      );
+    }
+    await perdure.client.terminate('fresh');
+  });
+
+  it('raises events and cancels', async () => {
+    await startWorker();
+    const [signalled, stopped] = [
+      await perdure.client.start(approve, 1),
+      await perdure.client.start(approve, 2),
+    ];
+    await client.query('BEGIN');
+    const transaction = perdure.client.withTransaction(client);
+    await transaction.raiseEvent(signalled.id, 'approved', 'Ada');
+    await transaction.cancel(stopped.id, { reason: 'out of stock' });
+    await client.query('COMMIT');
+    expect(await signalled.result({ timeout: '10s' })).toBe('1 by Ada');
+    expect(await perdure.client.wait(stopped.id, { timeout: '10s' })).toMatchObject({
+      status: 'canceled',
+    });
+  });
+
+  it('finds the same start again, and refuses another with its id', async () => {
+    await client.query('BEGIN');
+    const transaction = perdure.client.withTransaction(client);
+    const first = await transaction.start('same', 1, { id: 'twice' });
+    const second = await transaction.start('same', 1, { id: 'twice' });
+    expect(second.id).toBe(first.id);
+    await expect(transaction.start('same', 2, { id: 'twice' })).rejects.toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+    });
+    // The transaction is as good as before.
+    await client.query('INSERT INTO orders VALUES (2)');
+    await client.query('ROLLBACK');
+  });
+
+  it('takes events and cancels for instances that are not there as the client does', async () => {
+    await client.query('BEGIN');
+    const transaction = perdure.client.withTransaction(client);
+    expect(await transaction.cancel('nobody')).toMatchObject({ found: false });
+    await expect(transaction.raiseEvent('nobody', 'approved')).rejects.toMatchObject({
+      code: 'INSTANCE_NOT_FOUND',
+    });
+    await client.query('ROLLBACK');
+  });
+
+  it('takes several starts made at once', async () => {
+    await startWorker();
+    await client.query('BEGIN');
+    const transaction = perdure.client.withTransaction(client);
+    const handles = await Promise.all([1, 2, 3, 4].map((n) => transaction.start(bill, n)));
+    await client.query('COMMIT');
+    expect(await Promise.all(handles.map((handle) => handle.result({ timeout: '10s' })))).toEqual([
+      2, 4, 6, 8,
+    ]);
+  });
+});
+
+it('a store in a file takes part in no transaction, and says so', async () => {
+  const file = await Perdure.open(':memory:');
+  onTestFinished(() => file.close());
+  expect(() => file.client.withTransaction(client)).toThrow(
+    expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringContaining('sqlite') }),
+  );
+});
+
+it.each([undefined, null, {}, 'BEGIN'])('withTransaction refuses %j', (connection) => {
+  expect(() => perdure.client.withTransaction(connection as pg.Client)).toThrow(
+    expect.objectContaining({ code: 'INVALID_INPUT' }),
+  );
+});

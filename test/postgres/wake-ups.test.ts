@@ -1,0 +1,261 @@
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/model/clock.ts';
+import { Effects } from '../../src/providers/postgres/effects.ts';
+import { resolveOptions } from '../../src/providers/postgres/options.ts';
+import { WakeUps, type Look } from '../../src/providers/postgres/wake-ups.ts';
+import type { Hint } from '../../src/providers/provider.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { createDatabase, type TestDatabase } from './server.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+const channel = 'perdure_test';
+const nothing: Look = { nextAt: { orchestrations: Infinity, work: Infinity }, flagged: [] };
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let opened: WakeUps[];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  proxy = await startTcpProxy(database.url);
+});
+
+afterAll(async () => {
+  await proxy.close();
+  await database.drop();
+});
+
+beforeEach(() => {
+  opened = [];
+});
+
+afterEach(async () => {
+  await Promise.all(opened.map((wakeUps) => wakeUps.close()));
+});
+
+interface Parts {
+  readonly answerMs?: number;
+  readonly listen?: boolean;
+  readonly pollMs?: number;
+  readonly look?: (since: number) => Promise<Look>;
+}
+
+/** Wake-ups as those of one process, and the hints that they gave. */
+async function open({ listen = true, pollMs = 60_000, look, answerMs = 0 }: Parts = {}) {
+  const { connection } = resolveOptions({ url: proxy.url });
+  const wakeUps = new WakeUps({
+    clock: systemClock,
+    pollMs,
+    look: look ?? (() => Promise.resolve(nothing)),
+    notifications: listen ? { ...connection, channel, answerMs } : undefined,
+  });
+  opened.push(wakeUps);
+  await wakeUps.start();
+  const hints: Hint[] = [];
+  return { wakeUps, hints, listen: () => wakeUps.listen((hint) => hints.push(hint)) };
+}
+
+/** Two processes that know of each other. */
+async function openTwo() {
+  const first = await open();
+  const second = await open();
+  first.listen();
+  second.listen();
+  await eventually(() => {
+    first.wakeUps.announce(effects({ finished: ['ping'] }));
+    second.wakeUps.announce(effects({ finished: ['pong'] }));
+    expect(second.hints.some(isEnd('ping'))).toBe(true);
+    expect(first.hints.some(isEnd('pong'))).toBe(true);
+  });
+  return { first, second };
+}
+
+const isEnd = (id: string) => (hint: Hint) =>
+  hint.kind === 'finished' && hint.instanceIds.includes(id);
+
+function effects(parts: {
+  readonly finished?: readonly string[];
+  readonly cancelRequested?: readonly string[];
+  readonly workAt?: number;
+}): Effects {
+  const sum = new Effects();
+  sum.finished.push(...(parts.finished ?? []));
+  sum.cancelRequested.push(...(parts.cancelRequested ?? []));
+  if (parts.workAt !== undefined) sum.due('work', parts.workAt);
+  return sum;
+}
+
+/** Machines under load take their time. */
+function eventually(holds: () => void): Promise<void> {
+  return vi.waitFor(holds, { timeout: 15_000, interval: 10 });
+}
+
+const untilLate = () => systemClock.now() + 600_000;
+
+describe('wake-ups between processes', () => {
+  it('tell of ended instances and of cancel requests', async () => {
+    const { first, second } = await openTwo();
+    first.wakeUps.announce(effects({ finished: ['a\0'], cancelRequested: ['1.x', '2.y'] }));
+    await eventually(() => {
+      expect(second.hints.some(isEnd('a\0'))).toBe(true);
+      expect(second.hints).toContainEqual({
+        kind: 'cancelRequested',
+        lockTokens: ['1.x', '2.y'],
+      });
+    });
+  });
+
+  it('end a wait for what is due, and no other', async () => {
+    const { first, second } = await openTwo();
+    const others = new AbortController();
+    let othersWoke = false;
+    void second.wakeUps
+      .wait({ topic: 'orchestrations', until: untilLate(), signal: others.signal })
+      .then(() => (othersWoke = true));
+    const waiting = second.wakeUps.wait({ topic: 'work', until: untilLate() });
+    first.wakeUps.announce(effects({ workAt: systemClock.now() }));
+    await waiting;
+    expect(othersWoke).toBe(false);
+    others.abort();
+  });
+
+  it('tell thousands of cancel requests', async () => {
+    const { first, second } = await openTwo();
+    const tokens = Array.from({ length: 2_000 }, (_, i) => `${i}.${'x'.repeat(22)}`);
+    first.wakeUps.announce(effects({ cancelRequested: tokens }));
+    await eventually(() => {
+      const told = second.hints.flatMap((hint) =>
+        hint.kind === 'cancelRequested' ? hint.lockTokens : [],
+      );
+      expect(told).toEqual(tokens);
+    });
+  });
+
+  it('go on after the connection was cut, and let everybody look at once', async () => {
+    const { first, second } = await openTwo();
+    const waiting = second.wakeUps.wait({ topic: 'work', until: untilLate() });
+    second.hints.length = 0;
+    proxy.cut();
+    await waiting;
+    await eventually(() => expect(second.hints).toContainEqual({ kind: 'changed' }));
+    await eventually(() => {
+      first.wakeUps.announce(effects({ finished: ['after'] }));
+      expect(second.hints.some(isEnd('after'))).toBe(true);
+    });
+  });
+
+  it('tell of what happens before anyone could answer the hello', async () => {
+    const first = await open();
+    first.listen();
+    const second = await open({ answerMs: 60_000 });
+    second.wakeUps.announce(effects({ finished: ['at once'] }));
+    await eventually(() => expect(first.hints.some(isEnd('at once'))).toBe(true));
+  });
+
+  it('tell nothing while nobody else is there', async () => {
+    const eavesdropper = new pg.Client({ connectionString: database.url });
+    await eavesdropper.connect();
+    try {
+      const heard: string[] = [];
+      eavesdropper.on('notification', ({ payload = '' }) => heard.push(payload));
+      await eavesdropper.query(`LISTEN ${channel}`);
+      const alone = await open();
+      alone.wakeUps.announce(effects({ finished: ['a'] }));
+      await alone.wakeUps.close();
+      await eavesdropper.query('SELECT 1');
+      expect(heard.map((payload) => (JSON.parse(payload) as { kind: string }).kind)).toEqual([
+        'hello',
+      ]);
+    } finally {
+      await eavesdropper.end();
+    }
+  });
+});
+
+describe('wake-ups without notifications', () => {
+  it('look once per interval while somebody waits or listens, and never otherwise', async () => {
+    let looks = 0;
+    const look = () => {
+      looks += 1;
+      return Promise.resolve(nothing);
+    };
+    const { wakeUps, listen } = await open({ listen: false, pollMs: 5, look });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(looks).toBe(0);
+    const stop = listen();
+    const signal = AbortSignal.timeout(60_000);
+    const waits = [1, 2, 3].map(() => wakeUps.wait({ topic: 'work', until: untilLate(), signal }));
+    await eventually(() => expect(looks >= 3).toBe(true));
+    stop();
+    await wakeUps.close();
+    await Promise.all(waits);
+    const inTheEnd = looks;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(looks).toBe(inTheEnd);
+  });
+
+  it('end a wait when the look finds something due', async () => {
+    const look = () =>
+      Promise.resolve({ nextAt: { orchestrations: Infinity, work: 1 }, flagged: [] });
+    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    await wakeUps.wait({ topic: 'work', until: untilLate() });
+  });
+
+  it('tell of a cancel request once', async () => {
+    let looks = 0;
+    const look = () => {
+      looks += 1;
+      return Promise.resolve({ ...nothing, flagged: looks > 1 ? ['1.x'] : [] });
+    };
+    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    listen();
+    await eventually(() => expect(looks > 5).toBe(true));
+    expect(hints).toEqual([{ kind: 'cancelRequested', lockTokens: ['1.x'] }]);
+  });
+
+  it('survive looks that fail', async () => {
+    let looks = 0;
+    const look = () => {
+      looks += 1;
+      return looks < 3
+        ? Promise.reject(new Error('away'))
+        : Promise.resolve({ nextAt: { orchestrations: 1, work: 1 }, flagged: [] });
+    };
+    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    await wakeUps.wait({ topic: 'work', until: untilLate() });
+    expect(looks).toBe(3);
+  });
+});
+
+describe('wake-ups in one process', () => {
+  it('miss no change between a look and the wait that follows it', async () => {
+    const { wakeUps } = await open({ listen: false });
+    const seen = wakeUps.changes('work');
+    wakeUps.announce(effects({ workAt: 1 }));
+    await wakeUps.wait({ topic: 'work', until: untilLate(), seen });
+  });
+
+  it('let a fetch rest on the last look until something changes', async () => {
+    const { wakeUps } = await open({ listen: false });
+    const nextAt = untilLate();
+    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt } as const;
+    expect(wakeUps.resume('names')).toBeUndefined();
+    wakeUps.rest('names', rest);
+    expect(wakeUps.resume('names')).toMatchObject({ nextAt });
+    wakeUps.rest('names', rest);
+    wakeUps.announce(effects({ workAt: 1 }));
+    expect(wakeUps.resume('names')).toBeUndefined();
+  });
+
+  it('leave no alarm and no wait behind', async () => {
+    const clock = new FakeClock();
+    const wakeUps = new WakeUps({ clock, pollMs: 1_000, look: () => Promise.resolve(nothing) });
+    const waiting = wakeUps.wait({ topic: 'work', until: clock.now() + 5_000 });
+    expect(clock.alarmCount).toBe(1);
+    await wakeUps.close();
+    await waiting;
+    await wakeUps.wait({ topic: 'work', until: clock.now() + 5_000 });
+    expect(clock.alarmCount).toBe(0);
+  });
+});
