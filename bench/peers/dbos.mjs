@@ -9,7 +9,7 @@ const [what = '', setup = '{}'] = process.argv.slice(2);
 const { store, quick, poolSize, count } = JSON.parse(setup);
 
 const hello = DBOS.registerWorkflow(
-  (name) => DBOS.runStep(() => Promise.resolve(`Hello, ${name}!`), { name: 'greet' }),
+  (name) => DBOS.runStep(() => Promise.resolve(`Hello, ${String(name)}!`), { name: 'greet' }),
   { name: 'hello' },
 );
 
