@@ -3,7 +3,7 @@ import { runInLanes } from './benchmark.ts';
 import { copyPostgresRows } from './copy-postgres-rows.ts';
 import { copySqliteRows } from './copy-sqlite-rows.ts';
 import { definitions, hello } from './definitions.ts';
-import { providerOf } from './store-kind.ts';
+import { providerOf, unsynced } from './store-kind.ts';
 
 const realCount = 1_000;
 
@@ -42,7 +42,7 @@ export async function createFinishedInstances(
 }
 
 async function runForReal(store: string, runOne: RunOne): Promise<void> {
-  await using perdure = await Perdure.open(store, { synchronous: 'normal' });
+  await using perdure = await Perdure.open(store, unsynced(store));
   await perdure.startWorker(definitions);
   await runInLanes(realCount, 64, async () => {
     await runOne(perdure.client);

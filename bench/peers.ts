@@ -19,7 +19,12 @@ type Peer = 'dbos' | 'pg-boss' | 'graphile-worker';
 export function onPeer(peer: Peer, what: string, more: Readonly<Record<string, number>> = {}) {
   return (({ store, quick }) => {
     const setup = JSON.stringify({ store, quick, ...more });
-    return runProgram(`${peer} ${what}`, [join(folder, `${peer}.mjs`), what, setup]);
+    return runProgram(`${peer} ${what}`, [
+      '--disable-warning=DeprecationWarning',
+      join(folder, `${peer}.mjs`),
+      what,
+      setup,
+    ]);
   }) satisfies Benchmark;
 }
 

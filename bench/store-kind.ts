@@ -1,4 +1,4 @@
-import type { Provider } from 'perdure';
+import type { OpenOptions, Provider } from 'perdure';
 import { openPostgres } from 'perdure/postgres';
 import { openSqlite } from 'perdure/sqlite';
 import type { Benchmark } from './benchmark.ts';
@@ -19,4 +19,9 @@ export async function openProvider(store: string): Promise<Provider> {
 /** A case that is written for each provider apart. */
 export function onEach(benchmarks: Readonly<Record<ProviderName, Benchmark>>): Benchmark {
   return (setup) => benchmarks[providerOf(setup.store)](setup);
+}
+
+/** How to open a store for work that is not measured by its commits. */
+export function unsynced(store: string): OpenOptions {
+  return providerOf(store) === 'sqlite' ? { synchronous: 'normal' } : {};
 }
