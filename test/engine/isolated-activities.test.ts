@@ -3,7 +3,6 @@ import { encodePayload } from '../../src/model/payload.ts';
 import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { describeEngine } from './describe-engine.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { event, isPerdureError, Perdure } from 'perdure';
-import { openSqlite } from 'perdure/sqlite';
 import { flow, readFlowItems, readFlowRun, type FlowRun } from 'perdure/flows';
 import { describeEngine } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
@@ -114,7 +113,7 @@ describeEngine('cancelling a flow', (open) => {
       .output();
     const engine = await open({ orchestrations: [one.orchestration] });
     const run = await engine.client.runFlow(one);
-    const dead = await openSqlite({ path: engine.path });
+    const dead = await engine.openProvider();
     try {
       expect(await dead.fetchWorkItems({ max: 1, lockMs: 300, waitMs: 5_000 })).toHaveLength(1);
       await run.cancel({ reason: 'left behind' });

@@ -91,8 +91,8 @@ export class StoreTwin {
     return Promise.all(
       records.map(async ({ instanceKey: _key, ...record }) => {
         const { instanceId } = record;
-        const executions = await this.provider.listExecutions(instanceId);
         const page = { instanceId, after: 0, limit: 1_000 };
+        const executions = await this.provider.listExecutions(page);
         const histories = await Promise.all(
           executions.map(({ executionId }) =>
             this.provider.readInstanceHistory({ ...page, executionId }),

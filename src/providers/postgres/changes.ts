@@ -1,4 +1,5 @@
 import type { StoredMessage } from '../../model/message.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { EventRow, History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRow, InstanceRows, TurnRow } from './instance-rows.ts';
@@ -6,6 +7,8 @@ import type { LockedInstances } from './locked-instances.ts';
 import type { MessageRow, Messages } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { StopRow, StopRows } from './stop-rows.ts';
+import { TaskChanges } from './task-changes.ts';
+import type { TaskRows } from './task-rows.ts';
 
 /** What a batch works on: its transaction, the instances that it has locked, and what it is going to write. */
 export interface Batch {
@@ -15,6 +18,8 @@ export interface Batch {
 }
 
 interface Tables {
+  readonly taskRows: TaskRows;
+  readonly concurrencyKeys: ConcurrencyKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly stopRows: StopRows;
@@ -58,6 +63,7 @@ export class Changes {
     readonly definitionKey: number;
     readonly cleanupAt: number;
   }[] = [];
+  readonly tasks = new TaskChanges();
   readonly #touched = new Map<number, { definitionKey: number; visibleAt: number }>();
   readonly #released = new Map<number, number>();
   readonly #forgotten = new Set<number>();
@@ -89,7 +95,8 @@ export class Changes {
   }
 
   /** Writes everything, in one round trip. */
-  async write({ tx, now, effects }: Scope, tables: Tables): Promise<void> {
+  async write(scope: Scope, tables: Tables): Promise<void> {
+    const { tx, now, effects } = scope;
     const { history, instances, stopRows, locks, messages } = tables;
     const forgotten = [...this.#forgotten];
     const released = Array.from(this.#released, ([instanceKey, definitionKey]) => ({
@@ -122,6 +129,7 @@ export class Changes {
       stopRows.requestCancel(tx, this.cancelRequests, now),
       stopRows.terminate(tx, this.terminations, now),
       locks.touch(tx, touched),
+      this.tasks.write(scope, tables),
     ];
     const [releases] = await Promise.all([
       locks.release(tx, released),

@@ -1,12 +1,14 @@
 interface Due {
   readonly nextAt: number;
+  /** Higher first; absent: all the same. */
+  readonly priority?: number;
 }
 
 // Suspects wait behind the others, but not for ever: a steady backlog must not starve them.
 const passedOverMs = 300_000;
 
 /**
- * Chooses what to claim: the longest due first, up to `max`. What has been claimed twice without an outcome is
+ * Chooses what to claim: by priority, then the longest due first, up to `max`. What has been claimed twice without an outcome is
  * suspect of killing its process, and comes alone, after the others.
  */
 export function chooseDue<T extends Due>(options: {
@@ -27,5 +29,7 @@ export function chooseDue<T extends Due>(options: {
 
 function inOrder<T extends Due>(dues: readonly T[], keyOf: (due: T) => number): readonly T[] {
   const unique = [...new Map(dues.map((due) => [keyOf(due), due])).values()];
-  return unique.sort((a, b) => a.nextAt - b.nextAt || keyOf(a) - keyOf(b));
+  return unique.sort(
+    (a, b) => (b.priority ?? 0) - (a.priority ?? 0) || a.nextAt - b.nextAt || keyOf(a) - keyOf(b),
+  );
 }

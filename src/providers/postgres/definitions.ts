@@ -2,11 +2,11 @@ import { texts, numbers } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Scope } from './scope.ts';
 
-export type DefinitionKind = 'orchestration' | 'activity';
+export type DefinitionKind = 'orchestration' | 'activity' | 'task';
 
 export interface Definition {
   readonly name: string;
-  /** `null` while no version is picked; activities have none. */
+  /** `null` while no version is picked; activities and tasks have none. */
   readonly version: string | null;
 }
 
@@ -28,7 +28,7 @@ interface Row {
  */
 export class Definitions {
   readonly #keys = new Map<string, number>();
-  readonly #definitions = new Map<number, Definition>();
+  readonly #definitions = new Map<number, WantedDefinition>();
   readonly #insert: Statement;
   readonly #select: Statement;
   readonly #selectByKey: Statement;
@@ -97,7 +97,7 @@ export class Definitions {
   }
 
   /** A definition that was loaded. */
-  get(definitionKey: number): Definition {
+  get(definitionKey: number): WantedDefinition {
     // A row whose definition is gone was damaged: it has no name that anyone could run, and harms no other.
     return this.#definitions.get(definitionKey) ?? missing;
   }
@@ -110,15 +110,14 @@ export class Definitions {
   }
 
   #name(row: Row): void {
-    const { name, version } = toDefinition(row);
-    this.#definitions.set(row.definitionKey, { name, version });
+    this.#definitions.set(row.definitionKey, toDefinition(row));
   }
 }
 
 /** Answers the key of a definition that was asked for. */
 export type DefinitionKeys = (kind: DefinitionKind, name: string, version: string | null) => number;
 
-const missing: Definition = { name: '(missing)', version: null };
+const missing: WantedDefinition = { kind: 'activity', name: '(missing)', version: null };
 
 function toDefinition({ kind, name, version }: Row): WantedDefinition {
   return { kind, name, version: version === '' ? null : version };

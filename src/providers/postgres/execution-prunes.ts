@@ -2,6 +2,7 @@ import type { ExecutionPrune, ExecutionPruneResult } from '../management.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import { Changes, type Batch } from './changes.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
@@ -10,6 +11,7 @@ import type { InstanceStops } from './instance-stops.ts';
 import type { Messages } from './messages.ts';
 import type { ReclaimEntry, Reclaims } from './reclaims.ts';
 import type { StopRows } from './stop-rows.ts';
+import type { TaskRows } from './task-rows.ts';
 import type { Tombstones } from './tombstones.ts';
 
 /** An instance with the executions that a prune may take. */
@@ -39,6 +41,7 @@ interface Chosen extends Asked {
 interface Parts {
   readonly schema: string;
   readonly audit: Audit;
+  readonly concurrencyKeys: ConcurrencyKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
@@ -47,6 +50,7 @@ interface Parts {
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly tombstones: Tombstones;
+  readonly taskRows: TaskRows;
 }
 
 // As with deletions: what is above is left for later, and hidden meanwhile.

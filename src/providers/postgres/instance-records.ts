@@ -4,7 +4,9 @@ import type {
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
+  TaskRecord,
 } from '../instances.ts';
+import type { OnFailState } from '../tasks.ts';
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Definitions } from './definitions.ts';
@@ -12,7 +14,7 @@ import { listQuery } from './list-query.ts';
 
 interface RecordRow extends Omit<
   InstanceRecord,
-  'name' | 'version' | 'cancel' | 'terminated' | 'blocked'
+  'kind' | 'name' | 'version' | 'cancel' | 'terminated' | 'blocked' | 'task'
 > {
   readonly definitionKey: number;
   readonly cancelRequestedAt: number | null;
@@ -22,6 +24,16 @@ interface RecordRow extends Omit<
   readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
+  /** What follows is of task runs alone. */
+  readonly priority: number | null;
+  readonly input: string | null;
+  readonly options: string | null;
+  readonly runAt: number | null;
+  readonly expiresAt: number | null;
+  readonly concurrencyKey: string | null;
+  readonly failures: number | null;
+  readonly onFail: OnFailState | 'ready' | null;
+  readonly onFailFailure: string | null;
 }
 
 interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
@@ -35,7 +47,9 @@ const columns = `instances.instance_key AS "instanceKey", instance_id AS "instan
   created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt",
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
-  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt"`;
+  terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", priority, input,
+  options, run_at AS "runAt", expires_at AS "expiresAt", concurrency_key AS "concurrencyKey", failures,
+  on_fail AS "onFail", on_fail_failure AS "onFailFailure"`;
 
 /** Reads instances as clients see them. */
 export class InstanceRecords {
@@ -153,25 +167,54 @@ export class InstanceRecords {
   }
 
   #toRecord(row: RecordRow): InstanceRecord {
-    const { definitionKey, cancelRequestedAt, cancelReason, cancelActor, ...others } = row;
-    const { terminateReason, terminateActor, blockedReason, blockedAt, ...rest } = others;
-    const { name, version } = this.#definitions.get(definitionKey);
+    const { cancelReason, cancelRequestedAt, terminateReason, blockedReason, blockedAt } = row;
+    const { name, version } = this.#definitions.get(row.definitionKey);
     return {
-      ...rest,
+      instanceKey: row.instanceKey,
+      instanceId: row.instanceId,
+      incarnation: row.incarnation,
+      kind: row.priority === null ? 'orchestration' : 'task',
       name,
       version,
+      status: row.status,
+      executionId: row.executionId,
+      parentInstanceId: row.parentInstanceId,
+      output: row.output,
+      failure: row.failure,
+      customStatus: row.customStatus,
+      createdAt: row.createdAt,
+      startedAt: row.startedAt,
+      endedAt: row.endedAt,
       cancel:
         cancelReason === null || cancelRequestedAt === null
           ? null
-          : { reason: cancelReason, actor: cancelActor, requestedAt: cancelRequestedAt },
+          : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
+      cleanupSkipped: row.cleanupSkipped,
+      leaked: row.leaked,
       terminated:
-        terminateReason === null ? null : { reason: terminateReason, actor: terminateActor },
+        terminateReason === null ? null : { reason: terminateReason, actor: row.terminateActor },
       blocked:
         blockedReason === null || blockedAt === null
           ? null
           : { reason: blockedReason, at: blockedAt },
+      task: toTask(row),
     };
   }
+}
+
+function toTask(row: RecordRow): TaskRecord | null {
+  if (row.priority === null) return null;
+  return {
+    priority: row.priority,
+    input: row.input,
+    concurrencyKey: row.concurrencyKey,
+    runAt: row.runAt,
+    expiresAt: row.expiresAt,
+    failures: row.failures ?? 0,
+    options: row.options,
+    onFail: row.onFail === 'ready' ? null : row.onFail,
+    onFailFailure: row.onFailFailure,
+  };
 }
 
 /** The next execution of a running instance is pending until its own first turn. */

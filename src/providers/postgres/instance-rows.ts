@@ -24,6 +24,10 @@ export interface InstanceRow {
   readonly cancelReason: string | null;
   /** Why it was canceled, once that is decided; its last running activity makes it `canceled`. */
   readonly closingReason: string | null;
+  /** A task run: it has one work item, and takes no turns. */
+  readonly isTask: boolean;
+  /** Of a task run: it was created with a concurrency key. */
+  readonly hasKey: boolean;
 }
 
 /** An instance that waits for its first turn. */
@@ -64,7 +68,8 @@ export const instanceColumns = `instance_key AS "instanceKey", instance_id AS "i
   definition_key AS "definitionKey", status, execution_id AS "executionId", history_length AS "historyLength",
   last_turn AS "lastTurn", has_children AS "hasChildren", buffered_events AS "bufferedEvents",
   parent_instance_id AS "parentInstanceId", parent_execution_id AS "parentExecutionId",
-  parent_operation AS "parentOperation", cancel_reason AS "cancelReason", closing_reason AS "closingReason"`;
+  parent_operation AS "parentOperation", cancel_reason AS "cancelReason", closing_reason AS "closingReason",
+  priority IS NOT NULL AS "isTask", concurrency_key IS NOT NULL AS "hasKey"`;
 
 /** Writes of the rows of `instances`; the clauses that keep a terminal state stand here. */
 export class InstanceRows {
@@ -221,9 +226,10 @@ export function parentOf(row: InstanceRow): ParentRef | null {
     : { instanceId: parentInstanceId, executionId: parentExecutionId, operation: parentOperation };
 }
 
-/** It takes no turn any more. */
-export function isOver({ status, closingReason }: InstanceRow): boolean {
+/** It takes no turn any more, or never does: a task run. */
+export function isOver({ status, closingReason, isTask }: InstanceRow): boolean {
   return (
+    isTask ||
     closingReason !== null ||
     !(status === 'pending' || status === 'running' || status === 'canceling')
   );

@@ -45,9 +45,13 @@ export class InstanceStops {
     );
     await this.#lockParents(batch, pending);
     const asked: StopRequest[] = [];
+    const runs: StopRequest[] = [];
     const changed = requests.map((request) => {
       const row = instances.get(request.instanceKey);
-      if (row?.status === 'pending') cancelPending(batch, row, request);
+      if (row?.isTask === true && (row.status === 'pending' || row.status === 'running')) {
+        runs.push(request);
+        instances.update(row.instanceKey, { status: 'canceling' });
+      } else if (row?.status === 'pending') cancelPending(batch, row, request);
       else if (row?.status === 'running') {
         asked.push(request);
         instances.update(row.instanceKey, { status: 'canceling', cancelReason: request.reason });
@@ -55,6 +59,7 @@ export class InstanceStops {
       return true;
     });
     await this.#askToStop(batch, asked);
+    await this.#cancelRuns(batch, runs);
     return changed;
   }
 
@@ -137,6 +142,31 @@ export class InstanceStops {
     }
   }
 
+  /** Ends task runs that nobody holds, and asks the others to stop. */
+  async #cancelRuns(
+    { scope, instances, changes }: Batch,
+    requests: readonly StopRequest[],
+  ): Promise<void> {
+    const { kept } = await this.#itemCancels.cancelAll(
+      scope,
+      requests.map(({ instanceKey, reason }) => ({
+        instanceKey,
+        reason,
+        reach: 'request',
+        toldExecutionId: null,
+      })),
+    );
+    for (const { instanceKey, reason, actor } of requests) {
+      const run = instances.get(instanceKey);
+      if (run === undefined) continue;
+      if (kept.has(instanceKey)) changes.cancelRequests.push({ instanceKey, reason, actor });
+      else {
+        changes.tasks.end(scope, run, { status: 'canceled', reason, actor });
+        instances.update(instanceKey, { status: 'canceled' });
+      }
+    }
+  }
+
   async #askToStop(
     { scope, instances, changes }: Batch,
     requests: readonly StopRequest[],
@@ -186,7 +216,7 @@ export class InstanceStops {
       const at = Math.max(scope.now, times.get(row.instanceKey) ?? 0);
       terminateOne(batch, row, { ...request, at });
     }
-    const { counts } = await this.#itemCancels.cancelAll(
+    const { counts, kept } = await this.#itemCancels.cancelAll(
       scope,
       requests.map(({ instanceKey, reason }) => ({
         instanceKey,
@@ -195,6 +225,7 @@ export class InstanceStops {
         toldExecutionId: null,
       })),
     );
+    for (const row of rows) if (!kept.has(row.instanceKey)) batch.changes.tasks.freeKey(row);
     await this.finishClosing(
       batch,
       closing.map(({ instanceKey }) => instanceKey),
@@ -270,6 +301,11 @@ function terminateOne(
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
   changes.terminations.push({ instanceKey, reason, actor });
+  scope.effects.finished.push(instanceId);
+  if (row.isTask) {
+    instances.update(instanceKey, { status: 'terminated' });
+    return;
+  }
   record(batch, row, { kind: 'executionTerminated', at, reason, actor });
   changes.forget(instanceKey);
   const said = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
@@ -280,7 +316,6 @@ function terminateOne(
     operation,
     failure,
   }));
-  scope.effects.finished.push(instanceId);
   instances.update(instanceKey, { status: 'terminated', historyLength: row.historyLength + 1 });
 }
 

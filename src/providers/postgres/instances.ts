@@ -8,7 +8,7 @@ import type {
 } from '../instances.ts';
 import type { Turn } from '../turn.ts';
 import type { Batch } from './changes.ts';
-import type { DefinitionKeys } from './definitions.ts';
+import type { DefinitionKeys, WantedDefinition } from './definitions.ts';
 import { isOver, type InstanceRow, type StartRow } from './instance-rows.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
@@ -152,24 +152,24 @@ async function knownStarts(
   instances: readonly NewInstance[],
   taken: readonly StartRow[],
 ): Promise<(instance: NewInstance) => CreateResult> {
-  const starts = new Map<string, { readonly name: string; readonly inputHash: string }>();
+  const starts = new Map<string, Pick<StartRow, 'inputHash'> & WantedDefinition>();
   // Of those that are new here, the first may be followed by repeats.
   for (const { instanceId, name, inputHash } of instances.toReversed()) {
-    starts.set(instanceId, { name, inputHash });
+    starts.set(instanceId, { kind: 'orchestration', name, version: null, inputHash });
   }
   await store.definitions.load(
     scope.tx,
     taken.map(({ definitionKey }) => definitionKey),
   );
   for (const { instanceId, definitionKey, inputHash } of taken) {
-    starts.set(instanceId, { name: store.definitions.get(definitionKey).name, inputHash });
+    starts.set(instanceId, { ...store.definitions.get(definitionKey), inputHash });
   }
   return ({ instanceId, name, inputHash }) => {
     const start = starts.get(instanceId);
     if (start === undefined) throw new Error('An instance that is there cannot be read.');
-    return start.name === name && start.inputHash === inputHash
-      ? { kind: 'exists' }
-      : { kind: 'conflict', name: start.name };
+    const isSame =
+      start.kind === 'orchestration' && start.name === name && start.inputHash === inputHash;
+    return isSame ? { kind: 'exists' } : { kind: 'conflict', name: start.name };
   };
 }
 
@@ -213,6 +213,8 @@ function newRow(
     parentOperation: null,
     cancelReason: null,
     closingReason: null,
+    isTask: false,
+    hasKey: false,
   };
 }
 

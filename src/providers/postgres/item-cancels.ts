@@ -65,6 +65,8 @@ interface Verdict {
   readonly messages: MessageRow[];
   /** How many items of an instance it concerns. */
   readonly counts: Map<number, number>;
+  /** The instances of which an item that is waited for stays. */
+  readonly kept: Set<number>;
 }
 
 /** What became of cancelled items. */
@@ -72,6 +74,8 @@ export interface Cancelled {
   /** What their executions are told of those that never start. */
   readonly messages: readonly MessageRow[];
   readonly counts: ReadonlyMap<number, number>;
+  /** The instances of which an item stays. */
+  readonly kept: ReadonlySet<number>;
 }
 
 /**
@@ -173,7 +177,8 @@ export class ItemCancels {
     return this.#write(scope, verdict);
   }
 
-  async #write(scope: Scope, { removed, flagged, messages, counts }: Verdict): Promise<Cancelled> {
+  async #write(scope: Scope, verdict: Verdict): Promise<Cancelled> {
+    const { removed, flagged, messages, counts, kept } = verdict;
     const writes: Promise<number>[] = [];
     if (removed.length > 0) writes.push(scope.tx.execute(this.#remove, [numbers(removed)]));
     if (flagged.length > 0) {
@@ -188,14 +193,14 @@ export class ItemCancels {
       );
     }
     await Promise.all(writes);
-    return { messages, counts };
+    return { messages, counts, kept };
   }
 }
 
-const nothing: Cancelled = { messages: [], counts: new Map() };
+const nothing: Cancelled = { messages: [], counts: new Map(), kept: new Set() };
 
 function newVerdict(): Verdict {
-  return { removed: [], flagged: [], messages: [], counts: new Map() };
+  return { removed: [], flagged: [], messages: [], counts: new Map(), kept: new Set() };
 }
 
 /** Decides what a cancel does to one item. */
@@ -220,6 +225,7 @@ function judge(
     count();
     return;
   }
+  verdict.kept.add(row.instanceKey);
   // What is past its point of no return is flagged for the record alone, and the first request is kept.
   const isUnasked = reach === 'terminate' ? !row.cancelRequested : row.cancelRequestedAt === null;
   if (!isUnasked) return;

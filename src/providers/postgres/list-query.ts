@@ -34,11 +34,7 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
   const limitValue = values.add(limit, 'int');
   const shared = sharedConditions(filter, schema, values);
   if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
-  const versions =
-    filter.name === undefined
-      ? undefined
-      : `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-          WHERE kind = 'orchestration' AND name = ${values.add(text(filter.name), 'text')}) AS version`;
+  const versions = definitionsOf(filter, schema, values);
   const arms = statuses.map((status) => {
     const conditions = [...statusConditions(status), ...shared];
     if (versions !== undefined) conditions.push('definition_key = wanted_key');
@@ -48,6 +44,21 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
     return `SELECT page.instance_key FROM ${versions === undefined ? page : `${versions} CROSS JOIN LATERAL ${page}`}`;
   });
   return { keys: arms.join(' UNION ALL '), values: values.list };
+}
+
+/** The definitions that the instances may have; `undefined`: any. */
+function definitionsOf(
+  { name, kind }: InstanceConditions,
+  schema: string,
+  values: Values,
+): string | undefined {
+  if (name === undefined && kind === undefined) return undefined;
+  const conditions = [
+    kind === undefined ? `kind <> 'activity'` : `kind = ${values.add(kind, 'text')}`,
+    ...(name === undefined ? [] : [`name = ${values.add(text(name), 'text')}`]),
+  ];
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
+    WHERE ${conditions.join(' AND ')}) AS version`;
 }
 
 // Written out, not bound: only then does the planner see that the partial index holds these rows.

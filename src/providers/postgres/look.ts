@@ -1,6 +1,8 @@
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import type { DefinitionKind } from './definitions.ts';
 import type { Topic } from './effects.ts';
+import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
 import type { Runnable } from '../orchestration-queue.ts';
 
@@ -8,7 +10,9 @@ import type { Runnable } from '../orchestration-queue.ts';
 export interface Wanted {
   readonly runnable: readonly Runnable[] | undefined;
   readonly buildId: string | undefined;
+  /** Of activities, and of tasks. */
   readonly names: readonly string[] | undefined;
+  readonly tasks: readonly string[] | undefined;
 }
 
 /** What a look found. */
@@ -37,14 +41,15 @@ export function orchestrationKeys(schema: string): string {
       AND definition.name = runnable.name AND definition.version = runnable.version)`;
 }
 
-/** The keys of activities by the names in a parameter; of all where that is NULL. */
-export function activityKeys(schema: string, names: string): string {
-  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-      WHERE ${names}::text[] IS NULL AND kind = 'activity'
-    UNION ALL
-    SELECT definition_key FROM unnest(${names}::text[]) AS activity (name)
-    JOIN ${schema}.definitions AS definition ON definition.kind = 'activity'
-      AND definition.name = activity.name AND definition.version = '')`;
+/** The keys of activities and of tasks by the names in two parameters; of all where one is NULL. */
+export function workKeys(schema: string, activities: string, tasks: string): string {
+  const named = (kind: DefinitionKind, names: string) => `SELECT definition_key, kind = 'task'
+    FROM unnest(${names}::text[]) AS named (name) JOIN ${schema}.definitions AS definition
+      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
+  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
+      WHERE ${activities}::text[] IS NULL AND kind = 'activity' OR ${tasks}::text[] IS NULL AND kind = 'task'
+    UNION ALL ${named('activity', activities)}
+    UNION ALL ${named('task', tasks)})`;
 }
 
 /** What another build than `$4` held back and has visible messages; one range of the index for each comparison. */
@@ -69,7 +74,7 @@ export function runnableParameters(
   return [texts(unique.map(({ name }) => name)), texts(unique.map(({ version }) => version ?? ''))];
 }
 
-/** The names of activities, as a parameter. */
+/** The names of activities or tasks, as a parameter. */
 export function namesParameter(names: readonly string[] | undefined): string | null {
   return names === undefined ? null : texts([...new Set(names)]);
 }
@@ -79,14 +84,21 @@ export class Look {
   readonly #statement: Statement;
 
   constructor(schema: string) {
-    // Each name alone: the first entry of a range of the index.
-    const firstOf = (keys: string, table: string, condition: string) =>
-      `(SELECT min(first.next_at) FROM ${keys} AS wanted
-        CROSS JOIN (VALUES (FALSE), (TRUE)) AS claimed (twice)
+    // Each name alone, and of work each priority: the first entry of a range of the index.
+    const twice = '(VALUES (FALSE), (TRUE)) AS claimed (twice)';
+    const firstInstance = `(SELECT min(first.next_at) FROM ${orchestrationKeys(schema)} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
-          SELECT next_at FROM ${schema}.${table} AS due
-          WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND ${condition}
+          SELECT next_at FROM ${schema}.instance_locks AS due
+          WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND next_at IS NOT NULL
           ORDER BY next_at LIMIT 1) AS first)`;
+    const firstItem = `(SELECT min(first.next_at) FROM ${workKeys(schema, '$5', '$7')} AS wanted CROSS JOIN ${twice}
+        CROSS JOIN LATERAL (
+          ${priorityLevels(schema, 'claimed.twice')}
+          SELECT head.next_at FROM level CROSS JOIN LATERAL (
+            SELECT next_at FROM ${schema}.worker_queue AS due
+            WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
+              AND due.priority = level.priority
+            ORDER BY next_at LIMIT 1) AS head) AS first)`;
     const blocked = (comparison: '<' | '>') =>
       `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema)} AS wanted
         CROSS JOIN LATERAL (SELECT 1 FROM ${blockedBy(schema, comparison)} LIMIT 1) AS one)`;
@@ -94,13 +106,14 @@ export class Look {
       name: 'perdure_look',
       text: `SELECT ${nowSql} AS "now",
         least(
-          ${firstOf(orchestrationKeys(schema), 'instance_locks', 'next_at IS NOT NULL')},
+          ${firstInstance},
           (SELECT ${cleanupDue} FROM ${schema}.instance_locks WHERE cleanup_at IS NOT NULL
            ORDER BY ${cleanupDue} LIMIT 1),
           CASE WHEN $4::text IS NOT NULL AND (${blocked('<')} OR ${blocked('>')}) THEN ${nowSql} END
         ) AS "orchestrations",
         least(
-          ${firstOf(activityKeys(schema, '$5'), 'worker_queue', 'NOT cancel_requested')},
+          ${firstItem},
+          (SELECT expires_at FROM ${schema}.worker_queue WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1),
           (SELECT next_at FROM ${schema}.worker_queue WHERE cancel_requested ORDER BY next_at LIMIT 1)
         ) AS "work",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
@@ -113,7 +126,7 @@ export class Look {
 
   async run(
     tx: Transaction,
-    { runnable, buildId, names }: Wanted,
+    { runnable, buildId, names, tasks }: Wanted,
     {
       nowParameter,
       flaggedSince,
@@ -125,6 +138,7 @@ export class Look {
       buildId === undefined ? null : text(buildId),
       namesParameter(names),
       flaggedSince === undefined ? null : Math.floor(flaggedSince),
+      namesParameter(tasks),
     ]);
     if (row === undefined) throw new Error('A look has no answer.');
     const { now, orchestrations, work, flagged } = row;

@@ -2,11 +2,12 @@ import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
 import type { InstanceSize, QueueDepth, QueueDepths, SystemMetrics } from '../management.ts';
 import { text } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import type { DefinitionKind } from './definitions.ts';
 import { cleanupDue } from './look.ts';
 import { nowSql } from './scope.ts';
 
 interface DepthRow extends QueueDepth {
-  readonly queue: 'orchestrations' | 'activities';
+  readonly queue: 'orchestrations' | 'activities' | 'tasks';
   readonly messages: number;
 }
 
@@ -32,12 +33,15 @@ export class Metrics {
          min(${dueAt}) FILTER (WHERE ${dueAt} <= ${nowSql}) AS "oldestReadyAt",
          (SELECT count(*) FROM ${schema}.orchestrator_queue) AS messages
        FROM ${schema}.${table}`;
+    const ofKind = (kind: DefinitionKind) =>
+      `JOIN ${schema}.definitions USING (definition_key) WHERE kind = '${kind}'`;
     // Once its time to clean up is over an instance may be claimed however long it is held back, unless it is locked.
     const dueAt = `least(next_at, CASE WHEN cleanup_at IS NOT NULL THEN ${cleanupDue} END)`;
     this.#depths = {
       name: 'perdure_queue_depths',
       text: `${depth('orchestrations', 'instance_locks', dueAt)}
-        UNION ALL ${depth('activities', 'worker_queue', 'next_at')}`,
+        UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, 'next_at')}
+        UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, 'next_at')}`,
     };
     // The index of the statuses holds all but the completed ones; those are the rest. What a vacuum could give back is
     // what dead rows take up, as far as the statistics know.
@@ -79,6 +83,7 @@ export class Metrics {
     return {
       orchestrations: depthOf('orchestrations'),
       activities: depthOf('activities'),
+      tasks: depthOf('tasks'),
       messages: rows[0]?.messages ?? 0,
     };
   }

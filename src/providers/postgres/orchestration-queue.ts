@@ -34,7 +34,7 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
         ...params,
         operation: 'fetchOrchestrationItems',
         topic: 'orchestrations',
-        wanted: { runnable: params.runnable, buildId: params.buildId, names: [] },
+        wanted: { runnable: params.runnable, buildId: params.buildId, names: [], tasks: [] },
         claim: () => store.claim('fetchOrchestrationItems', (scope) => claim(store, scope, params)),
       }),
 

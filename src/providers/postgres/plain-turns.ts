@@ -194,16 +194,16 @@ function commitText(schema: string): string {
       SELECT * FROM unnest($19::bigint[], $20::int[], $21::int[], $22::text[], $23::bigint[], $24::text[], $25::text[])
       ${ifOk}
     ), scheduled AS (
-      INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, operation, definition_key, next_at,
+      INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, operation, definition_key, priority, next_at,
         lock_token, locked_until, claims, cancellation, shielded, created_at, options, payload)
       OVERRIDING SYSTEM VALUE
-      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, operation, definition_key,
+      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, operation, definition_key, priority,
         ${nowSql} + coalesce(claim_ms, 0), secret, ${nowSql} + claim_ms, CASE WHEN secret IS NULL THEN 0 ELSE 1 END,
         cancellation, shielded, ${nowSql}, options, payload
       FROM unnest($26::bigint[], $27::int[], $28::int[], $29::int[], $30::bigint[], $31::text[], $32::text[],
-          $33::boolean[], $34::text[], $35::text[]) WITH ORDINALITY
+          $33::boolean[], $34::text[], $35::text[], $36::smallint[]) WITH ORDINALITY
         AS item (instance_key, execution_id, operation, definition_key, claim_ms, secret, cancellation, shielded, options,
-          payload, place)
+          payload, priority, place)
       ${ifOk}
     ), committed AS (
       UPDATE ${schema}.instances AS instance
@@ -277,6 +277,7 @@ function commitValues(
     booleans(items.map(({ item }) => item.shielded)),
     texts(items.map(({ item }) => item.options)),
     texts(items.map(({ item }) => item.payload)),
+    numbers(items.map(({ item }) => item.priority ?? 0)),
   ];
 }
 

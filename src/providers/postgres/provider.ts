@@ -6,8 +6,10 @@ import { createManagementStore } from './management.ts';
 import { prepareSchema } from './migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { createScheduleStore } from './schedules.ts';
 import { StoreClock } from './store-clock.ts';
 import { Store } from './store.ts';
+import { createTaskStore } from './tasks.ts';
 import { createTransactionalWrites } from './transactional-writes.ts';
 import { WakeUps } from './wake-ups.ts';
 import { createWorkQueue } from './work-queue.ts';
@@ -27,6 +29,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createTaskStore(store),
+    ...createScheduleStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -63,7 +63,7 @@ export class StopRows {
       name: 'perdure_terminate_instances',
       text: `UPDATE ${table} AS instance
         SET status = 'terminated', ended_at = $4::bigint, terminated_at = $4::bigint, terminate_reason = stop.reason,
-            terminate_actor = stop.actor, history_length = history_length + 1
+            terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END
         ${stopped} AND ended_at IS NULL AND closing_reason IS NULL`,
     };
     this.#countLeaked = {
@@ -97,7 +97,7 @@ export class StopRows {
     await this.#stop(tx, this.#requestCancel, { rows, now });
   }
 
-  /** Makes instances `terminated`, with one event more. */
+  /** Makes instances `terminated`, with one event more; task runs have none. */
   async terminate(tx: Transaction, rows: readonly StopRow[], now: number): Promise<void> {
     await this.#stop(tx, this.#terminate, { rows, now });
   }

@@ -3,6 +3,7 @@ import { PerdureError } from '../../model/errors.ts';
 import { Audit } from './audit.ts';
 import { Batching, type BatchWork } from './batching.ts';
 import { Changes, type Batch } from './changes.ts';
+import { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Connections, Statement, Transaction } from './connection.ts';
 import { Definitions } from './definitions.ts';
 import { DueInstances } from './due-instances.ts';
@@ -24,10 +25,13 @@ import { Look, type Found, type Wanted } from './look.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
 import { PlainStarts } from './plain-starts.ts';
+import { PlainTasks } from './plain-tasks.ts';
 import { PlainTurns } from './plain-turns.ts';
 import { Reclaims } from './reclaims.ts';
+import { ScheduleRows } from './schedule-rows.ts';
 import { StopRows } from './stop-rows.ts';
 import { SystemRecords } from './system-records.ts';
+import { TaskRows } from './task-rows.ts';
 import { Tombstones } from './tombstones.ts';
 import { TreeDeletions } from './tree-deletions.ts';
 import { Turns } from './turns.ts';
@@ -59,9 +63,13 @@ export class Store {
   readonly itemCancels: ItemCancels;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
+  readonly taskRows: TaskRows;
+  readonly concurrencyKeys: ConcurrencyKeys;
   readonly turns: Turns;
   readonly plainStarts: PlainStarts;
   readonly plainTurns: PlainTurns;
+  readonly plainTasks: PlainTasks;
+  readonly scheduleRows: ScheduleRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly family: InstanceFamily;
@@ -99,12 +107,16 @@ export class Store {
     this.workItems = new WorkItems(schema);
     this.itemCancels = new ItemCancels(schema);
     this.stopRows = new StopRows(schema);
+    this.taskRows = new TaskRows(schema);
+    this.concurrencyKeys = new ConcurrencyKeys(schema);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.plainStarts = new PlainStarts(this);
     this.plainTurns = new PlainTurns(this);
+    this.plainTasks = new PlainTasks(this);
+    this.scheduleRows = new ScheduleRows(schema);
     this.dueInstances = new DueInstances(schema);
-    this.dueItems = new DueItems(schema);
+    this.dueItems = new DueItems(this);
     this.family = new InstanceFamily(schema);
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
@@ -248,12 +260,11 @@ export class Store {
   /** One look for all that wait. */
   #lookForAll(flaggedSince: number): Promise<Found> {
     const all = Array.from(this.#waiting, ({ wanted }) => wanted);
-    const runnable = all.map((wanted) => wanted.runnable);
-    const names = all.map((wanted) => wanted.names);
     const wanted: Wanted = {
-      runnable: runnable.includes(undefined) ? undefined : runnable.flatMap((some) => some ?? []),
+      runnable: together(all.map(({ runnable }) => runnable)),
       buildId: all.find(({ buildId }) => buildId !== undefined)?.buildId,
-      names: names.includes(undefined) ? undefined : names.flatMap((some) => some ?? []),
+      names: together(all.map(({ names }) => names)),
+      tasks: together(all.map(({ tasks }) => tasks)),
     };
     return this.#lookFor('poll', wanted, flaggedSince);
   }
@@ -272,4 +283,9 @@ export class Store {
     await this.wakeUps.close();
     await this.connections.close();
   }
+}
+
+/** All that is in one of the lists; anything, where one of them is missing. */
+function together<T>(lists: readonly (readonly T[] | undefined)[]): readonly T[] | undefined {
+  return lists.includes(undefined) ? undefined : lists.flatMap((some) => some ?? []);
 }

@@ -5,6 +5,7 @@ import { create, enqueue } from './instances.ts';
 import { toProviderError } from './postgres-errors.ts';
 import { Scope } from './scope.ts';
 import type { Store } from './store.ts';
+import { createTasks } from './tasks.ts';
 
 /** Writes as a part of a transaction of the application; others are told when that commits. */
 export function createTransactionalWrites(
@@ -38,6 +39,7 @@ export function createTransactionalWrites(
   };
   return {
     createInstances: write('createInstances', (scope, items) => create(store, scope, items)),
+    createTasks: write('createTasks', (scope, items) => createTasks(store, scope, items)),
     enqueueMessages: write('enqueueMessages', (scope, items) => enqueue(store, scope, items)),
     requestCancel: write('requestCancel', (scope, items) => requestCancels(store, scope, items)),
   };

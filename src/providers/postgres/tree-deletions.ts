@@ -2,6 +2,7 @@ import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { DeleteInstanceResult, TreeDeletion, TreeDeletionResult } from '../management.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { Messages } from './messages.ts';
@@ -16,6 +17,10 @@ interface Row {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly status: InstanceStatus;
+  /** Of a task run: its handler for failure has still to run. */
+  readonly isHandling: boolean;
+  /** Of a task run: it was created with a concurrency key. */
+  readonly hasKey: boolean;
   /** Of the current execution, and of those before it. */
   readonly historyLength: number;
   readonly pastEvents: number;
@@ -47,6 +52,7 @@ const maxEventsAtOnce = 4_000;
 interface Parts {
   readonly schema: string;
   readonly audit: Audit;
+  readonly concurrencyKeys: ConcurrencyKeys;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly reclaims: Reclaims;
@@ -82,6 +88,7 @@ export class TreeDeletions {
     this.#measure = {
       name: 'perdure_measure_trees',
       text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, status,
+          coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
@@ -130,7 +137,7 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, locks, messages, reclaims, tombstones } = this.#parts;
+    const { audit, concurrencyKeys, locks, messages, reclaims, tombstones } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -142,6 +149,7 @@ export class TreeDeletions {
           .map(({ instanceKey }) => ({ instanceKey, executionId: null })),
         now,
       ),
+      concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
@@ -208,12 +216,16 @@ function judge(
     rootIncarnation !== undefined &&
     (root?.incarnation !== rootIncarnation || root.instanceId !== instanceIds.at(-1));
   if (isReplaced) return { kind: 'replaced' };
-  const running = force ? undefined : rows.find(({ status }) => !isTerminal(status));
+  const running = force ? undefined : rows.find(isActive);
   if (running !== undefined) {
     const { instanceId, status } = running;
     return { kind: 'running', instanceId, status };
   }
   return findOrphan(rows, gone) ?? { kind: 'deletable', rows, counts: toCounts(rows) };
+}
+
+function isActive({ status, isHandling }: Row): boolean {
+  return !isTerminal(status) || isHandling;
 }
 
 function findOrphan(

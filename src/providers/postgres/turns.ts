@@ -3,6 +3,7 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import { Changes, type Batch } from './changes.ts';
+import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from './definitions.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
@@ -11,6 +12,7 @@ import type { InstanceStops, StopRequest } from './instance-stops.ts';
 import type { CancelItems, ItemCancels } from './item-cancels.ts';
 import type { Messages } from './messages.ts';
 import type { StopRows } from './stop-rows.ts';
+import type { TaskRows } from './task-rows.ts';
 import { leaveInstance, type Ending } from './turn-outcomes.ts';
 import type { ItemRow, WorkItems } from './work-items.ts';
 
@@ -24,6 +26,7 @@ export interface TurnCommit {
 
 interface Parts {
   readonly definitions: Definitions;
+  readonly concurrencyKeys: ConcurrencyKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;
@@ -32,6 +35,7 @@ interface Parts {
   readonly itemCancels: ItemCancels;
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
+  readonly taskRows: TaskRows;
 }
 
 /** Commits what turns decided; shared by every way in which a turn reaches the store. */
@@ -350,6 +354,8 @@ function newInstanceRow(
     parentOperation,
     cancelReason: null,
     closingReason: null,
+    isTask: false,
+    hasKey: false,
   };
 }
 

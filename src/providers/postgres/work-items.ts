@@ -6,6 +6,10 @@ import type { Statement, Transaction } from './connection.ts';
 import { formatToken, newSecret, parseToken } from './lock-token.ts';
 import { nowSql } from './scope.ts';
 
+/** The operation of the item that is a task run, and of its handler for failure. */
+export const taskOperation = 1;
+export const onFailOperation = 2;
+
 interface CancelColumns {
   /** `null` too when a request is only on record, because it came past the point of no return. */
   readonly cancelRequestedAt: number | null;
@@ -70,14 +74,14 @@ export class WorkItems {
     const table = `${schema}.worker_queue`;
     this.#insert = {
       name: 'perdure_insert_work_items',
-      text: `INSERT INTO ${table} (instance_key, execution_id, operation, definition_key, next_at, lock_token,
+      text: `INSERT INTO ${table} (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
           locked_until, claims, cancellation, shielded, created_at, options, payload)
-        SELECT instance_key, execution_id, operation, definition_key, coalesce(locked_until, $11::bigint), secret,
+        SELECT instance_key, execution_id, operation, definition_key, priority, coalesce(locked_until, $11::bigint), secret,
           locked_until, CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, $11::bigint, options, payload
         FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::boolean[],
-            $9::text[], $10::text[])
+            $9::text[], $10::text[], $12::smallint[])
           WITH ORDINALITY AS new (instance_key, execution_id, operation, definition_key, secret, locked_until,
-            cancellation, shielded, options, payload, place)
+            cancellation, shielded, options, payload, priority, place)
         ORDER BY place
         RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation`,
     };
@@ -162,6 +166,7 @@ export class WorkItems {
         texts(rows.map(({ item }) => item.options)),
         texts(rows.map(({ item }) => item.payload)),
         now,
+        numbers(rows.map(({ item }) => item.priority ?? 0)),
       ],
     );
     // Rows come back in the order in which they were inserted.

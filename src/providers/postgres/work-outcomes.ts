@@ -4,11 +4,10 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import type { WorkOutcome } from '../work-queue.ts';
 import type { HeldItem } from './work-items.ts';
 
-/** An item that has ended for good, with what its execution is told. */
+/** An item that has ended for good. */
 export interface Settlement {
   readonly item: HeldItem;
   readonly outcome: WorkOutcome;
-  readonly message: StoredMessage;
 }
 
 /** What the execution of an item is told of its end. */
@@ -23,6 +22,12 @@ export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMess
       const failure = parseFailure(outcome.failure);
       return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
     }
+    case 'skipped':
+      throw new ProviderError({
+        operation: 'ackWorkItems',
+        message: 'ackWorkItems: an activity cannot be skipped. Ack it as completed or failed.',
+        retryable: false,
+      });
     case 'canceled':
       return encodeMessage({
         kind: 'activityCanceled',
@@ -35,7 +40,8 @@ export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMess
   }
 }
 
-function parseFailure(text: string): Failure {
+/** Reads a failure as it was acked. */
+export function parseFailure(text: string): Failure {
   try {
     return JSON.parse(text) as Failure;
   } catch (cause) {

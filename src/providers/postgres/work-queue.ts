@@ -1,5 +1,5 @@
 import { LockLostError } from '../../model/errors.ts';
-import { isTerminal } from '../../model/status.ts';
+import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
   FetchWorkItemsParams,
@@ -16,9 +16,10 @@ import { isLive } from './instance-locks.ts';
 import { formatToken, parseToken } from './lock-token.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
+import { isRun, settleRun } from './task-runs.ts';
 import { addressees, refusal, type TurnCommit } from './turns.ts';
 import { outcomeMessage, type Settlement } from './work-outcomes.ts';
-import { toCancelInfo, type HandedBack, type HeldItem } from './work-items.ts';
+import { onFailOperation, toCancelInfo, type HandedBack, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {
@@ -35,7 +36,7 @@ export function createWorkQueue(store: Store): WorkQueue {
         ...params,
         operation: 'fetchWorkItems',
         topic: 'work',
-        wanted: { runnable: [], buildId: undefined, names: params.names },
+        wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
         claim: () => store.claim('fetchWorkItems', (scope) => claim(store, scope, params)),
       }),
 
@@ -138,38 +139,46 @@ async function ackItems(
     acks.map(({ lockToken }) => lockToken),
   );
   const settlements: Settlement[] = [];
-  const results = acks.map(({ outcome }, index): CommitResult => {
+  const results = acks.map(({ outcome }, index): CommitResult | undefined => {
     const item = held[index];
     if (item === undefined) return lost('ackWorkItems');
-    settlements.push({ item, message: outcomeMessage(item, outcome), outcome });
-    return { ok: true, claimed: [] };
+    settlements.push({ item, outcome });
+    return undefined;
   });
-  await settle(store, batch, settlements);
-  return results;
+  const ends = (await settle(store, batch, settlements)).values();
+  return results.map((result): CommitResult => {
+    if (result !== undefined) return result;
+    const ended = ends.next().value;
+    return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
+  });
 }
 
-/** Deletes the items and tells their executions, if those still go on. */
+/** Deletes the items and tells their executions, if those still go on; answers how task runs have ended by that. */
 async function settle(
   store: Store,
   batch: Batch,
   settlements: readonly Settlement[],
-): Promise<void> {
+): Promise<readonly (TerminalStatus | undefined)[]> {
   const { scope, instances, changes } = batch;
-  if (settlements.length === 0) return;
+  if (settlements.length === 0) return [];
   const leaks = new Map<number, number>();
   const closing = new Set<number>();
-  for (const { item, outcome, message } of settlements) {
+  const ends = settlements.map((settlement) => {
+    const { item, outcome } = settlement;
     const { instanceKey } = item;
     if (outcome.kind === 'canceled' && outcome.leaked) {
       leaks.set(instanceKey, (leaks.get(instanceKey) ?? 0) + 1);
     }
     const instance = instances.get(instanceKey);
-    if (instance === undefined) continue;
+    if (instance?.isTask === true) return settleRun(batch, instance, settlement);
+    const message = outcomeMessage(item, outcome);
+    if (instance === undefined) return undefined;
     if (instance.closingReason !== null) closing.add(instanceKey);
     else if (instance.executionId === item.executionId && !isTerminal(instance.status)) {
       changes.send(scope, instance, message);
     }
-  }
+    return undefined;
+  });
   await Promise.all([
     store.workItems.delete(
       scope.tx,
@@ -178,10 +187,11 @@ async function settle(
     store.stopRows.countLeaked(scope.tx, leaks),
     changes.write(scope, store),
   ]);
-  if (closing.size === 0) return;
+  if (closing.size === 0) return ends;
   const after = { ...batch, changes: new Changes() };
   await store.stops.finishClosing(after, [...closing]);
   await after.changes.write(scope, store);
+  return ends;
 }
 
 async function ackTurns(
@@ -269,20 +279,26 @@ async function handBack<Item extends { readonly lockToken: string; readonly dela
   );
   const settlements: Settlement[] = [];
   const back: HandedBack[] = [];
+  const failed: number[] = [];
   for (const [index, entry] of entries.entries()) {
     const item = held[index];
     if (item === undefined) continue;
     // What was asked to stop does not start again.
     if (item.cancelRequested) {
-      const outcome = { kind: 'canceled', leaked: false } as const;
-      settlements.push({ item, outcome, message: outcomeMessage(item, outcome) });
+      settlements.push({ item, outcome: { kind: 'canceled', leaked: false } });
       continue;
     }
     const nextAt = scope.now + Math.ceil(entry.delayMs);
-    back.push({ itemKey: item.itemKey, nextAt, ...how(entry, item.claims) });
+    const handed = { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) };
+    back.push(handed);
+    if (handed.failure !== undefined && isRun(batch, item)) failed.push(item.instanceKey);
     scope.effects.due('work', nextAt);
   }
-  await Promise.all([store.workItems.handBack(scope.tx, back), settle(store, batch, settlements)]);
+  await Promise.all([
+    store.workItems.handBack(scope.tx, back),
+    store.taskRows.countFailures(scope.tx, failed),
+    settle(store, batch, settlements),
+  ]);
   return held.map((item) => item !== undefined);
 }
 
@@ -311,7 +327,9 @@ async function claim(
 function toItem(store: Store, row: ClaimedItem, nowMs: number): WorkItem | undefined {
   const { instanceId } = row;
   if (instanceId === null) return undefined;
+  const kind = !row.isTask ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
   return {
+    kind,
     lockToken: formatToken(row.itemKey, row.secret),
     instanceKey: row.instanceKey,
     instanceId,
@@ -320,12 +338,13 @@ function toItem(store: Store, row: ClaimedItem, nowMs: number): WorkItem | undef
     operation: row.operation,
     name: store.definitions.get(row.definitionKey).name,
     orchestration: store.definitions.get(row.instanceDefinitionKey).name,
-    payload: row.payload,
-    options: row.options,
+    payload: row.isTask ? row.input : row.payload,
+    options: kind === 'task' ? row.runOptions : row.options,
     claims: row.claims,
     failures: row.failures,
     heartbeat: row.heartbeat,
     cancel: toCancelInfo(row),
     nowMs,
+    ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
   };
 }

@@ -14,7 +14,7 @@ export const initial: Migration = {
   sql: `
 CREATE TABLE definitions (
   definition_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind text COLLATE "C" NOT NULL CHECK (kind IN ('orchestration', 'activity')),
+  kind text COLLATE "C" NOT NULL CHECK (kind IN ('orchestration', 'activity', 'task')),
   name text COLLATE "C" NOT NULL,
   version text COLLATE "C" NOT NULL, -- '' while no version is picked
   UNIQUE (kind, name, version)
@@ -44,6 +44,8 @@ CREATE TABLE instances (
   failed_at bigint,
   canceled_at bigint,
   terminated_at bigint,
+  skipped_at bigint,
+  expired_at bigint,
   cancel_requested_at bigint,
   cancel_reason text,
   cancel_actor text,
@@ -55,6 +57,17 @@ CREATE TABLE instances (
   custom_status text,
   output text,
   failure text,
+  -- Of a task run alone; whatever has a priority is one.
+  priority smallint,
+  input text,
+  options text,
+  run_at bigint,
+  expires_at bigint,
+  concurrency_key text,
+  failures integer,
+  on_fail text COLLATE "C", -- 'ready' until it has failed, then how far its handler for that has come
+  on_fail_options text,
+  on_fail_failure text,
   CHECK (CASE status
     WHEN 'pending' THEN ended_at IS NULL
     WHEN 'running' THEN ended_at IS NULL
@@ -63,9 +76,11 @@ CREATE TABLE instances (
     WHEN 'failed' THEN failed_at IS NOT NULL
     WHEN 'canceled' THEN canceled_at IS NOT NULL
     WHEN 'terminated' THEN terminated_at IS NOT NULL
+    WHEN 'skipped' THEN skipped_at IS NOT NULL
+    WHEN 'expired' THEN expired_at IS NOT NULL
     ELSE FALSE
   END),
-  CHECK (num_nonnulls(completed_at, failed_at, canceled_at, terminated_at) = num_nonnulls(ended_at))
+  CHECK (num_nonnulls(completed_at, failed_at, canceled_at, terminated_at, skipped_at, expired_at) = num_nonnulls(ended_at))
 ) WITH (fillfactor = 85);
 CREATE INDEX instances_by_definition ON instances (definition_key, instance_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id, instance_key)
@@ -139,9 +154,11 @@ CREATE TABLE worker_queue (
   item_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   instance_key bigint NOT NULL,
   execution_id integer NOT NULL,
-  operation integer NOT NULL, -- the activity's id within its execution
+  operation integer NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
   definition_key integer NOT NULL,
+  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
   next_at bigint NOT NULL, -- when it may be claimed: delay over, or lock expired
+  expires_at bigint, -- of a task run that was never claimed
   lock_token text,
   locked_until bigint,
   claims integer NOT NULL,
@@ -162,9 +179,32 @@ CREATE TABLE worker_queue (
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) ${queue};
-CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, next_at, item_key)
+CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
   WHERE NOT cancel_requested;
+CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested;
+
+-- Which run has a key, from its creation until its item is gone.
+CREATE TABLE concurrency_keys (
+  definition_key integer NOT NULL,
+  concurrency_key text COLLATE "C" NOT NULL,
+  instance_key bigint NOT NULL UNIQUE,
+  PRIMARY KEY (definition_key, concurrency_key)
+) ${queue};
+
+CREATE TABLE schedules (
+  name text COLLATE "C" PRIMARY KEY,
+  definition text NOT NULL,
+  revision bigint NOT NULL,
+  paused boolean NOT NULL DEFAULT false,
+  next_at bigint,
+  last_tick_at bigint,
+  last_instance_id text,
+  last_error text,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL
+);
+CREATE INDEX schedules_due ON schedules (next_at, name) WHERE NOT paused AND next_at IS NOT NULL;
 
 -- Histories whose instance or execution is deleted and that are still to be taken away. Nobody finds them: an
 -- instance_key is never used twice.

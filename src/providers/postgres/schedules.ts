@@ -1,0 +1,119 @@
+import type { CreateResult } from '../instances.ts';
+import type { ScheduleStore, ScheduleTick } from '../schedules.ts';
+import type { CreateTaskResult } from '../tasks.ts';
+import { create } from './instances.ts';
+import { isFaultOfItem } from './postgres-errors.ts';
+import type { ScheduleMove } from './schedule-rows.ts';
+import type { Scope } from './scope.ts';
+import type { Store } from './store.ts';
+import { createTasks } from './tasks.ts';
+
+/** Schedules and their ticks. */
+export function createScheduleStore(store: Store): ScheduleStore {
+  const { scheduleRows: rows } = store;
+  return {
+    putSchedule: (write) =>
+      store.writeOnce('putSchedule', ({ tx, nowParameter }) => rows.put(tx, write, nowParameter)),
+
+    setSchedulePaused: (name, paused, nextAt) =>
+      store.writeOnce('setSchedulePaused', ({ tx, nowParameter }) =>
+        rows.setPaused(tx, { name, paused, nextAt }, nowParameter),
+      ),
+
+    deleteSchedule: (name) => store.writeOnce('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
+
+    listSchedules: ({ limit, afterName = '', names }) =>
+      store.read('listSchedules', (tx) => rows.list(tx, { limit, afterName, names })),
+
+    dueSchedules: (max) =>
+      store.read('dueSchedules', async (tx) => {
+        const most = Math.max(max, 0) + 1;
+        const { nowMs, next } = await rows.selectNext(tx, most, store.nowParameter);
+        const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
+        return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
+      }),
+
+    tickSchedules: (ticks) => tickSchedules(store, ticks),
+  };
+}
+
+/** Makes the ticks together; where one cannot be made, each for itself. */
+async function tickSchedules(
+  store: Store,
+  ticks: readonly ScheduleTick[],
+): Promise<readonly boolean[]> {
+  store.assertOpen('tickSchedules');
+  if (ticks.length === 0) return [];
+  try {
+    return await store.writeOnce('tickSchedules', (scope) => tickAll(store, scope, ticks));
+  } catch (error) {
+    if (!isFaultOfItem(error)) throw error;
+    const [only] = ticks;
+    if (ticks.length === 1 && only !== undefined) return skip(store, only, error as Error);
+    const results: boolean[] = [];
+    for (const tick of ticks) results.push(...(await tickSchedules(store, [tick])));
+    return results;
+  }
+}
+
+/** What the store cannot take would hold up the schedule for ever: it is on record, and the schedule goes on. */
+function skip(store: Store, tick: ScheduleTick, { message }: Error): Promise<readonly boolean[]> {
+  const empty = { ...tick, instances: [], tasks: [], error: message };
+  return store.writeOnce('tickSchedules', (scope) => tickAll(store, scope, [empty]));
+}
+
+async function tickAll(
+  store: Store,
+  scope: Scope,
+  ticks: readonly ScheduleTick[],
+): Promise<readonly boolean[]> {
+  const [schedules] = await scope.begin(
+    store.scheduleRows.lock(
+      scope.tx,
+      ticks.map(({ name }) => name),
+    ),
+  );
+  const live = new Map(schedules.map((schedule) => [schedule.name, schedule]));
+  const happens = ticks.map(({ name, revision }) => {
+    const schedule = live.get(name);
+    const fits = schedule?.paused === false && schedule.revision === revision;
+    // Of ticks for one revision one happens.
+    if (fits) live.delete(name);
+    return fits;
+  });
+  const moves = await start(
+    store,
+    scope,
+    ticks.filter((_, index) => happens[index]),
+  );
+  await store.scheduleRows.move(scope.tx, moves, scope.now);
+  return happens;
+}
+
+/** Starts all that ticks start, or throws. */
+async function start(
+  store: Store,
+  scope: Scope,
+  ticks: readonly ScheduleTick[],
+): Promise<readonly ScheduleMove[]> {
+  const instances = ticks.flatMap((tick) => tick.instances);
+  const tasks = ticks.flatMap((tick) => tick.tasks);
+  const created = instances.length === 0 ? [] : await create(store, scope, instances);
+  const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
+  const ids = new Map<object, string>();
+  for (const [index, one] of instances.entries()) ids.set(one, startedId(created[index], one));
+  for (const [index, one] of tasks.entries()) ids.set(one, startedId(ran[index], one));
+  return ticks.map((tick) => {
+    const last = tick.tasks.at(-1) ?? tick.instances.at(-1);
+    const instanceId = last === undefined ? null : (ids.get(last) ?? null);
+    return { tick, instanceId, error: tick.error };
+  });
+}
+
+function startedId(
+  result: CreateResult | CreateTaskResult | undefined,
+  { instanceId }: { readonly instanceId: string },
+): string {
+  if (result?.kind === 'refused') throw result.error;
+  return result?.kind === 'active' ? result.instanceId : instanceId;
+}
