@@ -1,8 +1,10 @@
-/** What a case is given: a file of its own, in a process of its own. */
+/** What a case is given: a file or a database of its own, in a process of its own. */
 export interface BenchmarkSetup {
   readonly store: string;
   /** Smaller numbers, for a look in passing. */
   readonly quick: boolean;
+  /** How many worker processes to measure with, one number after the other. Default: 1, 2, 4. */
+  readonly workers?: readonly number[];
 }
 
 /** What a case measured, by name; units are in the names. */

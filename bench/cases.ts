@@ -1,44 +1,80 @@
 import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
+import { claimsFromBacklog } from './cases/claims.ts';
+import { orchestrationCost, taskCost } from './cases/cost.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
 import { flowMap, flowOverhead } from './cases/flows.ts';
+import { helloAcross } from './cases/hello-across.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
+import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
 import { sequentialSteps } from './cases/steps.ts';
 import { taskThroughput } from './cases/tasks.ts';
 import { timerLateness } from './cases/timers.ts';
 import { warmMemory } from './cases/warm-memory.ts';
+import { onDbos, onPeer } from './peers.ts';
+import { onEach } from './store-kind.ts';
+import type { ProviderName } from './stores.ts';
 
 export interface Case {
   readonly title: string;
   readonly run: Benchmark;
-  /** Begin with a file that holds finished instances. */
+  /** Begin with a store that holds finished instances. */
   readonly onFinished?: boolean;
   /** Left out of quick runs. */
   readonly slow?: boolean;
+  /** Of one provider alone. */
+  readonly only?: ProviderName;
+  /** Another system, measured with `--peers`; on PostgreSQL. */
+  readonly peer?: boolean;
 }
 
-/** Every case by the name that `--only` takes; a baseline stands beside what is compared with it. */
+const rawStepsOf = (count: number): Benchmark =>
+  onEach({ sqlite: rawSteps(count), postgres: rawPostgresSteps(count) });
+
+const dbosStepsOf = (count: number): Benchmark => onDbos('steps', { better: 'less', count });
+
+/** Every case by the name that `--only` takes; a baseline or a peer stands beside what is compared with it. */
 export const cases = {
-  rawHello: { title: 'raw SQLite, 7 transactions per hello', run: rawHello },
+  rawHello: {
+    title: 'by hand, 7 transactions per hello',
+    run: onEach({ sqlite: rawHello, postgres: rawPostgresHello }),
+  },
   hello: { title: 'hello, 64 at a time', run: helloThroughput },
+  dbosHello: {
+    title: 'hello, 64 at a time, DBOS',
+    run: onDbos('hello', { better: 'more' }),
+    peer: true,
+  },
   helloOnFinished: {
-    title: 'hello, with 100,000 finished instances in the file',
+    title: 'hello, with 100,000 finished instances in the store',
     run: helloThroughput,
     onFinished: true,
   },
+  helloAcross: {
+    title: 'hello, a client and 1, 2, 4 worker processes',
+    run: helloAcross,
+    only: 'postgres',
+  },
   latency: { title: 'hello, one at a time', run: helloLatency },
+  dbosLatency: {
+    title: 'hello, one at a time, DBOS',
+    run: onDbos('latency', { better: 'less' }),
+    peer: true,
+  },
   fanOut: { title: '5 activities of 10 ms, 20 instances at a time', run: fanOutThroughput },
-  rawSteps100: { title: 'raw SQLite, 100 steps of 2 transactions', run: rawSteps(100) },
+  rawSteps100: { title: 'by hand, 100 steps of 2 transactions', run: rawStepsOf(100) },
   steps100: { title: '100 activities in sequence', run: sequentialSteps(100) },
-  rawSteps1000: { title: 'raw SQLite, 1,000 steps of 2 transactions', run: rawSteps(1_000) },
+  dbosSteps100: { title: '100 steps in sequence, DBOS', run: dbosStepsOf(100), peer: true },
+  rawSteps1000: { title: 'by hand, 1,000 steps of 2 transactions', run: rawStepsOf(1_000) },
   steps1000: { title: '1,000 activities in sequence', run: sequentialSteps(1_000) },
+  dbosSteps1000: { title: '1,000 steps in sequence, DBOS', run: dbosStepsOf(1_000), peer: true },
   rawSteps10000: {
-    title: 'raw SQLite, 10,000 steps of 2 transactions',
-    run: rawSteps(10_000),
+    title: 'by hand, 10,000 steps of 2 transactions',
+    run: rawStepsOf(10_000),
     slow: true,
   },
   steps10000: {
@@ -46,10 +82,33 @@ export const cases = {
     run: sequentialSteps(10_000),
     slow: true,
   },
+  dbosSteps10000: {
+    title: '10,000 steps in sequence, DBOS',
+    run: dbosStepsOf(10_000),
+    slow: true,
+    peer: true,
+  },
   tasks: { title: '10,000 tasks that do nothing', run: taskThroughput },
+  pgBossTasks: {
+    title: '10,000 jobs that do nothing, pg-boss',
+    run: onPeer('pg-boss', 'tasks'),
+    peer: true,
+  },
+  graphileTasks: {
+    title: '10,000 jobs that do nothing, graphile-worker',
+    run: onPeer('graphile-worker', 'tasks'),
+    peer: true,
+  },
+  claims: { title: '10 tasks claimed from a backlog', run: claimsFromBacklog },
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'a worker with nothing to do', run: idleCost },
   memory: { title: 'instances kept warm', run: warmMemory },
+  cost: {
+    title: 'cost of a hello and of a step',
+    run: orchestrationCost,
+    only: 'postgres',
+  },
+  taskCost: { title: 'cost of a task', run: taskCost, only: 'postgres' },
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
   deletion: {
@@ -68,4 +127,24 @@ export const caseNames = Object.keys(cases) as readonly CaseName[];
 
 export function isCaseName(name: string): name is CaseName {
   return Object.hasOwn(cases, name);
+}
+
+/** What a run measures. */
+export interface CaseChoice {
+  readonly provider: ProviderName;
+  readonly quick: boolean;
+  readonly peers: boolean;
+  /** Absent: everything that suits the rest. */
+  readonly only: readonly string[] | undefined;
+}
+
+/** The cases of a run, in their order. */
+export function chooseCases({ provider, quick, peers, only }: CaseChoice): readonly CaseName[] {
+  return caseNames.filter((name) => {
+    const chosen: Case = cases[name];
+    const { slow = false, peer = false } = chosen;
+    if ((chosen.only ?? provider) !== provider || (peer && provider !== 'postgres')) return false;
+    if (only !== undefined) return only.includes(name);
+    return !(quick && slow) && (peers || !peer);
+  });
 }

@@ -1,36 +1,45 @@
 import { readFileSync } from 'node:fs';
-import { cpus, release, totalmem } from 'node:os';
-import Database from 'better-sqlite3';
+import { cpus, loadavg, release, totalmem } from 'node:os';
 import { median } from './benchmark.ts';
 import { cases, type CaseName } from './cases.ts';
-import { describeGoal, goals, judge, type Round } from './goals.ts';
+import { describeGoal, judge, type Goal, type Round } from './goal.ts';
+import type { ProviderName } from './stores.ts';
 
 /** The machine and the versions that the figures belong to. */
 export function describeMachine(): Readonly<Record<string, string>> {
-  const db = new Database(':memory:');
-  const sqlite = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
-  db.close();
   const { version } = JSON.parse(
     readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
   ) as { version: string };
   return {
     perdure: version,
     node: process.version,
-    sqlite,
     processor: `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}`,
     memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
     system: `${process.platform} ${release()}`,
+    load: `${loadavg()[0]?.toFixed(1)} in the minute before the run`,
   };
 }
 
-export const method = `Each figure comes from a fresh process on a fresh file (WAL, synchronous=FULL), after a first run of the same
+const rounds = `after a first run of the same
 work that warms up the compiler. Cases run in rounds, one after the other; shown is the median of the rounds, and
-for ratios the median of the rounds' ratios. Every result is checked. The client and the worker share a process,
-but for cancels across processes. The raw baseline is hand-written SQL with the same pragmas, one transaction per state
-change.`;
+for ratios the median of the rounds' ratios. Every result is checked.`;
 
-export const notMeasured = `Not measured: more than two processes on one file, large payloads, handlers that use the processor, a machine that
-loses power, other file systems and disks.`;
+export const method: Readonly<Record<ProviderName, string>> = {
+  sqlite: `Each figure comes from a fresh process on a fresh file (WAL, synchronous=FULL), ${rounds}
+The client and the worker share a process, but for cancels across processes. The raw baseline is hand-written SQL with the
+same pragmas, one transaction per state change.`,
+  postgres: `Each figure comes from a fresh process on a fresh database of one server (fsync and synchronous_commit on), ${rounds}
+The client and the worker share a process, but for what is measured across processes. The raw baseline is hand-written SQL,
+one round trip and transaction per state change, over 16 connections. Peers run in the same rounds on the same server,
+in the best setting that their documentation gives.`,
+};
+
+export const notMeasured: Readonly<Record<ProviderName, string>> = {
+  sqlite: `Not measured: more than two processes on one file, large payloads, handlers that use the processor, a machine that
+loses power, other file systems and disks.`,
+  postgres: `Not measured: a server on another machine (here the client, the worker and the server share the processors), a network,
+replication, poolers, large payloads, handlers that use the processor.`,
+};
 
 /** The figures of every case, median over the rounds. */
 export function caseTable(rounds: readonly Round[]): readonly string[] {
@@ -45,7 +54,7 @@ export function caseTable(rounds: readonly Round[]): readonly string[] {
 }
 
 /** Every goal for which there are figures, and whether it is met. */
-export function goalTable(rounds: readonly Round[]): readonly string[] {
+export function goalTable(goals: readonly Goal[], rounds: readonly Round[]): readonly string[] {
   return goals.flatMap((goal) => {
     const values = rounds.map(goal.figure).filter((value) => value !== undefined);
     if (values.length === 0) return [];

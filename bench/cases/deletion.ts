@@ -1,9 +1,9 @@
-import Database from 'better-sqlite3';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Perdure, type Client } from 'perdure';
 import { check, percentile, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, family, hello, steps } from '../definitions.ts';
 import { createFinishedInstances } from '../finished-instances.ts';
+import { openInstanceCounter } from '../instance-counter.ts';
 
 const lanes = 8;
 const aloneMs = 3_000;
@@ -40,9 +40,9 @@ export async function deletionUnderLoad({ store, quick }: BenchmarkSetup): Promi
 /** The latencies of hellos that run until the work is done. */
 async function underLoad(client: Client, work: () => Promise<void>): Promise<readonly number[]> {
   const latencies: number[] = [];
-  const state = { isOver: false };
+  const over = new AbortController();
   const lane = async (): Promise<void> => {
-    while (!state.isOver) {
+    while (!over.signal.aborted) {
       const begun = performance.now();
       const handle = await client.start(hello, 'World');
       check((await handle.result()) === 'Hello, World!', 'hello');
@@ -51,7 +51,7 @@ async function underLoad(client: Client, work: () => Promise<void>): Promise<rea
   };
   const load = Array.from({ length: lanes }, lane);
   await work();
-  state.isOver = true;
+  over.abort();
   await Promise.all(load);
   return latencies;
 }
@@ -64,13 +64,12 @@ export async function deleteFamily({ store, quick }: BenchmarkSetup): Promise<Fi
   const { client } = perdure;
   const root = await client.start(family, children);
   check((await root.result()) === children, 'children');
-  const reader = new Database(store, { readonly: true });
-  const count = reader.prepare<[], number>('SELECT count(*) FROM instances').pluck();
+  const reader = await openInstanceCounter(store);
   const seen = new Set<number>();
-  const state = { isOver: false };
+  const over = new AbortController();
   const watch = async (): Promise<void> => {
-    while (!state.isOver) {
-      seen.add(count.get() ?? Number.NaN);
+    while (!over.signal.aborted) {
+      seen.add(await reader.count());
       await nextTurn();
     }
   };
@@ -78,11 +77,11 @@ export async function deleteFamily({ store, quick }: BenchmarkSetup): Promise<Fi
   const begun = performance.now();
   const deleted = await client.deleteInstance(root.id);
   const deletedMs = performance.now() - begun;
-  state.isOver = true;
+  over.abort();
   await watching;
   check(deleted.instancesDeleted === children + 1, 'instances deleted');
-  check(count.get() === 0, 'instances left');
-  reader.close();
+  check((await reader.count()) === 0, 'instances left');
+  await reader.close();
   seen.delete(0);
   seen.delete(children + 1);
   return { deletedMs, statesBetween: seen.size };

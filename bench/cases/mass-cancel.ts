@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Provider, Turn } from 'perdure';
-import { openSqlite } from 'perdure/sqlite';
 import { check, median, type BenchmarkSetup, type Figures } from '../benchmark.ts';
+import { countQueries } from '../query-count.ts';
 import { countStatements } from '../statement-count.ts';
+import { openProvider } from '../store-kind.ts';
 
 /** Whether the activities wait in the queue when they are cancelled, or a worker holds them. */
 type State = 'queued' | 'running';
@@ -12,22 +13,27 @@ interface Measured {
   readonly statements: number;
 }
 
-const statements = countStatements();
+/** A provider, and how many statements it has run so far. */
+interface Watched {
+  readonly provider: Provider;
+  readonly statements: () => number;
+}
+
 const lockMs = 60_000;
 
 /** Many outstanding activities, cancelled by one ack, against the ack that put them into the queue. */
 export async function massCancel({ store, quick }: BenchmarkSetup): Promise<Figures> {
-  const provider = await openSqlite({ path: store });
+  const watched = await openWatched(store);
   const rounds = quick ? 3 : 9;
   const size = 2_000;
   const queued: Ratio[] = [];
   const running: Ratio[] = [];
   for (let round = 0; round <= rounds; round++) {
-    queued.push(await cancelMany(provider, size, 'queued'));
-    running.push(await cancelMany(provider, size, 'running'));
+    queued.push(await cancelMany(watched, size, 'queued'));
+    running.push(await cancelMany(watched, size, 'running'));
   }
-  const few = await cancelMany(provider, 20, 'running');
-  await provider.close();
+  const few = await cancelMany(watched, 20, 'running');
+  await watched.provider.close();
   const most = Math.max(...[...queued, ...running].map(({ canceled }) => canceled.statements));
   // The first of each warms up the compiler.
   const [q, r] = [queued.slice(1), running.slice(1)];
@@ -42,6 +48,16 @@ export async function massCancel({ store, quick }: BenchmarkSetup): Promise<Figu
   };
 }
 
+/** Counters are put into the drivers before a store is opened, and in this case only. */
+async function openWatched(store: string): Promise<Watched> {
+  const count = countStatements();
+  const queries = countQueries();
+  return {
+    provider: await openProvider(store),
+    statements: () => count() + queries().statements,
+  };
+}
+
 interface Ratio {
   readonly enqueued: Measured;
   readonly canceled: Measured;
@@ -51,11 +67,12 @@ function ratioOf({ enqueued, canceled }: Ratio): number {
   return canceled.ms / enqueued.ms;
 }
 
-async function cancelMany(provider: Provider, size: number, state: State): Promise<Ratio> {
+async function cancelMany(watched: Watched, size: number, state: State): Promise<Ratio> {
+  const { provider } = watched;
   const instanceId = randomUUID();
   const operations = Array.from({ length: size }, (_, index) => index + 1);
   await create(provider, instanceId);
-  const enqueued = await takeTurn(provider, {
+  const enqueued = await takeTurn(watched, {
     firstEventId: 1,
     events: [
       stored('executionStarted', { name: 'wide', version: '1' }),
@@ -78,7 +95,7 @@ async function cancelMany(provider: Provider, size: number, state: State): Promi
   const message = { kind: 'wake', executionId: null, operation: null, data: '{}', payload: null };
   await provider.enqueueMessages([{ instanceId, message }]);
   const why = { reason: 'race_lost', trigger: 'race_lost' } as const;
-  const canceled = await takeTurn(provider, {
+  const canceled = await takeTurn(watched, {
     firstEventId: size + 2,
     events: operations.map((target) =>
       stored('operationWithdrawn', { target, targetKind: 'activity', ...why }),
@@ -125,7 +142,7 @@ async function create(provider: Provider, instanceId: string): Promise<void> {
 
 /** Claims the one instance that has messages and acks a turn of it: the time and the statements of the ack. */
 async function takeTurn(
-  provider: Provider,
+  { provider, statements }: Watched,
   turn: Partial<Turn> & Pick<Turn, 'firstEventId' | 'events'>,
 ): Promise<Measured> {
   const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });

@@ -1,6 +1,7 @@
 import { Perdure } from 'perdure';
 import { runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { definitions, waiter } from '../definitions.ts';
+import { unsynced } from '../store-kind.ts';
 
 /** Instances that wait, kept live in memory: what one of them weighs. */
 export async function warmMemory({ store, quick }: BenchmarkSetup): Promise<Figures> {
@@ -8,7 +9,7 @@ export async function warmMemory({ store, quick }: BenchmarkSetup): Promise<Figu
   if (gc === undefined) throw new Error('Run this case with --expose-gc.');
   let waiting = 0;
   let allWait: () => void = () => undefined;
-  await using perdure = await Perdure.open(store, { synchronous: 'normal' });
+  await using perdure = await Perdure.open(store, unsynced(store));
   await perdure.startWorker({
     ...definitions,
     warmCacheBytes: 2 ** 30,

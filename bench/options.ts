@@ -1,0 +1,48 @@
+import { parseArgs } from 'node:util';
+import { caseNames, chooseCases, isCaseName, type CaseName } from './cases.ts';
+import { isProviderName, providerNames, type ProviderName } from './stores.ts';
+
+/** What a run was asked for. */
+export interface BenchOptions {
+  readonly provider: ProviderName;
+  readonly quick: boolean;
+  readonly peers: boolean;
+  readonly rounds: number;
+  readonly workers: readonly number[] | undefined;
+  readonly cases: readonly CaseName[];
+}
+
+const usage = `Usage: npm run bench [-- --provider ${providerNames.join('|')}] [--quick] [--rounds <n>] [--only <case>] [--workers <n>] [--peers]
+Cases: ${caseNames.join(', ')}`;
+
+/** Reads the command line. */
+export function readOptions(): BenchOptions {
+  const { values } = parseArgs({
+    options: {
+      provider: { type: 'string', default: 'sqlite' },
+      quick: { type: 'boolean', default: false },
+      peers: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true },
+      rounds: { type: 'string' },
+      workers: { type: 'string', multiple: true },
+    },
+  });
+  const { provider, quick, only, peers } = values;
+  const rounds = Number(values.rounds ?? (quick ? 1 : 3));
+  const workers = values.workers?.map(Number);
+  const unknown = only?.find((name) => !isCaseName(name));
+  if (
+    unknown !== undefined ||
+    !isProviderName(provider) ||
+    ![rounds, ...(workers ?? [])].every(isCount)
+  ) {
+    throw new Error(usage);
+  }
+  const cases = chooseCases({ provider, quick, peers, only });
+  if (cases.length === 0) throw new Error(`${provider} has none of these cases.\n${usage}`);
+  return { provider, quick, peers, rounds, workers, cases };
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 1;
+}

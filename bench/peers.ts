@@ -1,0 +1,50 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Benchmark, Figures } from './benchmark.ts';
+import { runProgram } from './run-program.ts';
+
+const folder = join(import.meta.dirname, 'peers');
+
+/** Installs the other systems, as their lock file says, unless they are there. */
+export function installPeers(): void {
+  if (existsSync(join(folder, 'node_modules', '.package-lock.json'))) return;
+  console.error('installing the peers');
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'inherit' });
+}
+
+type Peer = 'dbos' | 'pg-boss' | 'graphile-worker';
+
+/** The same work on another system, in a process of its own. */
+export function onPeer(peer: Peer, what: string, more: Readonly<Record<string, number>> = {}) {
+  return (({ store, quick }) => {
+    const setup = JSON.stringify({ store, quick, ...more });
+    return runProgram(`${peer} ${what}`, [
+      '--disable-warning=DeprecationWarning',
+      join(folder, `${peer}.mjs`),
+      what,
+      setup,
+    ]);
+  }) satisfies Benchmark;
+}
+
+// Its default, and what its production checklist would have a busy process use.
+const dbosPoolSizes = [10, 20];
+
+/** DBOS with its pool in several sizes: the best of them, for each figure. */
+export function onDbos(
+  what: 'hello' | 'latency' | 'steps',
+  { better, count = 0 }: { readonly better: 'more' | 'less'; readonly count?: number },
+): Benchmark {
+  const best = better === 'more' ? Math.max : Math.min;
+  return async (setup) => {
+    const figures: Record<string, number> = {};
+    for (const poolSize of dbosPoolSizes) {
+      const found: Figures = await onPeer('dbos', what, { poolSize, count })(setup);
+      for (const [name, value] of Object.entries(found)) {
+        figures[name] = best(value, figures[name] ?? value);
+      }
+    }
+    return figures;
+  };
+}

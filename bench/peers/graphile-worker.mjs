@@ -1,0 +1,67 @@
+/**
+ * `node graphile-worker.mjs tasks <setup as JSON>`: jobs that do nothing, added in bulk and then worked off with the
+ * settings of its page on performance: a local queue, and completions in batches.
+ */
+import { Logger, makeWorkerUtils, run } from 'graphile-worker';
+
+const { store, quick } = JSON.parse(process.argv[3] ?? '{}');
+const count = quick ? 2_000 : 10_000;
+const silent = new Logger(() => () => undefined);
+
+const utils = await makeWorkerUtils({ connectionString: store, logger: silent });
+await utils.migrate();
+
+async function leftOver() {
+  const { rows } = await utils.withPgClient((client) =>
+    client.query('SELECT count(*)::int AS count FROM graphile_worker.jobs'),
+  );
+  return rows[0].count;
+}
+
+async function enqueueAndRun() {
+  const begun = performance.now();
+  for (let done = 0; done < count; done += 1_000) {
+    await utils.addJobs(
+      Array.from({ length: 1_000 }, () => ({ identifier: 'nothing', payload: {} })),
+    );
+  }
+  const enqueued = performance.now();
+  const { promise: allEnded, resolve } = Promise.withResolvers();
+  let ended = 0;
+  const runner = await run({
+    preset: {
+      worker: {
+        connectionString: store,
+        concurrentJobs: 24,
+        maxPoolSize: 25,
+        localQueue: { size: 500 },
+        completeJobBatchDelay: 0,
+        failJobBatchDelay: 0,
+      },
+    },
+    logger: silent,
+    noHandleSignals: true,
+    taskList: {
+      nothing: () => {
+        ended += 1;
+        if (ended === count) resolve();
+      },
+    },
+  });
+  await allEnded;
+  // The completions of the last batches may still be on their way.
+  while ((await leftOver()) > 0);
+  const done = performance.now();
+  await runner.stop();
+  return { enqueueSeconds: (enqueued - begun) / 1_000, runSeconds: (done - enqueued) / 1_000 };
+}
+
+await enqueueAndRun();
+const warm = await enqueueAndRun();
+await utils.release();
+process.stdout.write(
+  JSON.stringify({
+    enqueuedPerSecond: count / warm.enqueueSeconds,
+    ranPerSecond: count / warm.runSeconds,
+  }),
+);

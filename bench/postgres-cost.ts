@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs';
+import pg from 'pg';
+import { countQueries, type QueryCount } from './query-count.ts';
+
+/** What one piece of work takes, on average. */
+export interface Cost {
+  readonly statements: number;
+  readonly roundTrips: number;
+  readonly walBytes: number;
+  /** Of this process: the client and the worker. */
+  readonly processCpuMs: number;
+  /** Of the server, without autovacuum; absent where its processes cannot be seen from here. */
+  readonly serverCpuMs?: number;
+}
+
+const msPerTick = 10;
+
+/** Measures what work costs this process and the PostgreSQL that it uses, which nobody else uses meanwhile. */
+export class PostgresCost {
+  readonly #client: pg.Client;
+  readonly #sent: () => QueryCount;
+
+  private constructor(client: pg.Client, sent: () => QueryCount) {
+    this.#client = client;
+    this.#sent = sent;
+  }
+
+  /** To be opened before the store, whose statements it counts. */
+  static async open(url: string): Promise<PostgresCost> {
+    const sent = countQueries();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    return new PostgresCost(client, sent);
+  }
+
+  /** Does the work, which is so many times the same. */
+  async measure(count: number, work: () => Promise<unknown>): Promise<Cost> {
+    const { pids, lsn } = await this.#look();
+    const ticks = pids.map(readTicks);
+    const cpu = process.cpuUsage();
+    const sent = this.#sent();
+    await work();
+    const { statements, roundTrips } = this.#sent();
+    const { user, system } = process.cpuUsage(cpu);
+    const serverTicks = pids.map((pid, index) => readTicks(pid) - (ticks[index] ?? Number.NaN));
+    const serverCpuMs = serverTicks.reduce((sum, each) => sum + each, 0) * msPerTick;
+    const after = await this.#look();
+    return {
+      statements: (statements - sent.statements) / count,
+      roundTrips: (roundTrips - sent.roundTrips) / count,
+      walBytes: (after.lsn - lsn) / count,
+      processCpuMs: (user + system) / 1_000 / count,
+      ...(Number.isFinite(serverCpuMs) && { serverCpuMs: serverCpuMs / count }),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#client.end();
+  }
+
+  /** The processes of the server and the end of its log. */
+  async #look(): Promise<{ readonly pids: readonly number[]; readonly lsn: number }> {
+    const { rows } = await this.#client.query<{ readonly pids: number[]; readonly lsn: string }>(
+      `SELECT array_agg(pid) AS pids, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS lsn FROM pg_stat_activity
+       WHERE backend_type <> 'autovacuum worker'`,
+    );
+    return { pids: rows[0]?.pids ?? [], lsn: Number(rows[0]?.lsn) };
+  }
+}
+
+/** The processor time of a process of this machine, in ticks; NaN where that cannot be read. */
+function readTicks(pid: number): number {
+  try {
+    // The name of the program stands in parentheses and may hold spaces.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    return Number(fields[11]) + Number(fields[12]);
+  } catch {
+    return Number.NaN;
+  }
+}

@@ -1,0 +1,132 @@
+import { ratio, type Goal } from './goal.ts';
+
+/** What we want on PostgreSQL; goals beside peers are judged only when these were measured in the same run. */
+export const postgresGoals: readonly Goal[] = [
+  {
+    what: 'hello: rate against one round trip per transition',
+    figure: ({ hello, rawHello }) => ratio(hello?.['perSecond'], rawHello?.['perSecond']),
+    unit: '×',
+    atLeast: 4,
+  },
+  {
+    what: 'hello: rate against DBOS',
+    figure: ({ hello, dbosHello }) => ratio(hello?.['perSecond'], dbosHello?.['perSecond']),
+    unit: '×',
+    atLeast: 5,
+  },
+  {
+    what: 'hello: rate',
+    figure: ({ hello }) => hello?.['perSecond'],
+    unit: '/s',
+    hope: 4_000,
+  },
+  {
+    what: 'hello: with 100,000 finished instances, against an empty database',
+    figure: ({ hello, helloOnFinished }) =>
+      ratio(helloOnFinished?.['perSecond'], hello?.['perSecond']),
+    unit: '×',
+    atLeast: 0.9,
+    hope: 1,
+  },
+  {
+    what: 'latency: p50 against DBOS',
+    figure: ({ latency, dbosLatency }) => ratio(latency?.['p50Ms'], dbosLatency?.['p50Ms']),
+    unit: '×',
+    atMost: 0.6,
+  },
+  {
+    what: 'steps: time per step, 10,000 against 100',
+    figure: ({ steps10000, steps100 }) => ratio(steps10000?.['msPerStep'], steps100?.['msPerStep']),
+    unit: '×',
+    atMost: 1.3,
+  },
+  {
+    what: 'steps: time per step of 100 against DBOS',
+    figure: ({ steps100, dbosSteps100 }) =>
+      ratio(steps100?.['msPerStep'], dbosSteps100?.['msPerStep']),
+    unit: '×',
+    atMost: 1,
+  },
+  {
+    what: 'steps: time per step of 1,000 against DBOS',
+    figure: ({ steps1000, dbosSteps1000 }) =>
+      ratio(steps1000?.['msPerStep'], dbosSteps1000?.['msPerStep']),
+    unit: '×',
+    atMost: 1,
+  },
+  {
+    what: 'steps: time per step of 10,000 against DBOS',
+    figure: ({ steps10000, dbosSteps10000 }) =>
+      ratio(steps10000?.['msPerStep'], dbosSteps10000?.['msPerStep']),
+    unit: '×',
+    atMost: 1,
+  },
+  {
+    what: 'tasks: rate against pg-boss',
+    figure: ({ tasks, pgBossTasks }) =>
+      ratio(tasks?.['ranPerSecond'], pgBossTasks?.['ranPerSecond']),
+    unit: '×',
+    atLeast: 1,
+  },
+  {
+    what: 'tasks: rate against graphile-worker',
+    figure: ({ tasks, graphileTasks }) =>
+      ratio(tasks?.['ranPerSecond'], graphileTasks?.['ranPerSecond']),
+    unit: '×',
+    atLeast: 0.6,
+  },
+  {
+    what: 'tasks: a claim from a backlog of 300,000, against one of 1,000',
+    figure: ({ claims }) => claims?.['ratio'],
+    unit: '×',
+    atMost: 1.5,
+  },
+  {
+    what: 'idle: queries of a process',
+    figure: ({ idle }) => idle?.['queriesPerSecond'],
+    unit: '/s',
+    atMost: 1,
+  },
+  {
+    what: 'cancel across processes: call to signal, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'cancel across processes: call to canceled, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['canceledP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'deletion: p99 of a load beside it, against the load alone',
+    figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
+    unit: '×',
+    atMost: 2,
+  },
+  {
+    what: 'a family deleted: states that a reader saw in between',
+    figure: ({ deleteFamily }) => deleteFamily?.['statesBetween'],
+    unit: '',
+    atMost: 0,
+  },
+  {
+    what: 'mass cancel: 2,000 queued, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['queuedRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    what: 'mass cancel: 2,000 running, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['runningRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    what: 'mass cancel: statements for 2,000, more than for 20',
+    figure: ({ massCancel }) => massCancel?.['moreStatements'],
+    unit: '',
+    atMost: 10,
+  },
+];

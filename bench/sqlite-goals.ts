@@ -1,0 +1,138 @@
+import { ratio, type Goal } from './goal.ts';
+
+/** What we want on SQLite. */
+export const sqliteGoals: readonly Goal[] = [
+  {
+    what: 'hello: rate against raw SQLite',
+    figure: ({ hello, rawHello }) => ratio(hello?.['perSecond'], rawHello?.['perSecond']),
+    unit: '×',
+    atLeast: 4,
+  },
+  {
+    what: 'hello: rate',
+    figure: ({ hello }) => hello?.['perSecond'],
+    unit: '/s',
+    hope: 10_000,
+  },
+  {
+    // "No slower": one part in ten is what two runs of the same thing differ by.
+    what: 'hello: with 100,000 finished instances, against an empty file',
+    figure: ({ hello, helloOnFinished }) =>
+      ratio(helloOnFinished?.['perSecond'], hello?.['perSecond']),
+    unit: '×',
+    atLeast: 0.9,
+    hope: 1,
+  },
+  {
+    what: 'latency: start to result, p50',
+    figure: ({ latency }) => latency?.['p50Ms'],
+    unit: 'ms',
+    atMost: 1,
+    hope: 0.4,
+  },
+  {
+    what: 'fan-out: rate',
+    figure: ({ fanOut }) => fanOut?.['perSecond'],
+    unit: '/s',
+    atLeast: 600,
+  },
+  {
+    what: 'steps: time per step, 10,000 against 100',
+    figure: ({ steps10000, steps100 }) => ratio(steps10000?.['msPerStep'], steps100?.['msPerStep']),
+    unit: '×',
+    atMost: 1.3,
+  },
+  {
+    what: 'steps: time per step of 10,000 against raw SQLite',
+    figure: ({ steps10000, rawSteps10000 }) =>
+      ratio(steps10000?.['msPerStep'], rawSteps10000?.['msPerStep']),
+    unit: '×',
+    atMost: 1,
+    hope: 0.5,
+  },
+  {
+    what: 'timers: late, p99',
+    figure: ({ timers }) => timers?.['lateP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'idle: share of a core',
+    figure: ({ idle }) => idle?.['cpuPercent'],
+    unit: '%',
+    atMost: 1,
+  },
+  {
+    what: 'cancel: call to signal, p50',
+    figure: ({ cancel }) => cancel?.['signalP50Ms'],
+    unit: 'ms',
+    atMost: 5,
+  },
+  {
+    what: 'cancel: call to signal, p99',
+    figure: ({ cancel }) => cancel?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'cancel: call to canceled, p50',
+    figure: ({ cancel }) => cancel?.['canceledP50Ms'],
+    unit: 'ms',
+    atMost: 5,
+  },
+  {
+    what: 'cancel: call to canceled, p99',
+    figure: ({ cancel }) => cancel?.['canceledP99Ms'],
+    unit: 'ms',
+    atMost: 50,
+  },
+  {
+    what: 'cancel across processes: call to signal, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'cancel across processes: call to canceled, p99',
+    figure: ({ cancelAcross }) => cancelAcross?.['canceledP99Ms'],
+    unit: 'ms',
+    atMost: 250,
+  },
+  {
+    what: 'deletion: p99 of a load beside it, against the load alone',
+    figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
+    unit: '×',
+    atMost: 2,
+  },
+  {
+    what: 'a family deleted: states that a reader saw in between',
+    figure: ({ deleteFamily }) => deleteFamily?.['statesBetween'],
+    unit: '',
+    atMost: 0,
+  },
+  {
+    what: 'mass cancel: 2,000 queued, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['queuedRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    what: 'mass cancel: 2,000 running, against enqueueing them',
+    figure: ({ massCancel }) => massCancel?.['runningRatio'],
+    unit: '×',
+    atMost: 4,
+  },
+  {
+    // Events and messages are written some hundreds at a time; a statement per row would be 1,980 more.
+    what: 'mass cancel: statements for 2,000, more than for 20',
+    figure: ({ massCancel }) => massCancel?.['moreStatements'],
+    unit: '',
+    atMost: 10,
+  },
+  {
+    what: 'tasks: a claim from a backlog of 300,000, against one of 1,000',
+    figure: ({ claims }) => claims?.['ratio'],
+    unit: '×',
+    atMost: 1.5,
+  },
+];

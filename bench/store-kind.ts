@@ -1,0 +1,27 @@
+import type { OpenOptions, Provider } from 'perdure';
+import { openPostgres } from 'perdure/postgres';
+import { openSqlite } from 'perdure/sqlite';
+import type { Benchmark } from './benchmark.ts';
+import type { ProviderName } from './stores.ts';
+
+/** Which provider a store belongs to. */
+export function providerOf(store: string): ProviderName {
+  return store.startsWith('postgres') ? 'postgres' : 'sqlite';
+}
+
+/** Opens a store for a case that calls the provider itself. */
+export async function openProvider(store: string): Promise<Provider> {
+  return providerOf(store) === 'postgres'
+    ? await openPostgres({ url: store })
+    : await openSqlite({ path: store });
+}
+
+/** A case that is written for each provider apart. */
+export function onEach(benchmarks: Readonly<Record<ProviderName, Benchmark>>): Benchmark {
+  return (setup) => benchmarks[providerOf(setup.store)](setup);
+}
+
+/** How to open a store for work that is not measured by its commits. */
+export function unsynced(store: string): OpenOptions {
+  return providerOf(store) === 'sqlite' ? { synchronous: 'normal' } : {};
+}

@@ -1,0 +1,8 @@
+/** One of several worker processes on a store: runs the definitions of the benchmarks until its parent goes. */
+import { Perdure } from 'perdure';
+import { definitions } from './definitions.ts';
+
+const perdure = await Perdure.open(process.argv[2] ?? '');
+await perdure.startWorker(definitions);
+process.once('disconnect', () => void perdure.close());
+process.send?.('ready');
