@@ -2,7 +2,7 @@ import { texts, numbers } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Scope } from './scope.ts';
 
-export type DefinitionKind = 'orchestration' | 'activity';
+type DefinitionKind = 'orchestration' | 'activity';
 
 export interface Definition {
   readonly name: string;

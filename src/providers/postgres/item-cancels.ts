@@ -13,7 +13,7 @@ import type { Scope } from './scope.ts';
  * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
  * also what is past its point of no return; nothing reaches what was scheduled to be abandoned.
  */
-export type Reach = 'request' | 'end' | 'terminate';
+type Reach = 'request' | 'end' | 'terminate';
 
 /** A cancel of all items of an instance. */
 export interface CancelItems {
@@ -145,10 +145,14 @@ export class ItemCancels {
       numbers(wanted.map(({ executionId }) => executionId)),
       numbers(wanted.map(({ operation }) => operation)),
     ]);
+    const found = new Map(
+      rows.map((row) => [`${row.instanceKey} ${row.executionId} ${row.operation}`, row]),
+    );
     const verdict = newVerdict();
-    for (const row of rows) {
-      const wish = wishes.get(`${row.instanceKey} ${row.executionId} ${row.operation}`);
-      if (wish !== undefined) judge(scope, row, { wish, isTold: true, verdict });
+    // In the order in which they were asked for, so that they are told in it.
+    for (const [key, wish] of wishes) {
+      const row = found.get(key);
+      if (row !== undefined) judge(scope, row, { wish, isTold: true, verdict });
     }
     return this.#write(scope, verdict);
   }
@@ -159,7 +163,7 @@ export class ItemCancels {
     const byInstance = new Map(cancels.map((cancel) => [cancel.instanceKey, cancel]));
     const rows = await scope.tx.query<ItemRow>(this.#lockAll, [numbers([...byInstance.keys()])]);
     const verdict = newVerdict();
-    for (const row of rows) {
+    for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
       const { reach, reason, toldExecutionId } = cancel;

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import { fromStoredText, toStoredText } from './stored-text.ts';
+
+const nasty = [
+  '',
+  'plain',
+  '\0',
+  '\u0001',
+  '\u0001\0',
+  '0\u00010',
+  '\u00010',
+  '\u00011',
+  'a\0b\u0001c',
+];
+
+it.each(nasty)('%j comes back as it was, and is stored without NUL', (text) => {
+  expect(toStoredText(text)).not.toContain('\0');
+  expect(fromStoredText(toStoredText(text))).toBe(text);
+});
+
+it('different texts stay different, and a prefix stays a prefix', () => {
+  expect(new Set(nasty.map(toStoredText)).size).toBe(nasty.length);
+  for (const text of nasty) {
+    for (const prefix of nasty) {
+      const isPrefix = toStoredText(text + prefix).startsWith(toStoredText(text));
+      expect(isPrefix).toBe(true);
+    }
+  }
+});
+
+it('text that nobody here wrote is left as it is', () => {
+  expect(fromStoredText('\u0001')).toBe('\u0001');
+  expect(fromStoredText('\u0001x')).toBe('\u0001x');
+});

@@ -1,0 +1,94 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { activity, orchestration, Perdure } from '../../src/index.ts';
+import { createDatabase, type TestDatabase } from './server.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+const step = activity('step', async (_ctx, n: number) => n + 1);
+const steps = orchestration('steps', async (ctx, count: number) => {
+  let n = 0;
+  while (n < count) n = await ctx.call(step, n);
+  return n;
+});
+const waits = orchestration('waits', (ctx) => ctx.waitFor('go'));
+const definitions = { orchestrations: [steps, waits], activities: [step] };
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+/** Reaches the database undisturbed. */
+let direct: Perdure;
+/** Reaches it by way of the proxy. */
+let disturbed: Perdure;
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+
+afterAll(() => database.drop());
+
+beforeEach(async () => {
+  proxy = await startTcpProxy(database.url);
+  direct = await Perdure.open(database.url);
+  disturbed = await Perdure.open(proxy.url);
+});
+
+afterEach(async () => {
+  proxy.judge(() => 'pass');
+  proxy.open();
+  await Promise.all([direct.close(), disturbed.close()]);
+  await proxy.close();
+});
+
+/** Lets the next commit of the disturbed process happen, and its answer be lost. */
+function loseNextAnswer(): void {
+  let isLost = false;
+  proxy.judge((bytes) => {
+    if (isLost || !bytes.includes('COMMIT\0')) return 'pass';
+    isLost = true;
+    return 'cutAnswer';
+  });
+}
+
+it('a start whose answer was lost is one instance all the same', async () => {
+  await direct.startWorker(definitions);
+  loseNextAnswer();
+  const handle = await disturbed.client.start(steps, 3, { id: 'once' });
+  expect(await handle.result({ timeout: '15s' })).toBe(3);
+});
+
+it('a start in the process of a worker is one instance all the same, too', async () => {
+  await disturbed.startWorker({ ...definitions, activityLease: 1_000, orchestrationLease: 1_000 });
+  loseNextAnswer();
+  const handle = await disturbed.client.start(steps, 3);
+  expect(await handle.result({ timeout: '15s' })).toBe(3);
+});
+
+it('an event whose answer was lost says that it may have been raised', async () => {
+  const handle = await disturbed.client.start(waits);
+  loseNextAnswer();
+  await expect(handle.raiseEvent('go', 1)).rejects.toMatchObject({
+    code: 'PROVIDER',
+    retryable: true,
+    outcomeUnknown: true,
+  });
+  await direct.startWorker(definitions);
+  expect(await handle.result({ timeout: '15s' })).toBe(1);
+});
+
+it('an outage fails no instance: what was under way goes on when the server is back', async () => {
+  const leases = { activityLease: 2_000, orchestrationLease: 2_000 };
+  await disturbed.startWorker({ ...definitions, ...leases });
+  const handles = await Promise.all(
+    Array.from({ length: 20 }, () => direct.client.start(steps, 40)),
+  );
+  for (let outage = 0; outage < 3; outage++) {
+    await delay(100);
+    const refusal = proxy.refusal();
+    proxy.shut();
+    await refusal;
+    await delay(300);
+    proxy.open();
+  }
+  const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));
+  expect(results).toEqual(handles.map(() => 40));
+}, 60_000);
