@@ -98,7 +98,7 @@ it.each([1, 2, 3, 4])(
       const claims = [place(sqlite.claimCount), place(sqlite.claimCount)];
       const work = [place(sqlite.workCount), place(sqlite.workCount)];
       const leaked = random(4) === 0;
-      const move = random(16);
+      const move = random(20);
       switch (move) {
         case 0:
           await both(`create ${first}`, ({ provider }) =>
@@ -164,6 +164,37 @@ it.each([1, 2, 3, 4])(
             twin.fetch(1 + (dice[2] % 4), `build ${dice[3] % 2}`),
           );
           break;
+        case 14:
+          if (random(3) > 0) break;
+          await both(`delete ${first} ${second}`, (twin) =>
+            twin.delete([first, second], {
+              force: dice[0] % 2 === 0,
+              isWhole: dice[1] % 3 > 0,
+              dryRun: dice[2] % 5 === 0,
+            }),
+          );
+          break;
+        case 15:
+          await both(`prune ${first} ${second}`, (twin) =>
+            twin.prune([first, second, first], {
+              max: 1 + (dice[0] % 3),
+              ...(leaked ? { endedBefore: now - dice[1] * 60 } : { keepLast: dice[2] % 4 }),
+              dryRun: dice[3] % 5 === 0,
+            }),
+          );
+          break;
+        case 16:
+          await both('a walk', (twin) =>
+            twin.scan({
+              maxScanned: 1 + (dice[0] % 5),
+              ...(dice[1] % 2 === 0 && { statuses: ['running', 'completed', 'canceled'] }),
+              ...(dice[1] % 3 === 0 && { endedBefore: now - dice[2] * 60 }),
+              ...(dice[1] % 5 === 0 && { createdBefore: now - dice[2] * 60 }),
+              rootsOnly: dice[3] % 2 === 0,
+              withFinishedExecutions: dice[3] % 3 === 0,
+            }),
+          );
+          break;
         default:
           await both('turns are acked', (twin) =>
             twin.ack(claims[0] === claims[1] ? claims.slice(1) : claims, (item) =>
@@ -171,7 +202,9 @@ it.each([1, 2, 3, 4])(
             ),
           );
       }
-      if (step % 10 === 9) await both(`the state after step ${step}`, (twin) => twin.snapshot());
+      if (step % 10 !== 9) continue;
+      await both(`the state after step ${step}`, (twin) => twin.snapshot());
+      await both(`the figures after step ${step}`, (twin) => twin.figures());
     }
     await sqlite.provider.close();
   },
