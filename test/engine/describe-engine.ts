@@ -55,7 +55,12 @@ const modes: readonly Mode[] = [
 ];
 
 /** The modes that differ for what takes no turns: tasks and schedules. */
-export const modesWithoutTurns = ['all fast paths', 'all hints dropped'];
+export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL'];
+
+/** The modes for what is built on the primitives alone, and meets the store through them: flows. */
+export const modesOfFlows = modes
+  .map(({ name }) => name)
+  .filter((name) => !name.startsWith('PostgreSQL, '));
 
 /** Registers a behaviour suite once per mode, on a real database. */
 export function describeEngine(
