@@ -11,7 +11,7 @@ interface Engine {
   /** Opens the store alone, as a process without an engine would; the test closes it. */
   openProvider(): Promise<Provider>;
   /** Changes rows behind the engine's back; says how many. SQL that all stores understand. */
-  tamper(sql: string): Promise<number>;
+  readonly tamper: (sql: string) => Promise<number>;
   /** Starts one more worker with the mode's options. */
   readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
   /** Opens the same store once more, as another process would. */
@@ -55,7 +55,12 @@ const modes: readonly Mode[] = [
 ];
 
 /** The modes that differ for what takes no turns: tasks and schedules. */
-export const modesWithoutTurns = ['all fast paths', 'all hints dropped'];
+export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL'];
+
+/** The modes for what is built on the primitives alone, and meets the store through them: flows. */
+export const modesOfFlows = modes
+  .map(({ name }) => name)
+  .filter((name) => !name.startsWith('PostgreSQL, '));
 
 /** Registers a behaviour suite once per mode, on a real database. */
 export function describeEngine(

@@ -9,18 +9,18 @@ export function watchDriver(): () => boolean {
       const answer = call.apply(this, args);
       if (answer instanceof Promise) {
         underWay += 1;
-        const done = (): void => void (underWay -= 1);
-        answer.then(done, done);
+        void Promise.allSettled([answer]).then(() => (underWay -= 1));
       }
       return answer;
     } as Call;
-  const { query } = pg.Client.prototype;
-  const { connect } = pg.Pool.prototype;
-  pg.Client.prototype.query = watch(query);
-  pg.Pool.prototype.connect = watch(connect);
-  onTestFinished(() => {
-    pg.Client.prototype.query = query;
-    pg.Pool.prototype.connect = connect;
-  });
+  const calls = [
+    [pg.Client.prototype, 'query'],
+    [pg.Pool.prototype, 'connect'],
+  ] as const;
+  for (const [prototype, name] of calls) {
+    const original: unknown = Reflect.get(prototype, name);
+    Reflect.set(prototype, name, watch(original as (...args: never[]) => unknown));
+    onTestFinished(() => void Reflect.set(prototype, name, original));
+  }
   return () => underWay > 0;
 }
