@@ -169,8 +169,8 @@ describeEngine(
 
     it('a delayed run does not start before its time', async () => {
       const { client } = await open({ tasks: [double] });
-      const delayed = await client.runTask(double, 1, { delay: 60 });
-      const dated = await client.runTask(double, 1, { runAt: new Date(Date.now() + 60) });
+      const delayed = await client.runTask(double, 1, { delay: '1s' });
+      const dated = await client.runTask(double, 1, { runAt: new Date(Date.now() + 1_000) });
       for (const handle of [delayed, dated]) {
         await handle.result();
         const { createdAt, startedAt = 0, task: info } = await handle.status();
