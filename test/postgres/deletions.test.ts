@@ -1,0 +1,227 @@
+/** What deletions wait for on PostgreSQL, and what they leave; a rival holds rows still as another process would. */
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Provider } from '../../src/providers/provider.ts';
+import {
+  child,
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  startMessage,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { watchStatements } from './statement-log.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
+const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
+
+/** A store, and a connection of a rival who works on its rows. */
+async function openWithRival() {
+  const { open, url } = await temporaryStore();
+  const clock = new FakeClock();
+  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  rival.on('error', () => undefined);
+  const provider = await open({ clock, listen: false });
+  await rival.connect();
+  onTestFinished(() => rival.end());
+  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
+  const untilSomebodyWaits = () =>
+    expect
+      .poll(() => rows(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .toHaveLength(1);
+  return { provider, clock, open, rows, untilSomebodyWaits };
+}
+
+async function forceDelete(provider: Provider, instanceIds: readonly string[]) {
+  const [result] = await provider.deleteInstancesAtomic([{ instanceIds, force: true, audit }]);
+  return result;
+}
+
+/** Begins an instance with a child, work, a timer and several executions. */
+async function createTree(provider: Provider, events: number): Promise<readonly string[]> {
+  await provider.createInstances([newInstance('root')]);
+  const fetch = { max: 1, lockMs: 60_000, waitMs: 0 };
+  for (const outcome of [continued, { status: 'running' } as const]) {
+    const [item] = await provider.fetchOrchestrationItems(fetch);
+    const turn = newTurn({
+      events: Array.from({ length: events / 2 }, (_, n) => event(`secret ${n}`)),
+      outcome,
+      ...(outcome.status === 'running' && {
+        children: [child('kid', 1)],
+        workItems: [workItem(2, { claimMs: 10_000 }), workItem(3)],
+        timers: [{ operation: 4, fireAt: 2_000_000_000_000 }],
+      }),
+    });
+    const messageKeys = (item?.messages ?? []).map(({ messageKey }) => messageKey);
+    await provider.ackOrchestrationItems([{ lockToken: item?.lockToken ?? '', messageKeys, turn }]);
+  }
+  return ['kid', 'root'];
+}
+
+const tables = `SELECT table_name AS name,
+    (xpath('/row/n/text()', query_to_xml('SELECT count(*) AS n FROM ' || quote_ident(table_name), true, true, '')))[1]::text::int AS rows
+  FROM information_schema.tables WHERE table_schema = 'perdure'`;
+
+it.each([10, 9_000])(
+  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit',
+  async (events) => {
+    const { provider, clock, rows } = await openWithRival();
+    const instanceIds = await createTree(provider, events);
+    expect(await forceDelete(provider, instanceIds)).toEqual({
+      kind: 'deleted',
+      counts: {
+        instancesDeleted: 2,
+        executionsDeleted: 3,
+        eventsDeleted: events,
+        queueMessagesDeleted: 4,
+      },
+    });
+    await clock.advance(10_000);
+    while ((await provider.reclaimDeleted(1_000)).left);
+    const left = (await rows(tables)).filter((table) => table['rows'] !== 0);
+    expect(left.map(({ name }) => name).toSorted()).toEqual([
+      'audit',
+      'definitions',
+      'perdure_migrations',
+    ]);
+  },
+);
+
+it('a deletion waits for a turn under way, and refuses to leave the child that it starts', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createInstances([newInstance('a'), newInstance('b')]);
+  await rows('BEGIN');
+  await rows(`SELECT FROM instances WHERE instance_id = 'a' FOR NO KEY UPDATE`);
+  const deletion = forceDelete(provider, ['a']);
+  await untilSomebodyWaits();
+  await rows(`UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'b'`);
+  await rows('COMMIT');
+  expect(await deletion).toEqual({ kind: 'orphan', instanceId: 'b', parentInstanceId: 'a' });
+  expect(await forceDelete(provider, ['b', 'a'])).toMatchObject({
+    counts: { instancesDeleted: 2 },
+  });
+});
+
+it('a deletion sees what it waited for: an instance that has gone on is running', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const firstTurn = newTurn({
+    events: [event('x')],
+    outcome: { status: 'completed', payload: null },
+  });
+  await provider.createInstances([newInstance('a', { firstTurn })]);
+  await rows('BEGIN');
+  await rows(`UPDATE instances SET status = 'running', ended_at = NULL, completed_at = NULL`);
+  const deletion = provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: false }]);
+  await untilSomebodyWaits();
+  await rows('COMMIT');
+  expect(await deletion).toEqual([{ kind: 'running', instanceId: 'a', status: 'running' }]);
+});
+
+it('whoever claims an item while it is being deleted is told so', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createInstances([
+    newInstance('a', { firstTurn: newTurn({ events: [event('x')], workItems: [workItem(1)] }) }),
+  ]);
+  const told: string[] = [];
+  provider.hints((hint) => {
+    if (hint.kind === 'cancelRequested') told.push(...hint.lockTokens);
+  });
+  await rows('BEGIN');
+  const [item] =
+    await rows(`UPDATE worker_queue SET lock_token = 'mine', locked_until = next_at + 60000,
+    next_at = next_at + 60000 RETURNING item_key`);
+  const deletion = forceDelete(provider, ['a']);
+  await untilSomebodyWaits();
+  await rows('COMMIT');
+  expect(await deletion).toMatchObject({ counts: { queueMessagesDeleted: 1 } });
+  const lockToken = `${String(item?.['item_key'])}.mine`;
+  expect(told).toEqual([lockToken]);
+  expect(await provider.renewWorkItemLocks([{ lockToken }], 60_000)).toEqual([
+    { held: false, deleted: true },
+  ]);
+});
+
+it('whoever waits for an instance that is being deleted finds nobody', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createInstances([newInstance('a')]);
+  await rows('BEGIN');
+  await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
+  const raising = provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]);
+  await untilSomebodyWaits();
+  await rows('COMMIT');
+  expect(await raising).toEqual(['missing']);
+  expect(await rows('SELECT FROM orchestrator_queue')).toEqual([]);
+});
+
+it('a start waits for the deletion of the one that had its id, and comes after it', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createInstances([newInstance('a')]);
+  await rows('BEGIN');
+  await rows('DELETE FROM orchestrator_queue; DELETE FROM instance_locks; DELETE FROM instances');
+  const starting = provider.createInstances([newInstance('a')]);
+  await untilSomebodyWaits();
+  await rows('COMMIT');
+  expect(await starting).toMatchObject([{ kind: 'created' }]);
+  expect(await provider.fetchOrchestrationItems({ max: 9, lockMs: 1, waitMs: 0 })).toHaveLength(1);
+});
+
+it('processes that reclaim at the same time share it out', async () => {
+  const { provider, open, rows } = await openWithRival();
+  const ids = Array.from({ length: 30 }, (_, n) => `i${n}`);
+  const events = Array.from({ length: 300 }, (_, n) => event(`${n}`));
+  await provider.createInstances(
+    ids.map((id) => newInstance(id, { firstTurn: newTurn({ events }) })),
+  );
+  await provider.deleteInstancesAtomic(ids.map((id) => ({ instanceIds: [id], force: true })));
+  const { pendingReclaims } = await provider.systemMetrics();
+  expect(pendingReclaims).toBeGreaterThan(4_000);
+  const others = [provider, await open({ listen: false }), await open({ listen: false })];
+  const taken = await Promise.all(
+    others.map(async (one) => {
+      let sum = 0;
+      for (let left = true; left;) {
+        const step = await one.reclaimDeleted(200);
+        sum += step.rows;
+        ({ left } = step);
+      }
+      return sum;
+    }),
+  );
+  expect(taken.reduce((sum, one) => sum + one, 0)).toBe(pendingReclaims);
+  expect(await rows('SELECT FROM history')).toEqual([]);
+});
+
+it('one of many processes gets a lease', async () => {
+  const { provider, clock, open } = await openWithRival();
+  const others = [provider, await open({ clock }), await open({ clock })];
+  for (let round = 0; round < 10; round += 1) {
+    const lease = { name: `lease ${round}`, leaseMs: 60_000 };
+    const taken = await Promise.all(
+      others.map((one, index) => one.takeLease({ ...lease, owner: `${index}` })),
+    );
+    expect(taken.filter(Boolean)).toHaveLength(1);
+  }
+});
+
+it('a tree of thousands goes in as many statements as a small one', async () => {
+  const { provider } = await openWithRival();
+  const sent = watchStatements();
+  const statements: number[] = [];
+  for (const size of [1, 2_000]) {
+    const ids = Array.from({ length: size }, (_, n) => `kid ${n}`);
+    const children = ids.map((id, n) => child(id, n + 1));
+    const workItems = [workItem(9_999, { claimMs: 60_000 })];
+    const firstTurn = newTurn({ events: [event('x')], children, workItems });
+    await provider.createInstances([newInstance('root', { firstTurn })]);
+    sent();
+    expect(await forceDelete(provider, [...ids, 'root'])).toMatchObject({
+      counts: { instancesDeleted: size + 1, queueMessagesDeleted: size + 1 },
+    });
+    statements.push(sent().length);
+  }
+  // The first of them has a new audit record.
+  expect(statements).toEqual([13, 12]);
+});
