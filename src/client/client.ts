@@ -58,7 +58,7 @@ import {
 } from './stopping.ts';
 import { Schedules } from './schedules.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
-import type { TaskHandle } from './task-handle.ts';
+import { TaskHandle } from './task-handle.ts';
 import type { RunTaskOptions } from './task-request.ts';
 import {
   TaskRuns,
@@ -135,6 +135,7 @@ export class Client {
       ...options,
       payloadLimitBytes: this.#payloadLimitBytes,
       access: this.#access,
+      births: this.#completions.births,
     });
     this.schedules = new Schedules({
       ...options,
@@ -306,17 +307,22 @@ export class Client {
 
   /**
    * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
-   * signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   * runs tasks, signals and cancels together with your own writes, or not at all. PostgreSQL only.
    */
   withTransaction(connection: TransactionConnection): TransactionClient {
     this.#assertOpen();
     const provider = providerWithin(this.#provider, connection);
     // A first turn runs user code, which has no place in somebody's transaction.
     const inner = new Client({ ...this.#options, provider, starter: undefined });
+    // Handles must outlive the transaction.
+    const outlive = ({ id, created }: TaskHandle) => new TaskHandle(id, created, this.#access);
     return {
-      // Its handle must outlive the transaction.
       start: async (definition: OrchestrationRef | string, ...args: unknown[]) =>
         this.handle((await inner.start(definition as string, ...args)).id),
+      runTask: async (task: TaskRef | string, ...args: unknown[]) =>
+        outlive(await inner.runTask(task as string, ...args)),
+      runTasks: async (requests: readonly TaskRequest[]) =>
+        (await inner.runTasks(requests)).map(outlive) as never,
       raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
         inner.#raise(id, event, payload),
       cancel: (id, options) => requestCancel(provider, id, options),

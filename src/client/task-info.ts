@@ -1,3 +1,4 @@
+import { decodeFailure, type Failure } from '../model/failure.ts';
 import { decodeHeaders, type Headers } from '../model/task-options.ts';
 import type { TaskRecord } from '../providers/instances.ts';
 import type { OnFailState } from '../providers/tasks.ts';
@@ -15,6 +16,8 @@ export interface TaskInfo {
   readonly headers: Headers;
   /** How far the handler for failures has come, once the run has failed. */
   readonly onFail?: OnFailState;
+  /** Why the handler for failures failed itself. */
+  readonly onFailFailure?: Failure;
 }
 
 /** Decodes the task part of a row. */
@@ -27,6 +30,7 @@ export function toTaskInfo(record: TaskRecord): TaskInfo {
     failures: record.failures,
     headers: readHeaders(record.options),
     ...(record.onFail !== null && { onFail: record.onFail }),
+    ...(record.onFail === 'failed' && { onFailFailure: decodeFailure(record.onFailFailure) }),
   };
 }
 

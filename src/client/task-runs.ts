@@ -8,6 +8,7 @@ import { encodeTaskOptions } from '../model/task-options.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { CreateTaskResult, NewTask } from '../providers/tasks.ts';
+import type { Births } from './births.ts';
 import type { InstanceAccess } from './handle.ts';
 import { taskAlreadyExists } from './instance-errors.ts';
 import { TaskHandle } from './task-handle.ts';
@@ -45,22 +46,33 @@ export class TaskRuns {
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
   readonly #access: InstanceAccess;
+  readonly #births: Births;
 
   constructor(params: {
     readonly provider: Provider;
     readonly clock: Clock;
     readonly payloadLimitBytes: number;
     readonly access: InstanceAccess;
+    readonly births: Births;
   }) {
     this.#provider = params.provider;
     this.#clock = params.clock;
     this.#payloadLimitBytes = params.payloadLimitBytes;
     this.#access = params.access;
+    this.#births = params.births;
   }
 
   async run(task: unknown, input: unknown, options: unknown): Promise<TaskHandle> {
     const prepared = await this.#prepare(task, input, options);
-    const [result] = await this.#provider.createTasks([prepared]);
+    // Whoever waits at once need not read first: the end of a run that is born here is heard.
+    const birth = this.#births.announce(prepared.instanceId, prepared.incarnation);
+    let result: CreateTaskResult | undefined;
+    try {
+      [result] = await this.#provider.createTasks([prepared]);
+    } finally {
+      if (result?.kind === 'created') this.#births.confirm(birth);
+      else this.#births.withdraw(birth);
+    }
     return this.#toHandle(prepared, result);
   }
 

@@ -1,4 +1,4 @@
-import type { EventToken, OrchestrationRef } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { PerdureError } from '../model/errors.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
@@ -6,9 +6,12 @@ import type { TransactionConnection } from '../providers/transactional.ts';
 import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
 import type { Handle } from './handle.ts';
 import type { CancelOptions } from './stopping.ts';
+import type { TaskHandle } from './task-handle.ts';
+import type { RunTaskArguments, TaskHandles, TaskRequest } from './task-runs.ts';
+import type { RunTaskOptions } from './task-request.ts';
 
 /**
- * Writes as a part of the application's own transaction: what it starts, raises and cancels happens when that
+ * Writes as a part of the application's own transaction: what it starts, runs, raises and cancels happens when that
  * commits, and has never happened when it is rolled back.
  */
 export interface TransactionClient {
@@ -18,6 +21,18 @@ export interface TransactionClient {
     ...args: StartArguments<Input>
   ): Promise<Handle<Output>>;
   start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
+
+  /** Creates a task run, which may start once the transaction has committed. */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: RunTaskArguments<Input>
+  ): Promise<TaskHandle<Output>>;
+  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
+
+  /** Creates many task runs at the cost of few statements. */
+  runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
+    readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
+  }): Promise<TaskHandles<Tasks>>;
 
   /** Sends an external event to an instance. */
   raiseEvent<Value>(

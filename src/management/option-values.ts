@@ -1,5 +1,6 @@
 import { checkName } from '../model/names.ts';
 import { invalidOption } from '../model/option-fields.ts';
+import { instanceStatuses, isTerminal, type TerminalStatus } from '../model/status.ts';
 
 /** Reads a whole number of 0 or more. */
 export function readCount(option: string, value: unknown): number {
@@ -41,13 +42,13 @@ export function checkCallback(option: string, value: unknown): void {
   throw invalidOption(option, value, 'a function');
 }
 
-const terminalStatuses = ['completed', 'failed', 'canceled', 'terminated'] as const;
+const terminalStatuses = instanceStatuses.filter((status) => isTerminal(status));
 
 /** Reads which ends are meant; absent: any. What is not over is never meant. */
 export function readTerminalStatuses(
   option: string,
   value: unknown,
-): readonly (typeof terminalStatuses)[number][] {
+): readonly TerminalStatus[] {
   if (value === undefined) return terminalStatuses;
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const known = terminalStatuses.filter((status) => given.includes(status));

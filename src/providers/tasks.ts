@@ -76,7 +76,7 @@ export type OnFailState = 'queued' | 'running' | 'completed' | 'failed';
  *   expiry/none-of-many-is-claimed-too-late)
  * - never expire a run that was claimed or is over (expiry/spares-what-has-started, expiry/leaves-what-is-over)
  * - after a failure, in the same transaction, enqueue the item of the handler for failures, if the run was created with
- *   one or the ack brings one: of the run's name, priority and input, with the failure; it never follows
+ *   one or the ack brings one: of the run's name and input, of the highest priority, with the failure; it never follows
  *   another end (on-fail/follows-a-failure, on-fail/only-after-a-failure, on-fail/may-come-with-the-ack,
  *   on-fail/goes-to-workers-that-know-its-task, on-fail/a-late-failure-queues-none)
  * - let that item be claimed and retried as any, not be touched by cancel or terminate, and at its ack record its

@@ -11,7 +11,7 @@ import type { RuntimeHooks } from './hooks.ts';
 
 /** What a worker can be told; every field has a default that suits most. */
 export interface WorkerOptions {
-  /** Activities that may run at once. Default 100: they mostly wait on I/O. */
+  /** Activities and tasks that may run at once. Default 100: they mostly wait on I/O. */
   readonly activityConcurrency?: number;
   /** Instances claimed in one fetch. Default 128. */
   readonly orchestrationBatch?: number;

@@ -100,16 +100,12 @@ function conditionFailed(task: string, problem: string, cause?: unknown): Error 
 
 async function readFailedRun(
   provider: Provider,
-  { instanceId, incarnation }: WorkItem,
+  { instanceId, incarnation, failure }: WorkItem,
   input: unknown,
 ): Promise<FailedRun> {
   const [record] = await provider.getInstances([instanceId]);
   if (record?.incarnation !== incarnation) throw new LockLostError('onFail');
-  return {
-    input,
-    failure: decodeFailure(record.failure),
-    attempts: record.task?.failures ?? 0,
-  };
+  return { input, failure: decodeFailure(failure ?? null), attempts: record.task?.failures ?? 0 };
 }
 
 function gone(what: string): string {

@@ -53,7 +53,7 @@ export interface TaskContext extends TaskAttempt {
   pointOfNoReturn(): Promise<void>;
   /**
    * Cancels this very run: its signal is aborted, and whatever the handler returns or throws afterwards, the run ends
-   * as `canceled`. Rejects with `OUTSIDE_HANDLER` once the handler has ended.
+   * as `canceled`, unless it is past its point of no return. Rejects with `OUTSIDE_HANDLER` once the handler has ended.
    */
   cancel(reason?: string): Promise<void>;
 }

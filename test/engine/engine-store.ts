@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll } from 'vitest';
+import type { Clock } from '../../src/model/clock.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
@@ -10,9 +11,9 @@ import { createDatabase, changeSql, type TestDatabase } from '../postgres/server
 
 /** A store of one test, which can be opened more than once and reached behind the engine's back. */
 export interface EngineStore {
-  open(): Promise<Provider>;
+  readonly open: (options?: { readonly clock?: Clock }) => Promise<Provider>;
   /** Changes rows as damage or a crashed worker would; says how many. */
-  tamper(sql: string): Promise<number>;
+  readonly tamper: (sql: string) => Promise<number>;
   remove(): Promise<void>;
 }
 
@@ -27,7 +28,7 @@ async function sqliteFile(): Promise<EngineStore> {
   const folder = await mkdtemp(join(tmpdir(), 'perdure-engine-'));
   const path = join(folder, 'engine.db');
   return {
-    open: () => openSqlite({ path }),
+    open: (options) => openSqlite({ path, ...options }),
     async tamper(sql) {
       const db = new Database(path, { timeout: 5_000 });
       try {
@@ -50,7 +51,7 @@ function postgresSchemas(): () => Promise<EngineStore> {
     const { url } = await database;
     const schema = `engine_${++count}`;
     return {
-      open: () => openPostgres({ url, schema, poolSize: 5 }),
+      open: (options) => openPostgres({ url, schema, poolSize: 5, ...options }),
       tamper: (sql) => changeSql(url, schema, sql),
       remove: () => Promise.resolve(),
     };

@@ -2,182 +2,193 @@ import { expect, it } from 'vitest';
 import { isPerdureError } from 'perdure';
 import { eq, exists, flow, gt, readFlowRun, type FlowRun } from 'perdure/flows';
 import { z } from 'zod';
-import { describeEngine } from '../engine/describe-engine.ts';
+import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 
 const statuses = (run: FlowRun | undefined) =>
   Object.fromEntries((run?.steps ?? []).map(({ name, status }) => [name, status]));
 
-describeEngine('a flow', (open) => {
-  it('runs each step once its dependencies are there, and hands it their outputs', async () => {
-    const order: string[] = [];
-    const note = <T>(name: string, value: T): T => {
-      order.push(name);
-      return value;
-    };
-    const diamond = flow('diamond')
-      .input<number>()
-      .step('top', (_ctx, { input }) => note('top', input + 1))
-      .step('left', { needs: ['top'] }, (_ctx, { top }) => note('left', top * 10))
-      .step('right', { needs: ['top'] }, async (_ctx, { top }) => note('right', `<${top}>`))
-      .step('last', { after: ['left'] }, () => note('last', undefined))
-      .step('bottom', { needs: ['left', 'right'], after: ['last'] }, (_ctx, given) =>
-        note('bottom', `${given.left} ${given.right} of ${given.input}`),
-      )
-      .output();
-    const { client } = await open({ flows: [diamond] });
-    const run = await client.runFlow(diamond, 4);
-    expect(await run.result()).toBe('50 <5> of 4');
-    expect(order[0]).toBe('top');
-    expect(order.indexOf('last')).toBeGreaterThan(order.indexOf('left'));
-    expect(order.at(-1)).toBe('bottom');
-    expect(order).toHaveLength(5);
-  });
-
-  it('skips a step whose condition does not hold; who depends on it gets undefined', async () => {
-    const shop = flow('shop')
-      .input<{ readonly euros: number }>()
-      .step('discount', { when: ({ input }) => gt(input.euros, 100) }, () => 10)
-      .step('gift', { optional: ['discount'], when: ({ discount }) => exists(discount) }, () => 'g')
-      .step('bill', { optional: ['discount', 'gift'] }, (_ctx, { input, discount, gift }) => ({
-        euros: input.euros - (discount ?? 0),
-        gift: gift ?? 'none',
-      }))
-      .output();
-    const { client } = await open({ flows: [shop] });
-    const small = await client.runFlow(shop, { euros: 30 });
-    expect(await small.result()).toEqual({ euros: 30, gift: 'none' });
-    expect(statuses(await readFlowRun(client, small.id))).toEqual({
-      discount: 'skipped',
-      gift: 'skipped',
-      bill: 'completed',
+describeEngine(
+  'a flow',
+  (open) => {
+    it('runs each step once its dependencies are there, and hands it their outputs', async () => {
+      const order: string[] = [];
+      const note = <T>(name: string, value: T): T => {
+        order.push(name);
+        return value;
+      };
+      const diamond = flow('diamond')
+        .input<number>()
+        .step('top', (_ctx, { input }) => note('top', input + 1))
+        .step('left', { needs: ['top'] }, (_ctx, { top }) => note('left', top * 10))
+        .step('right', { needs: ['top'] }, async (_ctx, { top }) => note('right', `<${top}>`))
+        .step('last', { after: ['left'] }, () => note('last', undefined))
+        .step('bottom', { needs: ['left', 'right'], after: ['last'] }, (_ctx, given) =>
+          note('bottom', `${given.left} ${given.right} of ${given.input}`),
+        )
+        .output();
+      const { client } = await open({ flows: [diamond] });
+      const run = await client.runFlow(diamond, 4);
+      expect(await run.result()).toBe('50 <5> of 4');
+      expect(order[0]).toBe('top');
+      expect(order.indexOf('last')).toBeGreaterThan(order.indexOf('left'));
+      expect(order.at(-1)).toBe('bottom');
+      expect(order).toHaveLength(5);
     });
-    const large = await client.runFlow(shop, { euros: 130 });
-    expect(await large.result()).toEqual({ euros: 120, gift: 'g' });
-  });
 
-  it('gives the output of the first candidate that completed', async () => {
-    const paths = flow('paths')
-      .input<string>()
-      .step('express', { when: ({ input }) => eq(input, 'fast') }, () => 'by plane')
-      .step('normal', () => 'by train');
-    const chosen = paths.output('express', 'normal');
-    const { client } = await open({ flows: [chosen] });
-    expect(await (await client.runFlow(chosen, 'fast')).result()).toBe('by plane');
-    expect(await (await client.runFlow(chosen, 'slow')).result()).toBe('by train');
-  });
-
-  it('fails without an output candidate', async () => {
-    const empty = flow('empty')
-      .input<number>()
-      .step('a', { when: ({ input }) => gt(input, 5) }, () => 'a')
-      .step('b', { when: ({ input }) => gt(input, 6) }, () => 'b')
-      .output();
-    const { client } = await open({ flows: [empty] });
-    const run = await client.runFlow(empty, 1);
-    await expect(run.result()).rejects.toMatchObject({
-      failure: { code: 'NO_OUTPUT', message: expect.stringContaining('no output candidate: a, b') },
+    it('skips a step whose condition does not hold; who depends on it gets undefined', async () => {
+      const shop = flow('shop')
+        .input<{ readonly euros: number }>()
+        .step('discount', { when: ({ input }) => gt(input.euros, 100) }, () => 10)
+        .step(
+          'gift',
+          { optional: ['discount'], when: ({ discount }) => exists(discount) },
+          () => 'g',
+        )
+        .step('bill', { optional: ['discount', 'gift'] }, (_ctx, { input, discount, gift }) => ({
+          euros: input.euros - (discount ?? 0),
+          gift: gift ?? 'none',
+        }))
+        .output();
+      const { client } = await open({ flows: [shop] });
+      const small = await client.runFlow(shop, { euros: 30 });
+      expect(await small.result()).toEqual({ euros: 30, gift: 'none' });
+      expect(statuses(await readFlowRun(client, small.id))).toEqual({
+        discount: 'skipped',
+        gift: 'skipped',
+        bill: 'completed',
+      });
+      const large = await client.runFlow(shop, { euros: 130 });
+      expect(await large.result()).toEqual({ euros: 120, gift: 'g' });
     });
-  });
 
-  it('completes early with what a step says: others stop, and the reason is kept', async () => {
-    const { promise: stopped, resolve: sawStop } = Promise.withResolvers<unknown>();
-    const { promise: isRunning, resolve: runs } = Promise.withResolvers<void>();
-    const search = flow('search')
-      .completesEarly<string>()
-      .step('slow', async (ctx) => {
-        runs();
-        sawStop(await ctx.canceled());
-        ctx.throwIfCanceled();
-        return 'slow';
-      })
-      .step('cached', async (ctx) => {
-        await isRunning;
-        ctx.completeEarly('from the cache', 'found it');
-        return 'never';
-      })
-      .step('after', { needs: ['cached'] }, ({ step }) => step)
-      .output();
-    const { client } = await open({ flows: [search] });
-    const run = await client.runFlow(search);
-    expect(await run.result()).toBe('from the cache');
-    expect(await stopped).toMatchObject({ trigger: 'cancel', reason: 'completed early: cached' });
-    await expect
-      .poll(async () => statuses(await readFlowRun(client, run.id)))
-      .toEqual({ slow: 'canceled', cached: 'completed', after: 'canceled' });
-    expect(await readFlowRun(client, run.id)).toMatchObject({
-      status: 'completed',
-      completedEarly: { step: 'cached', reason: 'found it' },
+    it('gives the output of the first candidate that completed', async () => {
+      const paths = flow('paths')
+        .input<string>()
+        .step('express', { when: ({ input }) => eq(input, 'fast') }, () => 'by plane')
+        .step('normal', () => 'by train');
+      const chosen = paths.output('express', 'normal');
+      const { client } = await open({ flows: [chosen] });
+      expect(await (await client.runFlow(chosen, 'fast')).result()).toBe('by plane');
+      expect(await (await client.runFlow(chosen, 'slow')).result()).toBe('by train');
     });
-  });
 
-  it('completes early also when the handler catches what completeEarly throws', async () => {
-    const stubborn = flow('stubborn')
-      .completesEarly<number>()
-      .step('a', (ctx) => {
-        try {
-          ctx.completeEarly(5, 'enough');
-        } catch {
-          return 6;
-        }
-        return 7;
-      })
-      .output();
-    const { client } = await open({ flows: [stubborn] });
-    expect(await (await client.runFlow(stubborn)).result()).toBe(5);
-  });
-
-  it('fails when a condition does not apply, and says which', async () => {
-    const odd = flow('odd')
-      .input<{ readonly euros?: number }>()
-      .step('a', { when: ({ input }) => gt(input.euros as never, 5) }, () => 'a')
-      .output();
-    const { client } = await open({ flows: [odd] });
-    const run = await client.runFlow(odd, {});
-    await expect(run.result()).rejects.toMatchObject({
-      failure: {
-        code: 'STEP_FAILED',
-        details: { step: 'a' },
-        cause: { code: 'CONDITION_FAILED' },
-      },
+    it('fails without an output candidate', async () => {
+      const empty = flow('empty')
+        .input<number>()
+        .step('a', { when: ({ input }) => gt(input, 5) }, () => 'a')
+        .step('b', { when: ({ input }) => gt(input, 6) }, () => 'b')
+        .output();
+      const { client } = await open({ flows: [empty] });
+      const run = await client.runFlow(empty, 1);
+      await expect(run.result()).rejects.toMatchObject({
+        failure: {
+          code: 'NO_OUTPUT',
+          message: expect.stringContaining('no output candidate: a, b'),
+        },
+      });
     });
-    expect((await readFlowRun(client, run.id))?.steps).toMatchObject([
-      { name: 'a', status: 'failed', failure: { code: 'CONDITION_FAILED' } },
-    ]);
-  });
 
-  it('checks its input with a schema before anything is started', async () => {
-    const strict = flow('strict')
-      .input(z.object({ euros: z.number() }))
-      .step('a', (_ctx, { input }) => input.euros)
-      .output();
-    const { client } = await open({ flows: [strict] });
-    const refused = client.runFlow(strict, { euros: 'many' } as never, { id: 'x' });
-    await expect(refused).rejects.toSatisfy((error) => isPerdureError(error, 'INVALID_INPUT'));
-    expect(await client.get('x')).toBeUndefined();
-    expect(await (await client.runFlow(strict, { euros: 3 })).result()).toBe(3);
-  });
-
-  it('is started with runFlow: as a plain orchestration it fails and says so', async () => {
-    const one = flow('one')
-      .step('a', () => 1)
-      .output();
-    const { client } = await open({ flows: [one] });
-    const run = await client.start('one', 5);
-    await expect(run.result()).rejects.toMatchObject({
-      failure: { code: 'INVALID_INPUT', message: expect.stringContaining('runFlow') as string },
+    it('completes early with what a step says: others stop, and the reason is kept', async () => {
+      const { promise: stopped, resolve: sawStop } = Promise.withResolvers<unknown>();
+      const { promise: isRunning, resolve: runs } = Promise.withResolvers<void>();
+      const search = flow('search')
+        .completesEarly<string>()
+        .step('slow', async (ctx) => {
+          runs();
+          sawStop(await ctx.canceled());
+          ctx.throwIfCanceled();
+          return 'slow';
+        })
+        .step('cached', async (ctx) => {
+          await isRunning;
+          ctx.completeEarly('from the cache', 'found it');
+          return 'never';
+        })
+        .step('after', { needs: ['cached'] }, ({ step }) => step)
+        .output();
+      const { client } = await open({ flows: [search] });
+      const run = await client.runFlow(search);
+      expect(await run.result()).toBe('from the cache');
+      expect(await stopped).toMatchObject({ trigger: 'cancel', reason: 'completed early: cached' });
+      await expect
+        .poll(async () => statuses(await readFlowRun(client, run.id)))
+        .toEqual({ slow: 'canceled', cached: 'completed', after: 'canceled' });
+      expect(await readFlowRun(client, run.id)).toMatchObject({
+        status: 'completed',
+        completedEarly: { step: 'cached', reason: 'found it' },
+      });
     });
-    await expect(readFlowRun(client, run.id)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
-    expect(await readFlowRun(client, 'nobody')).toBeUndefined();
-  });
 
-  it('has a name as long as names may be', async () => {
-    const long = flow('f'.repeat(200))
-      .step('s'.repeat(50), async (ctx) => void (await ctx.canceled()))
-      .output();
-    const { client } = await open({ flows: [long] });
-    const run = await client.runFlow(long);
-    expect(await run.cancel({ reason: 'no more', wait: true })).toMatchObject({
-      status: 'canceled',
+    it('completes early also when the handler catches what completeEarly throws', async () => {
+      const stubborn = flow('stubborn')
+        .completesEarly<number>()
+        .step('a', (ctx) => {
+          try {
+            ctx.completeEarly(5, 'enough');
+          } catch {
+            return 6;
+          }
+          return 7;
+        })
+        .output();
+      const { client } = await open({ flows: [stubborn] });
+      expect(await (await client.runFlow(stubborn)).result()).toBe(5);
     });
-  });
-});
+
+    it('fails when a condition does not apply, and says which', async () => {
+      const odd = flow('odd')
+        .input<{ readonly euros?: number }>()
+        .step('a', { when: ({ input }) => gt(input.euros as never, 5) }, () => 'a')
+        .output();
+      const { client } = await open({ flows: [odd] });
+      const run = await client.runFlow(odd, {});
+      await expect(run.result()).rejects.toMatchObject({
+        failure: {
+          code: 'STEP_FAILED',
+          details: { step: 'a' },
+          cause: { code: 'CONDITION_FAILED' },
+        },
+      });
+      expect((await readFlowRun(client, run.id))?.steps).toMatchObject([
+        { name: 'a', status: 'failed', failure: { code: 'CONDITION_FAILED' } },
+      ]);
+    });
+
+    it('checks its input with a schema before anything is started', async () => {
+      const strict = flow('strict')
+        .input(z.object({ euros: z.number() }))
+        .step('a', (_ctx, { input }) => input.euros)
+        .output();
+      const { client } = await open({ flows: [strict] });
+      const refused = client.runFlow(strict, { euros: 'many' } as never, { id: 'x' });
+      await expect(refused).rejects.toSatisfy((error) => isPerdureError(error, 'INVALID_INPUT'));
+      expect(await client.get('x')).toBeUndefined();
+      expect(await (await client.runFlow(strict, { euros: 3 })).result()).toBe(3);
+    });
+
+    it('is started with runFlow: as a plain orchestration it fails and says so', async () => {
+      const one = flow('one')
+        .step('a', () => 1)
+        .output();
+      const { client } = await open({ flows: [one] });
+      const run = await client.start('one', 5);
+      await expect(run.result()).rejects.toMatchObject({
+        failure: { code: 'INVALID_INPUT', message: expect.stringContaining('runFlow') as string },
+      });
+      await expect(readFlowRun(client, run.id)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+      expect(await readFlowRun(client, 'nobody')).toBeUndefined();
+    });
+
+    it('has a name as long as names may be', async () => {
+      const long = flow('f'.repeat(200))
+        .step('s'.repeat(50), async (ctx) => void (await ctx.canceled()))
+        .output();
+      const { client } = await open({ flows: [long] });
+      const run = await client.runFlow(long);
+      expect(await run.cancel({ reason: 'no more', wait: true })).toMatchObject({
+        status: 'canceled',
+      });
+    });
+  },
+  modesOfFlows,
+);

@@ -2,288 +2,298 @@ import { describe, expect, it } from 'vitest';
 import { Perdure } from 'perdure';
 import { createTestEnvironment } from 'perdure/testing';
 import { flow, readFlowItems, readFlowRun } from 'perdure/flows';
-import { describeEngine } from '../engine/describe-engine.ts';
+import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
-describeEngine('the items of a step', (open) => {
-  it('give their results in the order of the array, however they finish', async () => {
-    const waits: (() => void)[] = [];
-    const reversed = flow('reversed')
-      .input<readonly number[]>()
-      .map('double', { over: ({ input }) => input }, async (_ctx, n) => {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        waits.push(resolve);
-        if (waits.length === 3) for (const wake of waits.toReversed()) wake();
-        await promise;
-        return n * 2;
-      })
-      .output();
-    const { client } = await open({ flows: [reversed] });
-    expect(await (await client.runFlow(reversed, [1, 2, 3])).result()).toEqual([2, 4, 6]);
-  });
-
-  it('come from the input, a part of it, a step, or another map, with what the step needs', async () => {
-    const maps = flow('maps')
-      .input<{ readonly lines: readonly string[] }>()
-      .step('list', () => ({ found: [1, 2] }))
-      .map('a', { over: ({ input }) => input.lines }, (ctx, line) => `${ctx.index}${line}`)
-      .map('b', { needs: ['a'], over: ({ list }) => list.found }, (_ctx, n, { a }) => n + a.length)
-      .map('c', { over: ({ b }) => b }, (_ctx, n) => -n)
-      .step('end', { needs: ['a', 'b', 'c'] }, (_ctx, { a, b, c }) => ({ a, b, c }))
-      .output();
-    const { client } = await open({ flows: [maps] });
-    const run = await client.runFlow(maps, { lines: ['x', 'y', 'z'] });
-    expect(await run.result()).toEqual({ a: ['0x', '1y', '2z'], b: [4, 5], c: [-4, -5] });
-  });
-
-  it('of an empty array complete at once, and fold to the beginning', async () => {
-    const none = flow('none')
-      .input<readonly number[]>()
-      .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
-      .reduce('sum', { over: ({ m }) => m, initial: 100 }, (_ctx, sum, n) => sum + n)
-      .step('end', { needs: ['m', 'sum'] }, (_ctx, { m, sum }) => [m, sum])
-      .output();
-    const { client } = await open({ flows: [none] });
-    const run = await client.runFlow(none, []);
-    expect(await run.result()).toEqual([[], 100]);
-    expect((await readFlowRun(client, run.id))?.steps).toMatchObject([
-      { name: 'm', status: 'completed', items: { completed: 0 } },
-      { name: 'sum', status: 'completed', output: 100 },
-      { name: 'end', status: 'completed' },
-    ]);
-  });
-
-  it('that are no array fail the step', async () => {
-    const wrong = flow('wrong')
-      .input<readonly number[]>()
-      .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
-      .output();
-    const { client } = await open({ flows: [wrong] });
-    const run = await client.runFlow(wrong, { length: 1 } as never);
-    await expect(run.result()).rejects.toMatchObject({
-      failure: {
-        details: { step: 'm' },
-        message: expect.stringContaining('is no array but of type object'),
-      },
+describeEngine(
+  'the items of a step',
+  (open) => {
+    it('give their results in the order of the array, however they finish', async () => {
+      const waits: (() => void)[] = [];
+      const reversed = flow('reversed')
+        .input<readonly number[]>()
+        .map('double', { over: ({ input }) => input }, async (_ctx, n) => {
+          const { promise, resolve } = Promise.withResolvers<void>();
+          waits.push(resolve);
+          if (waits.length === 3) for (const wake of waits.toReversed()) wake();
+          await promise;
+          return n * 2;
+        })
+        .output();
+      const { client } = await open({ flows: [reversed] });
+      expect(await (await client.runFlow(reversed, [1, 2, 3])).result()).toEqual([2, 4, 6]);
     });
-    expect((await readFlowRun(client, run.id))?.steps[0]?.status).toBe('failed');
-  });
 
-  it('are tried again one by one', async () => {
-    const attempts: string[] = [];
-    const flaky = flow('flaky')
-      .map(
-        'm',
-        { over: ({ input }) => input as never, retry: { maxAttempts: 3, initialDelay: 1 } },
-        (ctx, n: number) => {
-          attempts.push(`${n}.${ctx.attempt}`);
-          if (n === 2 && ctx.attempt < 3) throw new Error('not yet');
-          return n;
+    it('come from the input, a part of it, a step, or another map, with what the step needs', async () => {
+      const maps = flow('maps')
+        .input<{ readonly lines: readonly string[] }>()
+        .step('list', () => ({ found: [1, 2] }))
+        .map('a', { over: ({ input }) => input.lines }, (ctx, line) => `${ctx.index}${line}`)
+        .map(
+          'b',
+          { needs: ['a'], over: ({ list }) => list.found },
+          (_ctx, n, { a }) => n + a.length,
+        )
+        .map('c', { over: ({ b }) => b }, (_ctx, n) => -n)
+        .step('end', { needs: ['a', 'b', 'c'] }, (_ctx, { a, b, c }) => ({ a, b, c }))
+        .output();
+      const { client } = await open({ flows: [maps] });
+      const run = await client.runFlow(maps, { lines: ['x', 'y', 'z'] });
+      expect(await run.result()).toEqual({ a: ['0x', '1y', '2z'], b: [4, 5], c: [-4, -5] });
+    });
+
+    it('of an empty array complete at once, and fold to the beginning', async () => {
+      const none = flow('none')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
+        .reduce('sum', { over: ({ m }) => m, initial: 100 }, (_ctx, sum, n) => sum + n)
+        .step('end', { needs: ['m', 'sum'] }, (_ctx, { m, sum }) => [m, sum])
+        .output();
+      const { client } = await open({ flows: [none] });
+      const run = await client.runFlow(none, []);
+      expect(await run.result()).toEqual([[], 100]);
+      expect((await readFlowRun(client, run.id))?.steps).toMatchObject([
+        { name: 'm', status: 'completed', items: { completed: 0 } },
+        { name: 'sum', status: 'completed', output: 100 },
+        { name: 'end', status: 'completed' },
+      ]);
+    });
+
+    it('that are no array fail the step', async () => {
+      const wrong = flow('wrong')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
+        .output();
+      const { client } = await open({ flows: [wrong] });
+      const run = await client.runFlow(wrong, { length: 1 } as never);
+      await expect(run.result()).rejects.toMatchObject({
+        failure: {
+          details: { step: 'm' },
+          message: expect.stringContaining('is no array but of type object'),
         },
-      )
-      .output();
-    const { client } = await open({ flows: [flaky] });
-    const run = await client.runFlow(flaky, [1, 2, 3] as never);
-    expect(await run.result()).toEqual([1, 2, 3]);
-    expect(attempts.toSorted()).toEqual(['1.1', '2.1', '2.2', '2.3', '3.1']);
-    const { items } = await readFlowItems(client, run.id, 'm');
-    expect(items).toMatchObject([
-      { index: 0, item: 1, status: 'completed', attempts: 1, output: 1 },
-      { index: 1, item: 2, status: 'completed', attempts: 3, output: 2 },
-      { index: 2, item: 3, status: 'completed', attempts: 1, output: 3 },
-    ]);
-  });
+      });
+      expect((await readFlowRun(client, run.id))?.steps[0]?.status).toBe('failed');
+    });
 
-  it('are never more in flight than the map allows', async () => {
-    let running = 0;
-    let most = 0;
-    const bounded = flow('bounded')
-      .input<readonly number[]>()
-      .map('m', { over: ({ input }) => input, concurrency: 3 }, async () => {
-        running += 1;
-        most = Math.max(most, running);
-        await new Promise((resolve) => setImmediate(resolve));
-        running -= 1;
-        return 1;
-      })
-      .reduce('sum', { over: ({ m }) => m, initial: 0, batch: 7 }, (_ctx, sum, n) => sum + n)
-      .output();
-    const { client } = await open({ flows: [bounded] });
-    const run = await client.runFlow(bounded, Array.from({ length: 20 }));
-    expect(await run.result()).toBe(20);
-    expect(most).toBeLessThanOrEqual(3);
-  });
+    it('are tried again one by one', async () => {
+      const attempts: string[] = [];
+      const flaky = flow('flaky')
+        .map(
+          'm',
+          { over: ({ input }) => input as never, retry: { maxAttempts: 3, initialDelay: 1 } },
+          (ctx, n: number) => {
+            attempts.push(`${n}.${ctx.attempt}`);
+            if (n === 2 && ctx.attempt < 3) throw new Error('not yet');
+            return n;
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [flaky] });
+      const run = await client.runFlow(flaky, [1, 2, 3] as never);
+      expect(await run.result()).toEqual([1, 2, 3]);
+      expect(attempts.toSorted()).toEqual(['1.1', '2.1', '2.2', '2.3', '3.1']);
+      const { items } = await readFlowItems(client, run.id, 'm');
+      expect(items).toMatchObject([
+        { index: 0, item: 1, status: 'completed', attempts: 1, output: 1 },
+        { index: 1, item: 2, status: 'completed', attempts: 3, output: 2 },
+        { index: 2, item: 3, status: 'completed', attempts: 1, output: 3 },
+      ]);
+    });
 
-  it('are folded in order while later ones still run', async () => {
-    const { promise: hasFolded, resolve: fold } = Promise.withResolvers<void>();
-    const stream = flow('stream')
-      .input<readonly string[]>()
-      .map('m', { over: ({ input }) => input }, async (_ctx, letter) => {
-        if (letter === 'z') await hasFolded;
-        return letter.toUpperCase();
-      })
-      .reduce('word', { over: ({ m }) => m, initial: '', batch: 2 }, (_ctx, word, letter) => {
-        fold();
-        return word + letter;
-      })
-      .output();
-    const { client } = await open({ flows: [stream] });
-    const run = await client.runFlow(stream, ['a', 'b', 'c', 'z']);
-    expect(await run.result()).toBe('ABCZ');
-  });
+    it('are never more in flight than the map allows', async () => {
+      let running = 0;
+      let most = 0;
+      const bounded = flow('bounded')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input, concurrency: 3 }, async () => {
+          running += 1;
+          most = Math.max(most, running);
+          await new Promise((resolve) => setImmediate(resolve));
+          running -= 1;
+          return 1;
+        })
+        .reduce('sum', { over: ({ m }) => m, initial: 0, batch: 7 }, (_ctx, sum, n) => sum + n)
+        .output();
+      const { client } = await open({ flows: [bounded] });
+      const run = await client.runFlow(bounded, Array.from({ length: 20 }));
+      expect(await run.result()).toBe(20);
+      expect(most).toBeLessThanOrEqual(3);
+    });
 
-  it('are folded again only from the batch that failed', async () => {
-    const folded: string[] = [];
-    const retried = flow('retried')
-      .input<readonly string[]>()
-      .reduce(
-        'word',
-        {
-          over: ({ input }) => input,
-          initial: '',
-          batch: 2,
-          retry: { maxAttempts: 2, initialDelay: 1 },
-        },
-        (ctx, word, letter) => {
-          folded.push(letter);
-          if (letter === 'd' && ctx.attempt === 1) throw new Error('again');
+    it('are folded in order while later ones still run', async () => {
+      const { promise: hasFolded, resolve: fold } = Promise.withResolvers<void>();
+      const stream = flow('stream')
+        .input<readonly string[]>()
+        .map('m', { over: ({ input }) => input }, async (_ctx, letter) => {
+          if (letter === 'z') await hasFolded;
+          return letter.toUpperCase();
+        })
+        .reduce('word', { over: ({ m }) => m, initial: '', batch: 2 }, (_ctx, word, letter) => {
+          fold();
           return word + letter;
-        },
-      )
-      .output();
-    const { client } = await open({ flows: [retried] });
-    expect(await (await client.runFlow(retried, ['a', 'b', 'c', 'd', 'e'])).result()).toBe('abcde');
-    expect(folded.join('')).toBe('abcdcde');
-  });
-
-  it('of a generator are worked on while it runs', async () => {
-    const { promise: firstIsDone, resolve: done } = Promise.withResolvers<void>();
-    const pages = flow('pages')
-      .generator(
-        'g',
-        {},
-        async function* () {
-          yield 1;
-          await firstIsDone;
-          yield 2;
-        },
-        (_ctx, n) => {
-          done();
-          return n * 10;
-        },
-      )
-      .reduce('sum', { over: ({ g }) => g, initial: 0 }, (_ctx, sum, n) => sum + n)
-      .step('end', { needs: ['g', 'sum'] }, (_ctx, { g, sum }) => ({ g, sum }))
-      .output();
-    const { client } = await open({ flows: [pages] });
-    expect(await (await client.runFlow(pages)).result()).toEqual({ g: [10, 20], sum: 30 });
-  });
-
-  it.each([
-    { resumes: false, begins: [0, 0, 0] },
-    { resumes: true, begins: [0, 150, 150] },
-  ])('of a generator are there once when it is tried again ($resumes)', async (variant) => {
-    const { resumes, begins } = variant;
-    const began: number[] = [];
-    const handled: number[] = [];
-    const rows = flow('rows')
-      .generator(
-        'g',
-        { resumes, retry: { maxAttempts: 3, initialDelay: 1 } },
-        async function* (ctx) {
-          const from = resumes ? ctx.yielded : 0;
-          began.push(from);
-          for (let row = from; row < 250; row += 1) {
-            if (row === 150 && ctx.attempt < 3) throw new Error('connection lost');
-            yield row;
-          }
-        },
-        (_ctx, row) => {
-          handled.push(row);
-          return row;
-        },
-      )
-      .output();
-    const { client } = await open({ flows: [rows] });
-    const all = Array.from({ length: 250 }, (_, row) => row);
-    expect(await (await client.runFlow(rows)).result()).toEqual(all);
-    expect(handled.toSorted((a, b) => a - b)).toEqual(all);
-    expect(began).toEqual(begins);
-  });
-
-  it('of a generator that lost its lease are dropped where the run has them, and kept where it has not', async () => {
-    const isStale = signalled<void>();
-    const handled: string[] = [];
-    const rows = flow('rows')
-      .generator(
-        'g',
-        {},
-        async function* () {
-          await isStale.promise;
-          yield* ['a', 'b', 'c'];
-        },
-        (_ctx, row) => {
-          handled.push(row);
-          return row;
-        },
-      )
-      .output();
-    const { client } = await open({ flows: [rows] });
-    const run = await client.runFlow(rows);
-    // An attempt that nobody counts on any more hands over two of them, twice.
-    const stale = { offset: 0, items: ['a', 'b'] };
-    await run.raiseEvent('$items/g', stale);
-    await run.raiseEvent('$items/g', stale);
-    isStale.resolve();
-    expect(await run.result()).toEqual(['a', 'b', 'c']);
-    expect(handled.toSorted()).toEqual(['a', 'b', 'c']);
-  });
-
-  it('of a generator that yields nothing are none', async () => {
-    const silent = flow('silent')
-      .generator(
-        'g',
-        { needs: [] },
-        async function* () {
-          if (Date.now() < 0) yield 1;
-        },
-        (_ctx, n) => n,
-      )
-      .output();
-    const { client } = await open({ flows: [silent] });
-    const run = await client.runFlow(silent);
-    expect(await run.result()).toEqual([]);
-    expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ status: 'completed' });
-  });
-
-  it('of a generator that fails fail the flow, and so does an item', async () => {
-    const broken = flow('broken')
-      .input<string>()
-      .generator(
-        'g',
-        {},
-        async function* (_ctx, { input }) {
-          yield 1;
-          if (input === 'generator') throw new Error('no more pages');
-          yield 2;
-        },
-        (_ctx, n) => {
-          if (n === 2) throw new Error('bad page');
-          return n;
-        },
-      )
-      .output();
-    const { client } = await open({ flows: [broken] });
-    const first = await client.runFlow(broken, 'generator');
-    await expect(first.result()).rejects.toMatchObject({
-      failure: { message: expect.stringContaining('no more pages'), details: { step: 'g' } },
+        })
+        .output();
+      const { client } = await open({ flows: [stream] });
+      const run = await client.runFlow(stream, ['a', 'b', 'c', 'z']);
+      expect(await run.result()).toBe('ABCZ');
     });
-    const second = await client.runFlow(broken, 'item');
-    await expect(second.result()).rejects.toMatchObject({
-      failure: { message: expect.stringContaining('bad page'), details: { step: 'g', index: 1 } },
+
+    it('are folded again only from the batch that failed', async () => {
+      const folded: string[] = [];
+      const retried = flow('retried')
+        .input<readonly string[]>()
+        .reduce(
+          'word',
+          {
+            over: ({ input }) => input,
+            initial: '',
+            batch: 2,
+            retry: { maxAttempts: 2, initialDelay: 1 },
+          },
+          (ctx, word, letter) => {
+            folded.push(letter);
+            if (letter === 'd' && ctx.attempt === 1) throw new Error('again');
+            return word + letter;
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [retried] });
+      expect(await (await client.runFlow(retried, ['a', 'b', 'c', 'd', 'e'])).result()).toBe(
+        'abcde',
+      );
+      expect(folded.join('')).toBe('abcdcde');
     });
-  });
-});
+
+    it('of a generator are worked on while it runs', async () => {
+      const { promise: firstIsDone, resolve: done } = Promise.withResolvers<void>();
+      const pages = flow('pages')
+        .generator(
+          'g',
+          {},
+          async function* () {
+            yield 1;
+            await firstIsDone;
+            yield 2;
+          },
+          (_ctx, n) => {
+            done();
+            return n * 10;
+          },
+        )
+        .reduce('sum', { over: ({ g }) => g, initial: 0 }, (_ctx, sum, n) => sum + n)
+        .step('end', { needs: ['g', 'sum'] }, (_ctx, { g, sum }) => ({ g, sum }))
+        .output();
+      const { client } = await open({ flows: [pages] });
+      expect(await (await client.runFlow(pages)).result()).toEqual({ g: [10, 20], sum: 30 });
+    });
+
+    it.each([
+      { resumes: false, begins: [0, 0, 0] },
+      { resumes: true, begins: [0, 150, 150] },
+    ])('of a generator are there once when it is tried again ($resumes)', async (variant) => {
+      const { resumes, begins } = variant;
+      const began: number[] = [];
+      const handled: number[] = [];
+      const rows = flow('rows')
+        .generator(
+          'g',
+          { resumes, retry: { maxAttempts: 3, initialDelay: 1 } },
+          async function* (ctx) {
+            const from = resumes ? ctx.yielded : 0;
+            began.push(from);
+            for (let row = from; row < 250; row += 1) {
+              if (row === 150 && ctx.attempt < 3) throw new Error('connection lost');
+              yield row;
+            }
+          },
+          (_ctx, row) => {
+            handled.push(row);
+            return row;
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [rows] });
+      const all = Array.from({ length: 250 }, (_, row) => row);
+      expect(await (await client.runFlow(rows)).result()).toEqual(all);
+      expect(handled.toSorted((a, b) => a - b)).toEqual(all);
+      expect(began).toEqual(begins);
+    });
+
+    it('of a generator that lost its lease are dropped where the run has them, and kept where it has not', async () => {
+      const isStale = signalled<void>();
+      const handled: string[] = [];
+      const rows = flow('rows')
+        .generator(
+          'g',
+          {},
+          async function* () {
+            await isStale.promise;
+            yield* ['a', 'b', 'c'];
+          },
+          (_ctx, row) => {
+            handled.push(row);
+            return row;
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [rows] });
+      const run = await client.runFlow(rows);
+      // An attempt that nobody counts on any more hands over two of them, twice.
+      const stale = { offset: 0, items: ['a', 'b'] };
+      await run.raiseEvent('$items/g', stale);
+      await run.raiseEvent('$items/g', stale);
+      isStale.resolve();
+      expect(await run.result()).toEqual(['a', 'b', 'c']);
+      expect(handled.toSorted()).toEqual(['a', 'b', 'c']);
+    });
+
+    it('of a generator that yields nothing are none', async () => {
+      const silent = flow('silent')
+        .generator(
+          'g',
+          { needs: [] },
+          async function* () {
+            if (Date.now() < 0) yield 1;
+          },
+          (_ctx, n) => n,
+        )
+        .output();
+      const { client } = await open({ flows: [silent] });
+      const run = await client.runFlow(silent);
+      expect(await run.result()).toEqual([]);
+      expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ status: 'completed' });
+    });
+
+    it('of a generator that fails fail the flow, and so does an item', async () => {
+      const broken = flow('broken')
+        .input<string>()
+        .generator(
+          'g',
+          {},
+          async function* (_ctx, { input }) {
+            yield 1;
+            if (input === 'generator') throw new Error('no more pages');
+            yield 2;
+          },
+          (_ctx, n) => {
+            if (n === 2) throw new Error('bad page');
+            return n;
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [broken] });
+      const first = await client.runFlow(broken, 'generator');
+      await expect(first.result()).rejects.toMatchObject({
+        failure: { message: expect.stringContaining('no more pages'), details: { step: 'g' } },
+      });
+      const second = await client.runFlow(broken, 'item');
+      await expect(second.result()).rejects.toMatchObject({
+        failure: { message: expect.stringContaining('bad page'), details: { step: 'g', index: 1 } },
+      });
+    });
+  },
+  modesOfFlows,
+);
 
 describe('many items', () => {
   it('a run of 2,000 has one call for each, and pages of them can be read', async () => {

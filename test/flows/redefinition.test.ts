@@ -3,117 +3,121 @@ import { FakeClock } from 'perdure/testing';
 import { Perdure } from 'perdure';
 import { openSqlite } from 'perdure/sqlite';
 import { flow, readFlowRun } from 'perdure/flows';
-import { describeEngine } from '../engine/describe-engine.ts';
+import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
-describeEngine('a flow that is defined anew', (open) => {
-  it('leaves a live run as it was: its steps, their order, its conditions and its output', async () => {
-    const runs = signalled<void>();
-    const go = signalled<void>();
-    const old = flow('order')
-      .input<number>()
-      .step('a', async () => {
-        runs.resolve();
-        await go.promise;
-        return 1;
-      })
-      .step('b', { needs: ['a'] }, (_ctx, { a }) => `old ${a}`)
-      .output();
-    const ran: string[] = [];
-    const next = flow('order')
-      .input<number>()
-      .step('a', () => 1)
-      .step('first', () => void ran.push('first'))
-      .step('b', { needs: ['a'], after: ['first'] }, (_ctx, { a }) => `new ${a}`)
-      .step('c', { needs: ['b'] }, () => 'another output')
-      .output();
-    const engine = await open();
-    const worker = await engine.startWorker({ flows: [old], shutdownGrace: 5_000 });
-    const run = await engine.client.runFlow(old, 5, { id: 'order-1' });
-    await runs.promise;
-    go.resolve();
-    await worker.stop();
-    await engine.startWorker({ flows: [next] });
-    // Handlers are those of today, found by the name of their step.
-    expect(await run.result()).toMatch(/^(old|new) 1$/);
-    expect(ran).toEqual([]);
-    expect((await readFlowRun(engine.client, run.id))?.steps.map(({ name }) => name)).toEqual([
-      'a',
-      'b',
-    ]);
-  });
+describeEngine(
+  'a flow that is defined anew',
+  (open) => {
+    it('leaves a live run as it was: its steps, their order, its conditions and its output', async () => {
+      const runs = signalled<void>();
+      const go = signalled<void>();
+      const old = flow('order')
+        .input<number>()
+        .step('a', async () => {
+          runs.resolve();
+          await go.promise;
+          return 1;
+        })
+        .step('b', { needs: ['a'] }, (_ctx, { a }) => `old ${a}`)
+        .output();
+      const ran: string[] = [];
+      const next = flow('order')
+        .input<number>()
+        .step('a', () => 1)
+        .step('first', () => void ran.push('first'))
+        .step('b', { needs: ['a'], after: ['first'] }, (_ctx, { a }) => `new ${a}`)
+        .step('c', { needs: ['b'] }, () => 'another output')
+        .output();
+      const engine = await open();
+      const worker = await engine.startWorker({ flows: [old], shutdownGrace: 5_000 });
+      const run = await engine.client.runFlow(old, 5, { id: 'order-1' });
+      await runs.promise;
+      go.resolve();
+      await worker.stop();
+      await engine.startWorker({ flows: [next] });
+      // Handlers are those of today, found by the name of their step.
+      expect(await run.result()).toMatch(/^(old|new) 1$/);
+      expect(ran).toEqual([]);
+      expect((await readFlowRun(engine.client, run.id))?.steps.map(({ name }) => name)).toEqual([
+        'a',
+        'b',
+      ]);
+    });
 
-  it('finds the run that is there when it is started again with its id and input', async () => {
-    const engine = await open();
-    const { client } = engine;
-    const old = flow('order')
-      .input<{ readonly sku: string; readonly quantity: number }>()
-      .step('a', () => 1)
-      .output();
-    const next = flow('order')
-      .input<{ readonly sku: string; readonly quantity: number }>()
-      .step('a', () => 1)
-      .step('b', { needs: ['a'] }, () => 2)
-      .output();
-    await engine.startWorker({ flows: [old] });
-    const first = await client.runFlow(old, { sku: 'x', quantity: 2 }, { id: 'order-1' });
-    expect(await first.result()).toBe(1);
-    const again = await client.runFlow(next, { quantity: 2, sku: 'x' }, { id: 'order-1' });
-    expect(await again.result()).toBe(1);
-    expect((await readFlowRun(client, 'order-1'))?.steps).toHaveLength(1);
-    const other = client.runFlow(next, { sku: 'y', quantity: 2 }, { id: 'order-1' });
-    await expect(other).rejects.toMatchObject({ code: 'INSTANCE_ALREADY_EXISTS' });
-  });
+    it('finds the run that is there when it is started again with its id and input', async () => {
+      const engine = await open();
+      const { client } = engine;
+      const old = flow('order')
+        .input<{ readonly sku: string; readonly quantity: number }>()
+        .step('a', () => 1)
+        .output();
+      const next = flow('order')
+        .input<{ readonly sku: string; readonly quantity: number }>()
+        .step('a', () => 1)
+        .step('b', { needs: ['a'] }, () => 2)
+        .output();
+      await engine.startWorker({ flows: [old] });
+      const first = await client.runFlow(old, { sku: 'x', quantity: 2 }, { id: 'order-1' });
+      expect(await first.result()).toBe(1);
+      const again = await client.runFlow(next, { quantity: 2, sku: 'x' }, { id: 'order-1' });
+      expect(await again.result()).toBe(1);
+      expect((await readFlowRun(client, 'order-1'))?.steps).toHaveLength(1);
+      const other = client.runFlow(next, { sku: 'y', quantity: 2 }, { id: 'order-1' });
+      await expect(other).rejects.toMatchObject({ code: 'INSTANCE_ALREADY_EXISTS' });
+    });
 
-  it('holds a run back whose step it no longer has, visibly, until a worker has it again', async () => {
-    const old = flow('order')
-      .step('a', () => 1)
-      .step('gone', { needs: ['a'] }, () => 2)
-      .output();
-    const next = flow('order')
-      .step('a', () => 1)
-      .output();
-    const engine = await open();
-    const worker = await engine.startWorker({ flows: [next] });
-    const run = await engine.client.runFlow(old);
-    await expect
-      .poll(async () => (await readFlowRun(engine.client, run.id))?.blocked?.reason)
-      .toContain("'order/gone', for which this worker has no handler");
-    expect((await run.status()).status).toBe('running');
-    await worker.stop();
-    await engine.startWorker({ flows: [old] });
-    expect(await run.result()).toBe(2);
-    expect((await run.status()).blocked).toBeUndefined();
-  });
+    it('holds a run back whose step it no longer has, visibly, until a worker has it again', async () => {
+      const old = flow('order')
+        .step('a', () => 1)
+        .step('gone', { needs: ['a'] }, () => 2)
+        .output();
+      const next = flow('order')
+        .step('a', () => 1)
+        .output();
+      const engine = await open();
+      const worker = await engine.startWorker({ flows: [next] });
+      const run = await engine.client.runFlow(old);
+      await expect
+        .poll(async () => (await readFlowRun(engine.client, run.id))?.blocked?.reason)
+        .toContain("'order/gone', for which this worker has no handler");
+      expect((await run.status()).status).toBe('running');
+      await worker.stop();
+      await engine.startWorker({ flows: [old] });
+      expect(await run.result()).toBe(2);
+      expect((await run.status()).blocked).toBeUndefined();
+    });
 
-  it('holds back also what it cannot even begin, and a cancel ends it', async () => {
-    const old = flow('order')
-      .step('gone', () => 1)
-      .output();
-    const next = flow('order')
-      .step('a', () => 1)
-      .output();
-    const { client } = await open({ flows: [next] });
-    const run = await client.runFlow(old);
-    await expect.poll(async () => (await run.status()).blocked?.reason).toContain('order/gone');
-    await run.cancel({ reason: 'never mind', cleanupTimeout: 50 });
-    await expect(run.result()).rejects.toMatchObject({ reason: 'never mind' });
-  });
+    it('holds back also what it cannot even begin, and a cancel ends it', async () => {
+      const old = flow('order')
+        .step('gone', () => 1)
+        .output();
+      const next = flow('order')
+        .step('a', () => 1)
+        .output();
+      const { client } = await open({ flows: [next] });
+      const run = await client.runFlow(old);
+      await expect.poll(async () => (await run.status()).blocked?.reason).toContain('order/gone');
+      await run.cancel({ reason: 'never mind', cleanupTimeout: 50 });
+      await expect(run.result()).rejects.toMatchObject({ reason: 'never mind' });
+    });
 
-  it('does not run a step of one kind with a handler of another', async () => {
-    const old = flow('order')
-      .step('a', () => 'one')
-      .output();
-    const next = flow('order')
-      .input<readonly number[]>()
-      .map('a', { over: ({ input }) => input }, () => 'many')
-      .output();
-    const { client } = await open({ flows: [next] });
-    const run = await client.runFlow(old);
-    await expect.poll(async () => (await run.status()).blocked?.reason).toContain('order/a');
-    await run.terminate();
-  });
-});
+    it('does not run a step of one kind with a handler of another', async () => {
+      const old = flow('order')
+        .step('a', () => 'one')
+        .output();
+      const next = flow('order')
+        .input<readonly number[]>()
+        .map('a', { over: ({ input }) => input }, () => 'many')
+        .output();
+      const { client } = await open({ flows: [next] });
+      const run = await client.runFlow(old);
+      await expect.poll(async () => (await run.status()).blocked?.reason).toContain('order/a');
+      await run.terminate();
+    });
+  },
+  modesOfFlows,
+);
 
 it('a worker that was too slow cannot complete a step that another one has taken over', async () => {
   const clock = new FakeClock();

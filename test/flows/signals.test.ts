@@ -1,118 +1,122 @@
 import { expect, it } from 'vitest';
 import { event } from 'perdure';
 import { eq, flow, readFlowRun, signalFlow } from 'perdure/flows';
-import { describeEngine } from '../engine/describe-engine.ts';
+import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
 const approved = event<{ readonly by: string }>('approved');
 
-describeEngine('a signal of a flow', (open) => {
-  it('is waited for besides the dependencies, and handed to its step', async () => {
-    const ran: string[] = [];
-    const review = flow('review')
-      .step('draft', () => void ran.push('draft'))
-      .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => {
-        ran.push('publish');
-        return `approved by ${signal.by}`;
-      })
-      .output();
-    const { client } = await open({ flows: [review] });
-    const run = await client.runFlow(review);
-    await expect
-      .poll(async () => (await readFlowRun(client, run.id))?.steps.map(({ status }) => status))
-      .toEqual(['completed', 'pending']);
-    await signalFlow(client, run.id, approved, { by: 'Mia' });
-    expect(await run.result()).toBe('approved by Mia');
-    expect(ran).toEqual(['draft', 'publish']);
-    expect((await readFlowRun(client, run.id))?.signals).toEqual(['approved']);
-  });
+describeEngine(
+  'a signal of a flow',
+  (open) => {
+    it('is waited for besides the dependencies, and handed to its step', async () => {
+      const ran: string[] = [];
+      const review = flow('review')
+        .step('draft', () => void ran.push('draft'))
+        .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => {
+          ran.push('publish');
+          return `approved by ${signal.by}`;
+        })
+        .output();
+      const { client } = await open({ flows: [review] });
+      const run = await client.runFlow(review);
+      await expect
+        .poll(async () => (await readFlowRun(client, run.id))?.steps.map(({ status }) => status))
+        .toEqual(['completed', 'pending']);
+      await signalFlow(client, run.id, approved, { by: 'Mia' });
+      expect(await run.result()).toBe('approved by Mia');
+      expect(ran).toEqual(['draft', 'publish']);
+      expect((await readFlowRun(client, run.id))?.signals).toEqual(['approved']);
+    });
 
-  it('that comes before the dependencies is kept', async () => {
-    const go = signalled<void>();
-    const review = flow('review')
-      .step('draft', () => go.promise)
-      .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => signal.by)
-      .output();
-    const { client } = await open({ flows: [review] });
-    const run = await client.runFlow(review);
-    await signalFlow(client, run.id, approved, { by: 'Mia' });
-    go.resolve();
-    expect(await run.result()).toBe('Mia');
-  });
+    it('that comes before the dependencies is kept', async () => {
+      const go = signalled<void>();
+      const review = flow('review')
+        .step('draft', () => go.promise)
+        .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => signal.by)
+        .output();
+      const { client } = await open({ flows: [review] });
+      const run = await client.runFlow(review);
+      await signalFlow(client, run.id, approved, { by: 'Mia' });
+      go.resolve();
+      expect(await run.result()).toBe('Mia');
+    });
 
-  it('that comes before any worker is kept, and its sender learns when it is taken', async () => {
-    const review = flow('review')
-      .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
-      .output();
-    const engine = await open();
-    const run = await engine.client.runFlow(review);
-    const late = signalFlow(engine.client, run.id, approved, { by: 'x' }, { timeoutMs: 30 });
-    await expect(late).rejects.toMatchObject({ code: 'TIMEOUT' });
-    const sent = signalFlow(engine.client, run.id, approved, { by: 'Mia' });
-    await engine.startWorker({ flows: [review] });
-    await sent;
-    expect(await run.result()).toBe('Mia');
-  });
+    it('that comes before any worker is kept, and its sender learns when it is taken', async () => {
+      const review = flow('review')
+        .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
+        .output();
+      const engine = await open();
+      const run = await engine.client.runFlow(review);
+      const late = signalFlow(engine.client, run.id, approved, { by: 'x' }, { timeoutMs: 30 });
+      await expect(late).rejects.toMatchObject({ code: 'TIMEOUT' });
+      const sent = signalFlow(engine.client, run.id, approved, { by: 'Mia' });
+      await engine.startWorker({ flows: [review] });
+      await sent;
+      expect(await run.result()).toBe('Mia');
+    });
 
-  it('is taken once: of many senders one is heard, the others are told', async () => {
-    const hold = signalled<void>();
-    const review = flow('review')
-      .step('draft', () => hold.promise)
-      .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => signal.by)
-      .output();
-    const { client } = await open({ flows: [review] });
-    const run = await client.runFlow(review);
-    const names = ['a', 'b', 'c', 'd', 'e'];
-    const results = await Promise.allSettled(
-      names.map((by) => signalFlow(client, run.id, approved, { by })),
-    );
-    const heard = names.filter((_, index) => results[index]?.status === 'fulfilled');
-    expect(heard).toHaveLength(1);
-    for (const result of results) {
-      if (result.status === 'rejected') {
-        expect(result.reason).toMatchObject({ code: 'SIGNAL_ALREADY_DELIVERED' });
+    it('is taken once: of many senders one is heard, the others are told', async () => {
+      const hold = signalled<void>();
+      const review = flow('review')
+        .step('draft', () => hold.promise)
+        .step('publish', { needs: ['draft'], signal: approved }, (_ctx, { signal }) => signal.by)
+        .output();
+      const { client } = await open({ flows: [review] });
+      const run = await client.runFlow(review);
+      const names = ['a', 'b', 'c', 'd', 'e'];
+      const results = await Promise.allSettled(
+        names.map((by) => signalFlow(client, run.id, approved, { by })),
+      );
+      const heard = names.filter((_, index) => results[index]?.status === 'fulfilled');
+      expect(heard).toHaveLength(1);
+      for (const result of results) {
+        if (result.status === 'rejected') {
+          expect(result.reason).toMatchObject({ code: 'SIGNAL_ALREADY_DELIVERED' });
+        }
       }
-    }
-    await expect(signalFlow(client, run.id, approved, { by: 'late' })).rejects.toMatchObject({
-      code: 'SIGNAL_ALREADY_DELIVERED',
+      await expect(signalFlow(client, run.id, approved, { by: 'late' })).rejects.toMatchObject({
+        code: 'SIGNAL_ALREADY_DELIVERED',
+      });
+      hold.resolve();
+      expect(await run.result()).toBe(heard[0]);
     });
-    hold.resolve();
-    expect(await run.result()).toBe(heard[0]);
-  });
 
-  it('that the flow does not know, or that comes too late, is refused', async () => {
-    const review = flow('review')
-      .input<string>()
-      .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
-      .step('other', { when: ({ input }) => eq(input, 'x'), signal: event('more') }, () => 1)
-      .output('publish');
-    const { client } = await open({ flows: [review] });
-    const run = await client.runFlow(review, 'y');
-    await expect(signalFlow(client, run.id, 'aproved')).rejects.toMatchObject({
-      code: 'UNKNOWN_SIGNAL',
-      message: expect.stringContaining('It has: approved, more') as string,
+    it('that the flow does not know, or that comes too late, is refused', async () => {
+      const review = flow('review')
+        .input<string>()
+        .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
+        .step('other', { when: ({ input }) => eq(input, 'x'), signal: event('more') }, () => 1)
+        .output('publish');
+      const { client } = await open({ flows: [review] });
+      const run = await client.runFlow(review, 'y');
+      await expect(signalFlow(client, run.id, 'aproved')).rejects.toMatchObject({
+        code: 'UNKNOWN_SIGNAL',
+        message: expect.stringContaining('It has: approved, more') as string,
+      });
+      await signalFlow(client, run.id, approved, { by: 'Mia' });
+      await run.result();
+      await expect(signalFlow(client, run.id, 'more')).rejects.toMatchObject({
+        code: 'INSTANCE_OVER',
+      });
+      await expect(signalFlow(client, 'nobody', approved, { by: 'x' })).rejects.toMatchObject({
+        code: 'INSTANCE_NOT_FOUND',
+      });
     });
-    await signalFlow(client, run.id, approved, { by: 'Mia' });
-    await run.result();
-    await expect(signalFlow(client, run.id, 'more')).rejects.toMatchObject({
-      code: 'INSTANCE_OVER',
-    });
-    await expect(signalFlow(client, 'nobody', approved, { by: 'x' })).rejects.toMatchObject({
-      code: 'INSTANCE_NOT_FOUND',
-    });
-  });
 
-  it('of a run that is canceled is refused, and the step that waits for it is canceled', async () => {
-    const review = flow('review')
-      .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
-      .output();
-    const { client } = await open({ flows: [review] });
-    const run = await client.runFlow(review);
-    await expect.poll(async () => (await run.status()).status).toBe('running');
-    await run.cancel({ reason: 'no', wait: true });
-    await expect(signalFlow(client, run.id, approved, { by: 'Mia' })).rejects.toMatchObject({
-      code: 'INSTANCE_OVER',
+    it('of a run that is canceled is refused, and the step that waits for it is canceled', async () => {
+      const review = flow('review')
+        .step('publish', { signal: approved }, (_ctx, { signal }) => signal.by)
+        .output();
+      const { client } = await open({ flows: [review] });
+      const run = await client.runFlow(review);
+      await expect.poll(async () => (await run.status()).status).toBe('running');
+      await run.cancel({ reason: 'no', wait: true });
+      await expect(signalFlow(client, run.id, approved, { by: 'Mia' })).rejects.toMatchObject({
+        code: 'INSTANCE_OVER',
+      });
+      expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ status: 'canceled' });
     });
-    expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ status: 'canceled' });
-  });
-});
+  },
+  modesOfFlows,
+);

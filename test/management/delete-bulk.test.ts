@@ -8,11 +8,11 @@ import {
   fails,
   idsLeft,
   leaves,
-  openManaged,
   quick,
   until,
   waits,
   whatIsLeft,
+  describeManaged,
 } from './managed-store.ts';
 
 const day = 86_400_000;
@@ -21,301 +21,307 @@ function names(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 }
 
-it('an empty filter deletes every root that is over, and nothing that runs', async () => {
-  const { client } = await openManaged();
-  await complete(client, ['a', 'b']);
-  await expect((await client.start(fails, undefined, { id: 'f' })).result()).rejects.toThrow(
-    'on purpose',
-  );
-  await (await client.start(chain, { below: 1, wait: false }, { id: 'tree' })).result();
-  await client.start(waits, undefined, { id: 'w' });
-  expect(await client.deleteInstanceBulk({})).toMatchObject({ instancesDeleted: 5 });
-  expect(await idsLeft(client)).toEqual(['w']);
-  expect(await client.deleteInstanceBulk()).toEqual({
-    instancesDeleted: 0,
-    executionsDeleted: 0,
-    eventsDeleted: 0,
-    queueMessagesDeleted: 0,
+describeManaged('deleting many instances', ({ openManaged }) => {
+  it('an empty filter deletes every root that is over, and nothing that runs', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['a', 'b']);
+    await expect((await client.start(fails, undefined, { id: 'f' })).result()).rejects.toThrow(
+      'on purpose',
+    );
+    await (await client.start(chain, { below: 1, wait: false }, { id: 'tree' })).result();
+    await client.start(waits, undefined, { id: 'w' });
+    expect(await client.deleteInstanceBulk({})).toMatchObject({ instancesDeleted: 5 });
+    expect(await idsLeft(client)).toEqual(['w']);
+    expect(await client.deleteInstanceBulk()).toEqual({
+      instancesDeleted: 0,
+      executionsDeleted: 0,
+      eventsDeleted: 0,
+      queueMessagesDeleted: 0,
+    });
   });
-});
 
-it('ids select what they name: repeats count once, unknown ones and running ones as nothing', async () => {
-  const { client } = await openManaged();
-  await complete(client, ['a', 'b', 'c']);
-  await client.start(waits, undefined, { id: 'w' });
-  const instanceIds = ['a', 'a', 'nobody', 'w', 'b', 'a'];
-  expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
-  expect(await idsLeft(client)).toEqual(['c', 'w']);
-  expect(await client.deleteInstanceBulk({ instanceIds: [] })).toMatchObject({
-    instancesDeleted: 0,
+  it('ids select what they name: repeats count once, unknown ones and running ones as nothing', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['a', 'b', 'c']);
+    await client.start(waits, undefined, { id: 'w' });
+    const instanceIds = ['a', 'a', 'nobody', 'w', 'b', 'a'];
+    expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
+    expect(await idsLeft(client)).toEqual(['c', 'w']);
+    expect(await client.deleteInstanceBulk({ instanceIds: [] })).toMatchObject({
+      instancesDeleted: 0,
+    });
   });
-});
 
-it('the id of a child is skipped, and its root takes it along', async () => {
-  const { client } = await openManaged();
-  await (await client.start(chain, { below: 2, wait: false }, { id: 'r' })).result();
-  expect(await client.deleteInstanceBulk({ instanceIds: ['r-c', 'r-c-c'] })).toMatchObject({
-    instancesDeleted: 0,
+  it('the id of a child is skipped, and its root takes it along', async () => {
+    const { client } = await openManaged();
+    await (await client.start(chain, { below: 2, wait: false }, { id: 'r' })).result();
+    expect(await client.deleteInstanceBulk({ instanceIds: ['r-c', 'r-c-c'] })).toMatchObject({
+      instancesDeleted: 0,
+    });
+    expect(await client.deleteInstanceBulk({ instanceIds: ['r-c', 'r'] })).toMatchObject({
+      instancesDeleted: 3,
+    });
   });
-  expect(await client.deleteInstanceBulk({ instanceIds: ['r-c', 'r'] })).toMatchObject({
-    instancesDeleted: 3,
+
+  it('a tree goes whole or not at all: a running child of a root that is over keeps it', async () => {
+    const { client } = await openManaged();
+    await client.start(leaves, undefined, { id: 'l' });
+    await complete(client, ['a']);
+    await until(async () => (await client.get('l'))?.status === 'completed');
+    const progress: DeleteProgress[] = [];
+    await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
+    expect(progress.at(-1)).toMatchObject({
+      rootsDeleted: 1,
+      rootsSkipped: 1,
+      instancesDeleted: 1,
+    });
+    expect(await idsLeft(client)).toEqual(['l', 'l-child']);
   });
-});
 
-it('a tree goes whole or not at all: a running child of a root that is over keeps it', async () => {
-  const { client } = await openManaged();
-  await client.start(leaves, undefined, { id: 'l' });
-  await complete(client, ['a']);
-  await until(async () => (await client.get('l'))?.status === 'completed');
-  const progress: DeleteProgress[] = [];
-  await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
-  expect(progress.at(-1)).toMatchObject({ rootsDeleted: 1, rootsSkipped: 1, instancesDeleted: 1 });
-  expect(await idsLeft(client)).toEqual(['l', 'l-child']);
-});
-
-it('conditions are ANDed: ids, end, status and name', async () => {
-  const { client, clock } = await openManaged();
-  await complete(client, ['old-1', 'old-2']);
-  await expect((await client.start(fails, undefined, { id: 'old-f' })).result()).rejects.toThrow(
-    'on purpose',
-  );
-  await clock.advance('1d');
-  await complete(client, ['new-1']);
-  const completedBefore = clock.now();
-  const count = async (filter: object): Promise<number> =>
-    (await client.deleteInstanceBulk(filter, { dryRun: true })).instancesDeleted;
-  expect(await count({ completedBefore })).toBe(3);
-  expect(await count({ completedBefore: new Date(completedBefore) })).toBe(3);
-  expect(await count({ completedBefore, instanceIds: ['old-1', 'new-1'] })).toBe(1);
-  expect(await count({ completedBefore, status: 'failed' })).toBe(1);
-  expect(await count({ status: ['completed', 'failed'] })).toBe(4);
-  expect(await count({ name: 'qui*' })).toBe(3);
-  expect(await count({ name: ['fails', 'q*k'], completedBefore })).toBe(3);
-  expect(await count({ name: 'quick', status: 'failed' })).toBe(0);
-  expect(await count({ instanceIds: ['old-f'], name: 'quick' })).toBe(0);
-});
-
-it('the limit counts the roots that go, and is applied last', async () => {
-  const { client } = await openManaged();
-  const ids = names('i', 6);
-  await complete(client, ids);
-  await client.start(waits, undefined, { id: 'w' });
-  expect(await client.deleteInstanceBulk({ limit: 0 })).toMatchObject({ instancesDeleted: 0 });
-  expect(
-    await client.deleteInstanceBulk({ instanceIds: ['nobody', 'w', ...ids], limit: 2 }),
-  ).toMatchObject({ instancesDeleted: 2 });
-  expect(await client.deleteInstanceBulk({ limit: 3 })).toMatchObject({ instancesDeleted: 3 });
-  expect(await client.deleteInstanceBulk({ limit: Number.MAX_SAFE_INTEGER })).toMatchObject({
-    instancesDeleted: 1,
+  it('conditions are ANDed: ids, end, status and name', async () => {
+    const { client, clock } = await openManaged();
+    await complete(client, ['old-1', 'old-2']);
+    await expect((await client.start(fails, undefined, { id: 'old-f' })).result()).rejects.toThrow(
+      'on purpose',
+    );
+    await clock.advance('1d');
+    await complete(client, ['new-1']);
+    const completedBefore = clock.now();
+    const count = async (filter: object): Promise<number> =>
+      (await client.deleteInstanceBulk(filter, { dryRun: true })).instancesDeleted;
+    expect(await count({ completedBefore })).toBe(3);
+    expect(await count({ completedBefore: new Date(completedBefore) })).toBe(3);
+    expect(await count({ completedBefore, instanceIds: ['old-1', 'new-1'] })).toBe(1);
+    expect(await count({ completedBefore, status: 'failed' })).toBe(1);
+    expect(await count({ status: ['completed', 'failed'] })).toBe(4);
+    expect(await count({ name: 'qui*' })).toBe(3);
+    expect(await count({ name: ['fails', 'q*k'], completedBefore })).toBe(3);
+    expect(await count({ name: 'quick', status: 'failed' })).toBe(0);
+    expect(await count({ instanceIds: ['old-f'], name: 'quick' })).toBe(0);
   });
-  expect(await idsLeft(client)).toEqual(['w']);
-});
 
-it('a tree that stays does not use up the limit', async () => {
-  const { client } = await openManaged();
-  await client.start(leaves, undefined, { id: 'l' });
-  await until(async () => (await client.get('l'))?.status === 'completed');
-  await complete(client, ['a', 'b']);
-  expect(await client.deleteInstanceBulk({ limit: 1 })).toMatchObject({ instancesDeleted: 1 });
-  expect(await idsLeft(client)).toEqual(['b', 'l', 'l-child']);
-});
-
-it('without a limit 1,000 roots go at once, and the next call goes on', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 1_100));
-  expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1_000 });
-  expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 });
-  expect(await whatIsLeft(client)).toEqual(emptyStore);
-});
-
-it('100,000 ids are looked up, and those that exist go', async () => {
-  const { client } = await openManaged();
-  await complete(client, ['i5', 'i99999']);
-  const instanceIds = names('i', 100_000);
-  expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
-});
-
-it('a dry run counts what would go, changes nothing and leaves no record', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 40));
-  await (await client.start(chain, { below: 2, wait: false }, { id: 't' })).result();
-  await client.start(leaves, undefined, { id: 'l' });
-  await until(async () => (await client.get('l'))?.status === 'completed');
-  const before = await idsLeft(client);
-  const foretold = await client.deleteInstanceBulk({ limit: 30 }, { dryRun: true });
-  const all = await client.deleteInstanceBulk({}, { dryRun: true });
-  expect(await idsLeft(client)).toEqual(before);
-  expect((await client.listAudit()).items).toEqual([]);
-  expect(foretold.instancesDeleted).toBe(30);
-  expect(await client.deleteInstanceBulk({ limit: 30 })).toEqual(foretold);
-  const rest = await client.deleteInstanceBulk({});
-  expect(rest.eventsDeleted + foretold.eventsDeleted).toBe(all.eventsDeleted);
-  expect(rest.instancesDeleted + foretold.instancesDeleted).toBe(43);
-});
-
-it('progress grows from transaction to transaction and ends at the result', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 100));
-  const progress: DeleteProgress[] = [];
-  const result = await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
-  expect(progress.length).toBeGreaterThan(1);
-  const counts = progress.map(({ instancesDeleted }) => instancesDeleted);
-  expect(counts).toEqual([...new Set(counts)].toSorted((a, b) => a - b));
-  expect(progress.at(-1)).toEqual({ ...result, rootsDeleted: 100, rootsSkipped: 0 });
-});
-
-it('an abort ends it between two transactions, and the next call goes on', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 100));
-  const stop = new AbortController();
-  const reason = new Error('enough');
-  let gone = 0;
-  const onProgress = ({ instancesDeleted }: DeleteProgress): void => {
-    gone = instancesDeleted;
-    stop.abort(reason);
-  };
-  await expect(client.deleteInstanceBulk({}, { onProgress, signal: stop.signal })).rejects.toBe(
-    reason,
-  );
-  expect(gone).toBeGreaterThan(0);
-  expect(await idsLeft(client)).toHaveLength(100 - gone);
-  expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 - gone });
-  await expect(client.deleteInstanceBulk({}, { signal: stop.signal })).rejects.toBe(reason);
-});
-
-it('what a progress callback throws ends the deletion and reaches the caller', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 100));
-  const onProgress = (): never => {
-    throw new Error('no screen');
-  };
-  await expect(client.deleteInstanceBulk({}, { onProgress })).rejects.toThrow('no screen');
-  expect((await idsLeft(client)).length).toBeGreaterThan(0);
-});
-
-it('an id that is used again during the deletion is not taken for the one that was selected', async () => {
-  let meanwhile: (() => Promise<unknown>) | undefined;
-  const { client } = await openManaged({}, (store) => ({
-    ...store,
-    deleteInstancesAtomic: async (trees) => {
-      const once = meanwhile;
-      meanwhile = undefined;
-      await once?.();
-      return store.deleteInstancesAtomic(trees);
-    },
-  }));
-  await complete(client, ['a', 'b']);
-  meanwhile = async () => {
-    await client.deleteInstance('a');
-    await (await client.start(quick, 'new', { id: 'a' })).result();
-  };
-  expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1 });
-  expect(await idsLeft(client)).toEqual(['a']);
-});
-
-it('bulk deletions at the same time share the work and count each instance once', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('i', 200));
-  const results = await Promise.all([1, 2, 3].map(() => client.deleteInstanceBulk()));
-  const sum = results.reduce((total, { instancesDeleted }) => total + instancesDeleted, 0);
-  expect(sum).toBe(200);
-  expect(await whatIsLeft(client)).toEqual(emptyStore);
-});
-
-it('instances that run go on while others are deleted', async () => {
-  const { client } = await openManaged();
-  await complete(client, names('old', 300));
-  const deleting = client.deleteInstanceBulk({ instanceIds: names('old', 300) });
-  await complete(client, names('new', 50));
-  expect(await deleting).toMatchObject({ instancesDeleted: 300 });
-  expect(await idsLeft(client)).toHaveLength(50);
-});
-
-it('bad filters and options are refused before anything is touched', async () => {
-  const { client } = await openManaged();
-  await complete(client, ['a']);
-  const bad: readonly (readonly [unknown, unknown?])[] = [
-    [null],
-    ['a'],
-    [[]],
-    [new Set(['a'])],
-    [new Map([['limit', 5]])],
-    [Promise.resolve({ limit: 5 })],
-    [{ ids: ['a'] }],
-    [{ instanceIds: 'a' }],
-    [{ limit: -1 }],
-    [{ limit: 1.5 }],
-    [{ limit: Number.NaN }],
-    [{ limit: Number.POSITIVE_INFINITY }],
-    [{ limit: '5' }],
-    [{ completedBefore: -1 }],
-    [{ completedBefore: 1.5 }],
-    [{ completedBefore: Number.NaN }],
-    [{ completedBefore: new Date(Number.NaN) }],
-    [{ completedBefore: 'yesterday' }],
-    [{ completedBefore: 9e15 }],
-    [{ status: 'running' }],
-    [{ status: [] }],
-    [{ status: ['completed', 'pending'] }],
-    [{ name: [] }],
-    [{}, { dryRun: 'no' }],
-    [{}, { dryrun: true }],
-    [{}, { signal: {} }],
-    [{}, { onProgress: 'log' }],
-    [{}, null],
-  ];
-  for (const [filter, options] of bad) {
-    await expect(
-      client.deleteInstanceBulk(filter as never, options as never),
-    ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
-  }
-  await expect(client.deleteInstanceBulk({ instanceIds: [''] })).rejects.toMatchObject({
-    code: 'INVALID_ID',
+  it('the limit counts the roots that go, and is applied last', async () => {
+    const { client } = await openManaged();
+    const ids = names('i', 6);
+    await complete(client, ids);
+    await client.start(waits, undefined, { id: 'w' });
+    expect(await client.deleteInstanceBulk({ limit: 0 })).toMatchObject({ instancesDeleted: 0 });
+    expect(
+      await client.deleteInstanceBulk({ instanceIds: ['nobody', 'w', ...ids], limit: 2 }),
+    ).toMatchObject({ instancesDeleted: 2 });
+    expect(await client.deleteInstanceBulk({ limit: 3 })).toMatchObject({ instancesDeleted: 3 });
+    expect(await client.deleteInstanceBulk({ limit: Number.MAX_SAFE_INTEGER })).toMatchObject({
+      instancesDeleted: 1,
+    });
+    expect(await idsLeft(client)).toEqual(['w']);
   });
-  await expect(client.deleteInstanceBulk({ instanceIds: [5 as never] })).rejects.toMatchObject({
-    code: 'INVALID_ID',
-  });
-  expect(await idsLeft(client)).toEqual(['a']);
-});
 
-it('a time in the future is as good as any: everything that is over ended before it', async () => {
-  const { client, clock } = await openManaged();
-  await complete(client, ['a']);
-  expect(
-    await client.deleteInstanceBulk({ completedBefore: clock.now() + 365 * day }),
-  ).toMatchObject({ instancesDeleted: 1 });
-});
-
-it('instances that ended more than five days ago go, and no others', async () => {
-  const { client, clock } = await openManaged();
-  await complete(client, ['six-days']);
-  await clock.advance('1d');
-  await complete(client, ['five-days']);
-  await clock.advance('1d');
-  await complete(client, ['four-days']);
-  // Its age counts from its end, not from its start.
-  await client.start(waits, undefined, { id: 'long' });
-  await clock.advance('4d');
-  await client.raiseEvent('long', 'go', 'on');
-  await client.wait('long');
-  const completedBefore = clock.now() - 5 * day;
-  expect(await client.deleteInstanceBulk({ completedBefore })).toMatchObject({
-    instancesDeleted: 1,
+  it('a tree that stays does not use up the limit', async () => {
+    const { client } = await openManaged();
+    await client.start(leaves, undefined, { id: 'l' });
+    await until(async () => (await client.get('l'))?.status === 'completed');
+    await complete(client, ['a', 'b']);
+    expect(await client.deleteInstanceBulk({ limit: 1 })).toMatchObject({ instancesDeleted: 1 });
+    expect(await idsLeft(client)).toEqual(['b', 'l', 'l-child']);
   });
-  expect(await idsLeft(client)).toEqual(['five-days', 'four-days', 'long']);
-});
 
-it('times are compared to the millisecond, and are whole numbers', async () => {
-  const { client, clock } = await openManaged();
-  await clock.advance(123);
-  await complete(client, ['a']);
-  const { endedAt } = (await client.get('a')) ?? {};
-  expect(endedAt).toBe(clock.now());
-  expect(Number.isSafeInteger(endedAt)).toBe(true);
-  expect(await client.deleteInstanceBulk({ completedBefore: clock.now() })).toMatchObject({
-    instancesDeleted: 0,
+  it('without a limit 1,000 roots go at once, and the next call goes on', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 1_100));
+    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1_000 });
+    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 });
+    expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
-  expect(await client.deleteInstanceBulk({ completedBefore: clock.now() + 1 })).toMatchObject({
-    instancesDeleted: 1,
+
+  it('100,000 ids are looked up, and those that exist go', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['i5', 'i99999']);
+    const instanceIds = names('i', 100_000);
+    expect(await client.deleteInstanceBulk({ instanceIds })).toMatchObject({ instancesDeleted: 2 });
+  });
+
+  it('a dry run counts what would go, changes nothing and leaves no record', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 40));
+    await (await client.start(chain, { below: 2, wait: false }, { id: 't' })).result();
+    await client.start(leaves, undefined, { id: 'l' });
+    await until(async () => (await client.get('l'))?.status === 'completed');
+    const before = await idsLeft(client);
+    const foretold = await client.deleteInstanceBulk({ limit: 30 }, { dryRun: true });
+    const all = await client.deleteInstanceBulk({}, { dryRun: true });
+    expect(await idsLeft(client)).toEqual(before);
+    expect((await client.listAudit()).items).toEqual([]);
+    expect(foretold.instancesDeleted).toBe(30);
+    expect(await client.deleteInstanceBulk({ limit: 30 })).toEqual(foretold);
+    const rest = await client.deleteInstanceBulk({});
+    expect(rest.eventsDeleted + foretold.eventsDeleted).toBe(all.eventsDeleted);
+    expect(rest.instancesDeleted + foretold.instancesDeleted).toBe(43);
+  });
+
+  it('progress grows from transaction to transaction and ends at the result', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 100));
+    const progress: DeleteProgress[] = [];
+    const result = await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
+    expect(progress.length).toBeGreaterThan(1);
+    const counts = progress.map(({ instancesDeleted }) => instancesDeleted);
+    expect(counts).toEqual([...new Set(counts)].toSorted((a, b) => a - b));
+    expect(progress.at(-1)).toEqual({ ...result, rootsDeleted: 100, rootsSkipped: 0 });
+  });
+
+  it('an abort ends it between two transactions, and the next call goes on', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 100));
+    const stop = new AbortController();
+    const reason = new Error('enough');
+    let gone = 0;
+    const onProgress = ({ instancesDeleted }: DeleteProgress): void => {
+      gone = instancesDeleted;
+      stop.abort(reason);
+    };
+    await expect(client.deleteInstanceBulk({}, { onProgress, signal: stop.signal })).rejects.toBe(
+      reason,
+    );
+    expect(gone).toBeGreaterThan(0);
+    expect(await idsLeft(client)).toHaveLength(100 - gone);
+    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 - gone });
+    await expect(client.deleteInstanceBulk({}, { signal: stop.signal })).rejects.toBe(reason);
+  });
+
+  it('what a progress callback throws ends the deletion and reaches the caller', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 100));
+    const onProgress = (): never => {
+      throw new Error('no screen');
+    };
+    await expect(client.deleteInstanceBulk({}, { onProgress })).rejects.toThrow('no screen');
+    expect((await idsLeft(client)).length).toBeGreaterThan(0);
+  });
+
+  it('an id that is used again during the deletion is not taken for the one that was selected', async () => {
+    let meanwhile: (() => Promise<unknown>) | undefined;
+    const { client } = await openManaged({}, (store) => ({
+      ...store,
+      deleteInstancesAtomic: async (trees) => {
+        const once = meanwhile;
+        meanwhile = undefined;
+        await once?.();
+        return store.deleteInstancesAtomic(trees);
+      },
+    }));
+    await complete(client, ['a', 'b']);
+    meanwhile = async () => {
+      await client.deleteInstance('a');
+      await (await client.start(quick, 'new', { id: 'a' })).result();
+    };
+    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1 });
+    expect(await idsLeft(client)).toEqual(['a']);
+  });
+
+  it('bulk deletions at the same time share the work and count each instance once', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('i', 200));
+    const results = await Promise.all([1, 2, 3].map(() => client.deleteInstanceBulk()));
+    const sum = results.reduce((total, { instancesDeleted }) => total + instancesDeleted, 0);
+    expect(sum).toBe(200);
+    expect(await whatIsLeft(client)).toEqual(emptyStore);
+  });
+
+  it('instances that run go on while others are deleted', async () => {
+    const { client } = await openManaged();
+    await complete(client, names('old', 300));
+    const deleting = client.deleteInstanceBulk({ instanceIds: names('old', 300) });
+    await complete(client, names('new', 50));
+    expect(await deleting).toMatchObject({ instancesDeleted: 300 });
+    expect(await idsLeft(client)).toHaveLength(50);
+  });
+
+  it('bad filters and options are refused before anything is touched', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['a']);
+    const bad: readonly (readonly [unknown, unknown?])[] = [
+      [null],
+      ['a'],
+      [[]],
+      [new Set(['a'])],
+      [new Map([['limit', 5]])],
+      [Promise.resolve({ limit: 5 })],
+      [{ ids: ['a'] }],
+      [{ instanceIds: 'a' }],
+      [{ limit: -1 }],
+      [{ limit: 1.5 }],
+      [{ limit: Number.NaN }],
+      [{ limit: Number.POSITIVE_INFINITY }],
+      [{ limit: '5' }],
+      [{ completedBefore: -1 }],
+      [{ completedBefore: 1.5 }],
+      [{ completedBefore: Number.NaN }],
+      [{ completedBefore: new Date(Number.NaN) }],
+      [{ completedBefore: 'yesterday' }],
+      [{ completedBefore: 9e15 }],
+      [{ status: 'running' }],
+      [{ status: [] }],
+      [{ status: ['completed', 'pending'] }],
+      [{ name: [] }],
+      [{}, { dryRun: 'no' }],
+      [{}, { dryrun: true }],
+      [{}, { signal: {} }],
+      [{}, { onProgress: 'log' }],
+      [{}, null],
+    ];
+    for (const [filter, options] of bad) {
+      await expect(
+        client.deleteInstanceBulk(filter as never, options as never),
+      ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    }
+    await expect(client.deleteInstanceBulk({ instanceIds: [''] })).rejects.toMatchObject({
+      code: 'INVALID_ID',
+    });
+    await expect(client.deleteInstanceBulk({ instanceIds: [5 as never] })).rejects.toMatchObject({
+      code: 'INVALID_ID',
+    });
+    expect(await idsLeft(client)).toEqual(['a']);
+  });
+
+  it('a time in the future is as good as any: everything that is over ended before it', async () => {
+    const { client, clock } = await openManaged();
+    await complete(client, ['a']);
+    expect(
+      await client.deleteInstanceBulk({ completedBefore: clock.now() + 365 * day }),
+    ).toMatchObject({ instancesDeleted: 1 });
+  });
+
+  it('instances that ended more than five days ago go, and no others', async () => {
+    const { client, clock } = await openManaged();
+    await complete(client, ['six-days']);
+    await clock.advance('1d');
+    await complete(client, ['five-days']);
+    await clock.advance('1d');
+    await complete(client, ['four-days']);
+    // Its age counts from its end, not from its start.
+    await client.start(waits, undefined, { id: 'long' });
+    await clock.advance('4d');
+    await client.raiseEvent('long', 'go', 'on');
+    await client.wait('long');
+    const completedBefore = clock.now() - 5 * day;
+    expect(await client.deleteInstanceBulk({ completedBefore })).toMatchObject({
+      instancesDeleted: 1,
+    });
+    expect(await idsLeft(client)).toEqual(['five-days', 'four-days', 'long']);
+  });
+
+  it('times are compared to the millisecond, and are whole numbers', async () => {
+    const { client, clock } = await openManaged();
+    await clock.advance(123);
+    await complete(client, ['a']);
+    const { endedAt } = (await client.get('a')) ?? {};
+    expect(endedAt).toBe(clock.now());
+    expect(Number.isSafeInteger(endedAt)).toBe(true);
+    expect(await client.deleteInstanceBulk({ completedBefore: clock.now() })).toMatchObject({
+      instancesDeleted: 0,
+    });
+    expect(await client.deleteInstanceBulk({ completedBefore: clock.now() + 1 })).toMatchObject({
+      instancesDeleted: 1,
+    });
   });
 });

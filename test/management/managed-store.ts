@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { onTestFinished } from 'vitest';
+import { describe, onTestFinished } from 'vitest';
 import {
   event,
   orchestration,
@@ -10,9 +10,9 @@ import {
   type Provider,
   type StartWorkerOptions,
 } from 'perdure';
-import { openSqlite } from 'perdure/sqlite';
 import { FakeClock } from 'perdure/testing';
-import { temporaryStore } from '../sqlite/temporary-store.ts';
+import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
+import { watchDriver } from '../postgres/driver-activity.ts';
 
 /** Lets an instance that waits go on. */
 const go = event<string>('go');
@@ -75,24 +75,69 @@ export const tidies = orchestration('tidies', async (ctx) => {
 
 export const orchestrations = [quick, fails, waits, eternal, chain, wide, grows, leaves, tidies];
 
-/** Lets woken code proceed, and a sweep that it began end: the rests of a sweep are real, whatever the clock says. */
-function settleWith(sweeping: { isUnderWay: boolean; isStuck: boolean }) {
+/** The stores of a suite. */
+interface ManagedStores {
+  /** A store whose clock stands still until it is told to move, with a client and, if asked for, a worker. */
+  readonly openManaged: (
+    worker?: StartWorkerOptions | null,
+    wrap?: (provider: Provider) => Provider,
+  ) => ReturnType<typeof openManaged>;
+  /** A store that others can open too, on the machine's clock. */
+  readonly openShared: (
+    worker: StartWorkerOptions,
+    options?: OpenOptions,
+  ) => ReturnType<typeof openShared>;
+}
+
+/** Registers a suite once per kind of store. */
+export function describeManaged(title: string, suite: (stores: ManagedStores) => void): void {
+  for (const kind of ['SQLite', 'PostgreSQL'] as const) {
+    describe(`${title} (${kind})`, () => {
+      const newStore = engineStores(kind);
+      const open = async (): Promise<EngineStore> => {
+        const store = await newStore();
+        onTestFinished(() => store.remove());
+        return store;
+      };
+      suite({
+        openManaged: async (worker, wrap) => openManaged(kind, await open(), { worker, wrap }),
+        openShared: async (worker, options) => openShared(await open(), worker, options),
+      });
+    });
+  }
+}
+
+/**
+ * Lets woken code proceed, and a sweep that it began end: the rests of a sweep are real, whatever the clock says, and so
+ * are the ways to a server and back.
+ */
+function settleWith(sweeping: { isUnderWay: boolean; isStuck: boolean }, isBusy: () => boolean) {
   return async (): Promise<void> => {
     for (let round = 0; round < 20; round += 1) {
       await new Promise((resolve) => setImmediate(resolve));
-      while (sweeping.isUnderWay && !sweeping.isStuck) await delay(1);
+      while (isBusy() || (sweeping.isUnderWay && !sweeping.isStuck)) {
+        await delay(1);
+        round = 0;
+      }
     }
   };
 }
 
-/** A store in memory whose clock stands still until it is told to move, with a client and, if asked for, a worker. */
-export async function openManaged(
-  worker: StartWorkerOptions | null = {},
-  wrap: (provider: Provider) => Provider = (provider) => provider,
+async function openManaged(
+  kind: StoreKind,
+  { open }: EngineStore,
+  {
+    worker = {},
+    wrap = (provider) => provider,
+  }: {
+    readonly worker?: StartWorkerOptions | null | undefined;
+    readonly wrap?: ((provider: Provider) => Provider) | undefined;
+  },
 ) {
   const sweeping = { isUnderWay: false, isStuck: false };
-  const clock = new FakeClock({ settle: settleWith(sweeping) });
-  const store = await openSqlite({ path: ':memory:', clock });
+  const isBusy = kind === 'PostgreSQL' ? watchDriver() : () => false;
+  const clock = new FakeClock({ settle: settleWith(sweeping, isBusy) });
+  const store = await open({ clock });
   const provider = wrap({
     ...store,
     takeLease: async (lease) => {
@@ -114,13 +159,19 @@ export async function openManaged(
   return { clock, provider, perdure, client: perdure.client, startWorker, sweeping };
 }
 
-/** A store in a file, on the machine's clock. */
-export async function openFile(worker: StartWorkerOptions, options: OpenOptions = {}) {
-  const { path, open } = temporaryStore();
-  const perdure = await Perdure.open(await open(), options);
-  onTestFinished(() => perdure.close());
+async function openShared(
+  store: EngineStore,
+  worker: StartWorkerOptions,
+  options: OpenOptions = {},
+) {
+  const reopen = async (): Promise<Perdure> => {
+    const perdure = await Perdure.open(await store.open(), options);
+    onTestFinished(() => perdure.close());
+    return perdure;
+  };
+  const perdure = await reopen();
   await perdure.startWorker({ shutdownGrace: 0, orchestrations, ...worker });
-  return { path, perdure, client: perdure.client };
+  return { perdure, client: perdure.client, reopen, tamper: store.tamper };
 }
 
 /** Starts the quick one under several ids and waits until they are over. */
@@ -137,7 +188,7 @@ export async function makeRounds(client: Client, id: string, rounds: number): Pr
 
 /** Looks until something holds: for what a worker does of itself. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + 40_000;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error('It never came to hold.');
     await new Promise((resolve) => setImmediate(resolve));

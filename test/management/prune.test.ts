@@ -7,8 +7,8 @@ import {
   eternal,
   idsLeft,
   makeRounds,
-  openManaged,
   until,
+  describeManaged,
 } from './managed-store.ts';
 
 const day = 86_400_000;
@@ -30,220 +30,222 @@ async function finishRounds(client: Client, id: string, rounds: number): Promise
   await client.wait(id);
 }
 
-it('the last executions are kept, the current one among them, also while it runs', async () => {
-  const { client } = await openManaged();
-  await makeRounds(client, 'e', 9);
-  const { items } = await client.listExecutions('e');
-  const events = items.slice(0, 7).reduce((sum, { historyLength }) => sum + historyLength, 0);
-  expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
-    instancesProcessed: 1,
-    executionsDeleted: 7,
-    eventsDeleted: events,
+describeManaged('pruning executions', ({ openManaged }) => {
+  it('the last executions are kept, the current one among them, also while it runs', async () => {
+    const { client } = await openManaged();
+    await makeRounds(client, 'e', 9);
+    const { items } = await client.listExecutions('e');
+    const events = items.slice(0, 7).reduce((sum, { historyLength }) => sum + historyLength, 0);
+    expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
+      instancesProcessed: 1,
+      executionsDeleted: 7,
+      eventsDeleted: events,
+    });
+    expect(await executionIds(client, 'e')).toEqual([8, 9, 10]);
+    expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
+      instancesProcessed: 1,
+      executionsDeleted: 0,
+      eventsDeleted: 0,
+    });
+    await client.raiseEvent('e', 'go', 'still alive');
+    expect(await client.wait('e')).toMatchObject({ output: 'still alive', executionId: 10 });
   });
-  expect(await executionIds(client, 'e')).toEqual([8, 9, 10]);
-  expect(await client.pruneExecutions('e', { keepLast: 3 })).toEqual({
-    instancesProcessed: 1,
-    executionsDeleted: 0,
-    eventsDeleted: 0,
-  });
-  await client.raiseEvent('e', 'go', 'still alive');
-  expect(await client.wait('e')).toMatchObject({ output: 'still alive', executionId: 10 });
-});
 
-it('keepLast 0, 1 and no conditions at all leave the current execution', async () => {
-  const { client } = await openManaged();
-  for (const [id, options] of [
-    ['zero', { keepLast: 0 }],
-    ['one', { keepLast: 1 }],
-    ['none', {}],
-    ['future', { completedBefore: Date.UTC(2100, 0) }],
-  ] as const) {
-    await makeRounds(client, id, 3);
-    expect(await client.pruneExecutions(id, options)).toMatchObject({ executionsDeleted: 3 });
-    expect(await executionIds(client, id)).toEqual([4]);
-  }
-});
-
-it('an instance that is over keeps its last execution and its result', async () => {
-  const { client } = await openManaged();
-  await finishRounds(client, 'e', 4);
-  expect(await client.pruneExecutions('e', { keepLast: 0 })).toMatchObject({
-    executionsDeleted: 4,
+  it('keepLast 0, 1 and no conditions at all leave the current execution', async () => {
+    const { client } = await openManaged();
+    for (const [id, options] of [
+      ['zero', { keepLast: 0 }],
+      ['one', { keepLast: 1 }],
+      ['none', {}],
+      ['future', { completedBefore: Date.UTC(2100, 0) }],
+    ] as const) {
+      await makeRounds(client, id, 3);
+      expect(await client.pruneExecutions(id, options)).toMatchObject({ executionsDeleted: 3 });
+      expect(await executionIds(client, id)).toEqual([4]);
+    }
   });
-  expect(await client.get('e')).toMatchObject({ status: 'completed', output: 'end' });
-  expect((await client.history('e')).items.length).toBeGreaterThan(0);
-});
 
-it('conditions are ANDed: only what is both old and outside the last ones goes', async () => {
-  const { client, clock } = await openManaged();
-  await client.start(eternal, 2, { id: 'e' });
-  await until(async () => (await client.get('e'))?.executionId === 3);
-  const completedBefore = clock.now() + 1;
-  await clock.advance('1d');
-  expect(
-    await client.pruneExecutions('e', { keepLast: 2, completedBefore: completedBefore - 1 }),
-  ).toMatchObject({ executionsDeleted: 0 });
-  expect(await client.pruneExecutions('e', { keepLast: 2, completedBefore })).toMatchObject({
-    executionsDeleted: 1,
+  it('an instance that is over keeps its last execution and its result', async () => {
+    const { client } = await openManaged();
+    await finishRounds(client, 'e', 4);
+    expect(await client.pruneExecutions('e', { keepLast: 0 })).toMatchObject({
+      executionsDeleted: 4,
+    });
+    expect(await client.get('e')).toMatchObject({ status: 'completed', output: 'end' });
+    expect((await client.history('e')).items.length).toBeGreaterThan(0);
   });
-  expect(await executionIds(client, 'e')).toEqual([2, 3]);
-});
 
-it('executions that ended more than thirty days ago go, and no others', async () => {
-  const { client, clock } = await openManaged({ orchestrations: [monthly] });
-  await client.start(monthly, 4, { id: 'm' });
-  await clock.advance('43d');
-  expect(await executionIds(client, 'm')).toEqual([1, 2, 3, 4, 5]);
-  // They ended 33, 23, 13 and 3 days ago.
-  const completedBefore = clock.now() - 30 * day;
-  expect(await client.pruneExecutions('m', { completedBefore })).toMatchObject({
-    executionsDeleted: 1,
+  it('conditions are ANDed: only what is both old and outside the last ones goes', async () => {
+    const { client, clock } = await openManaged();
+    await client.start(eternal, 2, { id: 'e' });
+    await until(async () => (await client.get('e'))?.executionId === 3);
+    const completedBefore = clock.now() + 1;
+    await clock.advance('1d');
+    expect(
+      await client.pruneExecutions('e', { keepLast: 2, completedBefore: completedBefore - 1 }),
+    ).toMatchObject({ executionsDeleted: 0 });
+    expect(await client.pruneExecutions('e', { keepLast: 2, completedBefore })).toMatchObject({
+      executionsDeleted: 1,
+    });
+    expect(await executionIds(client, 'e')).toEqual([2, 3]);
   });
-  expect(await executionIds(client, 'm')).toEqual([2, 3, 4, 5]);
-});
 
-it('a long chain is pruned in several transactions, and counted whole', async () => {
-  const { client } = await openManaged();
-  await makeRounds(client, 'e', 400);
-  const foretold = await client.pruneExecutions('e', { keepLast: 10, dryRun: true });
-  expect(foretold).toMatchObject({ instancesProcessed: 1, executionsDeleted: 391 });
-  expect((await client.getInstanceInfo('e')).size.executions).toBe(401);
-  expect(await client.pruneExecutions('e', { keepLast: 10 })).toEqual(foretold);
-  expect((await client.getInstanceInfo('e')).size.executions).toBe(10);
-  const { items } = await client.listAudit();
-  expect(items).toMatchObject([{ action: 'prune', executionsDeleted: 391 }]);
-});
+  it('executions that ended more than thirty days ago go, and no others', async () => {
+    const { client, clock } = await openManaged({ orchestrations: [monthly] });
+    await client.start(monthly, 4, { id: 'm' });
+    await clock.advance('43d');
+    expect(await executionIds(client, 'm')).toEqual([1, 2, 3, 4, 5]);
+    // They ended 33, 23, 13 and 3 days ago.
+    const completedBefore = clock.now() - 30 * day;
+    expect(await client.pruneExecutions('m', { completedBefore })).toMatchObject({
+      executionsDeleted: 1,
+    });
+    expect(await executionIds(client, 'm')).toEqual([2, 3, 4, 5]);
+  });
 
-it('the history of a pruned execution says that it was pruned', async () => {
-  const { client } = await openManaged();
-  await makeRounds(client, 'e', 2);
-  await client.pruneExecutions('e');
-  const pruned = { code: 'INVALID_INPUT', message: expect.stringContaining('was pruned') };
-  await expect(client.history('e', { executionId: 1 })).rejects.toMatchObject(pruned);
-  await expect(client.exportHistory('e', 1)).rejects.toMatchObject(pruned);
-  expect((await client.exportHistory('e')).executionId).toBe(3);
-});
+  it('a long chain is pruned in several transactions, and counted whole', async () => {
+    const { client } = await openManaged();
+    await makeRounds(client, 'e', 400);
+    const foretold = await client.pruneExecutions('e', { keepLast: 10, dryRun: true });
+    expect(foretold).toMatchObject({ instancesProcessed: 1, executionsDeleted: 391 });
+    expect((await client.getInstanceInfo('e')).size.executions).toBe(401);
+    expect(await client.pruneExecutions('e', { keepLast: 10 })).toEqual(foretold);
+    expect((await client.getInstanceInfo('e')).size.executions).toBe(10);
+    const { items } = await client.listAudit();
+    expect(items).toMatchObject([{ action: 'prune', executionsDeleted: 391 }]);
+  });
 
-it('a bulk prune skips what runs, unless it is told to include it', async () => {
-  const { client } = await openManaged();
-  await finishRounds(client, 'over', 3);
-  await makeRounds(client, 'runs', 3);
-  await complete(client, ['plain']);
-  const options = { keepLast: 2 };
-  expect(await client.pruneExecutionsBulk({}, options)).toMatchObject({
-    instancesProcessed: 1,
-    executionsDeleted: 2,
+  it('the history of a pruned execution says that it was pruned', async () => {
+    const { client } = await openManaged();
+    await makeRounds(client, 'e', 2);
+    await client.pruneExecutions('e');
+    const pruned = { code: 'INVALID_INPUT', message: expect.stringContaining('was pruned') };
+    await expect(client.history('e', { executionId: 1 })).rejects.toMatchObject(pruned);
+    await expect(client.exportHistory('e', 1)).rejects.toMatchObject(pruned);
+    expect((await client.exportHistory('e')).executionId).toBe(3);
   });
-  expect(await executionIds(client, 'runs')).toEqual([1, 2, 3, 4]);
-  const dry = await client.pruneExecutionsBulk(
-    {},
-    { ...options, includeRunning: true, dryRun: true },
-  );
-  expect(dry).toMatchObject({ instancesProcessed: 1, executionsDeleted: 2 });
-  expect(await client.pruneExecutionsBulk({}, { ...options, includeRunning: true })).toEqual(dry);
-  expect(await executionIds(client, 'runs')).toEqual([3, 4]);
-  expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
-});
 
-it('a bulk prune goes by the filter; its limit counts the instances that lose something', async () => {
-  const { client, clock } = await openManaged();
-  for (const id of ['a', 'b', 'c']) await finishRounds(client, id, 2);
-  await client.pruneExecutions('a');
-  await clock.advance('1d');
-  const filter = { completedBefore: clock.now(), name: 'eter*' };
-  expect(await client.pruneExecutionsBulk({ ...filter, limit: 0 })).toMatchObject({
-    executionsDeleted: 0,
+  it('a bulk prune skips what runs, unless it is told to include it', async () => {
+    const { client } = await openManaged();
+    await finishRounds(client, 'over', 3);
+    await makeRounds(client, 'runs', 3);
+    await complete(client, ['plain']);
+    const options = { keepLast: 2 };
+    expect(await client.pruneExecutionsBulk({}, options)).toMatchObject({
+      instancesProcessed: 1,
+      executionsDeleted: 2,
+    });
+    expect(await executionIds(client, 'runs')).toEqual([1, 2, 3, 4]);
+    const dry = await client.pruneExecutionsBulk(
+      {},
+      { ...options, includeRunning: true, dryRun: true },
+    );
+    expect(dry).toMatchObject({ instancesProcessed: 1, executionsDeleted: 2 });
+    expect(await client.pruneExecutionsBulk({}, { ...options, includeRunning: true })).toEqual(dry);
+    expect(await executionIds(client, 'runs')).toEqual([3, 4]);
+    expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
   });
-  expect(await client.pruneExecutionsBulk({ ...filter, limit: 1 })).toMatchObject({
-    instancesProcessed: 1,
-    executionsDeleted: 2,
-  });
-  expect(await client.pruneExecutionsBulk({ instanceIds: ['a', 'b', 'c', 'x'] })).toMatchObject({
-    instancesProcessed: 1,
-    executionsDeleted: 2,
-  });
-  expect(await client.pruneExecutionsBulk({ name: 'quick' })).toMatchObject({
-    instancesProcessed: 0,
-  });
-});
 
-it('children may be pruned like any other', async () => {
-  const { client } = await openManaged();
-  await (await client.start(chain, { below: 1, wait: false }, { id: 'r' })).result();
-  expect(await client.pruneExecutions('r-c')).toEqual({
-    instancesProcessed: 1,
-    executionsDeleted: 0,
-    eventsDeleted: 0,
+  it('a bulk prune goes by the filter; its limit counts the instances that lose something', async () => {
+    const { client, clock } = await openManaged();
+    for (const id of ['a', 'b', 'c']) await finishRounds(client, id, 2);
+    await client.pruneExecutions('a');
+    await clock.advance('1d');
+    const filter = { completedBefore: clock.now(), name: 'eter*' };
+    expect(await client.pruneExecutionsBulk({ ...filter, limit: 0 })).toMatchObject({
+      executionsDeleted: 0,
+    });
+    expect(await client.pruneExecutionsBulk({ ...filter, limit: 1 })).toMatchObject({
+      instancesProcessed: 1,
+      executionsDeleted: 2,
+    });
+    expect(await client.pruneExecutionsBulk({ instanceIds: ['a', 'b', 'c', 'x'] })).toMatchObject({
+      instancesProcessed: 1,
+      executionsDeleted: 2,
+    });
+    expect(await client.pruneExecutionsBulk({ name: 'quick' })).toMatchObject({
+      instancesProcessed: 0,
+    });
   });
-});
 
-it('a bulk prune reports its progress and stops when it is told to', async () => {
-  const { client } = await openManaged();
-  for (let index = 0; index < 20; index += 1) await finishRounds(client, `e${index}`, 1);
-  const stop = new AbortController();
-  let sum = 0;
-  const onProgress = ({ instancesProcessed }: { instancesProcessed: number }): void => {
-    sum = instancesProcessed;
-    stop.abort(new Error('enough'));
-  };
-  await expect(client.pruneExecutionsBulk({}, { onProgress, signal: stop.signal })).rejects.toThrow(
-    'enough',
-  );
-  expect(sum).toBeGreaterThan(0);
-  expect(await client.pruneExecutionsBulk()).toMatchObject({ instancesProcessed: 20 - sum });
-});
-
-it('bad options are refused before anything is touched', async () => {
-  const { client } = await openManaged();
-  await makeRounds(client, 'e', 2);
-  const bad = [
-    null,
-    5,
-    { keepLast: -1 },
-    { keepLast: 1.5 },
-    { keepLast: Number.NaN },
-    { keepLast: '1' },
-    { completedBefore: -5 },
-    { completedBefore: Number.NaN },
-    { keep: 1 },
-    { dryRun: 1 },
-  ];
-  for (const options of bad) {
-    const invalid = { code: 'INVALID_OPTION' };
-    await expect(client.pruneExecutions('e', options as never)).rejects.toMatchObject(invalid);
-    await expect(client.pruneExecutionsBulk({}, options as never)).rejects.toMatchObject(invalid);
-  }
-  await expect(
-    client.pruneExecutionsBulk({}, { includeRunning: 'yes' as never }),
-  ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
-  expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
-});
-
-it('work that a finished execution left running is told to stop when the execution goes', async () => {
-  const started = Promise.withResolvers<void>();
-  const aborted = Promise.withResolvers<unknown>();
-  const mayEnd = Promise.withResolvers<void>();
-  const straggler = activity('straggler', async (ctx) => {
-    ctx.signal.addEventListener('abort', () => aborted.resolve(ctx.signal.reason));
-    started.resolve();
-    await mayEnd.promise;
+  it('children may be pruned like any other', async () => {
+    const { client } = await openManaged();
+    await (await client.start(chain, { below: 1, wait: false }, { id: 'r' })).result();
+    expect(await client.pruneExecutions('r-c')).toEqual({
+      instancesProcessed: 1,
+      executionsDeleted: 0,
+      eventsDeleted: 0,
+    });
   });
-  const goesOn = orchestration('goes-on', async (ctx, round: number): Promise<unknown> => {
-    if (round === 1) return ctx.waitFor('go');
-    void ctx.call(straggler, undefined, { cancellation: 'abandon' });
-    await ctx.waitFor('next');
-    return ctx.continueAsNew(1);
+
+  it('a bulk prune reports its progress and stops when it is told to', async () => {
+    const { client } = await openManaged();
+    for (let index = 0; index < 20; index += 1) await finishRounds(client, `e${index}`, 1);
+    const stop = new AbortController();
+    let sum = 0;
+    const onProgress = ({ instancesProcessed }: { instancesProcessed: number }): void => {
+      sum = instancesProcessed;
+      stop.abort(new Error('enough'));
+    };
+    await expect(
+      client.pruneExecutionsBulk({}, { onProgress, signal: stop.signal }),
+    ).rejects.toThrow('enough');
+    expect(sum).toBeGreaterThan(0);
+    expect(await client.pruneExecutionsBulk()).toMatchObject({ instancesProcessed: 20 - sum });
   });
-  const { client } = await openManaged({ orchestrations: [goesOn], activities: [straggler] });
-  const handle = await client.start(goesOn, 0, { id: 'g' });
-  await started.promise;
-  await handle.raiseEvent('next');
-  await until(async () => (await handle.status()).executionId === 2);
-  expect((await client.queueDepths()).activities.claimed).toBe(1);
-  expect(await client.pruneExecutions('g')).toMatchObject({ executionsDeleted: 1 });
-  expect(await aborted.promise).toMatchObject({ trigger: 'deleted' });
-  expect((await client.queueDepths()).activities.claimed).toBe(0);
-  mayEnd.resolve();
-  await handle.raiseEvent('go', 'unharmed');
-  expect(await handle.result()).toBe('unharmed');
+
+  it('bad options are refused before anything is touched', async () => {
+    const { client } = await openManaged();
+    await makeRounds(client, 'e', 2);
+    const bad = [
+      null,
+      5,
+      { keepLast: -1 },
+      { keepLast: 1.5 },
+      { keepLast: Number.NaN },
+      { keepLast: '1' },
+      { completedBefore: -5 },
+      { completedBefore: Number.NaN },
+      { keep: 1 },
+      { dryRun: 1 },
+    ];
+    for (const options of bad) {
+      const invalid = { code: 'INVALID_OPTION' };
+      await expect(client.pruneExecutions('e', options as never)).rejects.toMatchObject(invalid);
+      await expect(client.pruneExecutionsBulk({}, options as never)).rejects.toMatchObject(invalid);
+    }
+    await expect(
+      client.pruneExecutionsBulk({}, { includeRunning: 'yes' as never }),
+    ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
+  });
+
+  it('work that a finished execution left running is told to stop when the execution goes', async () => {
+    const started = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<unknown>();
+    const mayEnd = Promise.withResolvers<void>();
+    const straggler = activity('straggler', async (ctx) => {
+      ctx.signal.addEventListener('abort', () => aborted.resolve(ctx.signal.reason));
+      started.resolve();
+      await mayEnd.promise;
+    });
+    const goesOn = orchestration('goes-on', async (ctx, round: number): Promise<unknown> => {
+      if (round === 1) return ctx.waitFor('go');
+      void ctx.call(straggler, undefined, { cancellation: 'abandon' });
+      await ctx.waitFor('next');
+      return ctx.continueAsNew(1);
+    });
+    const { client } = await openManaged({ orchestrations: [goesOn], activities: [straggler] });
+    const handle = await client.start(goesOn, 0, { id: 'g' });
+    await started.promise;
+    await handle.raiseEvent('next');
+    await until(async () => (await handle.status()).executionId === 2);
+    expect((await client.queueDepths()).activities.claimed).toBe(1);
+    expect(await client.pruneExecutions('g')).toMatchObject({ executionsDeleted: 1 });
+    expect(await aborted.promise).toMatchObject({ trigger: 'deleted' });
+    expect((await client.queueDepths()).activities.claimed).toBe(0);
+    mayEnd.resolve();
+    await handle.raiseEvent('go', 'unharmed');
+    expect(await handle.result()).toBe('unharmed');
+  });
 });

@@ -8,7 +8,7 @@ import {
 } from '../../src/testing/conformance/deletion-moves.ts';
 import { StoreUnderTest } from '../../src/testing/conformance/store-under-test.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
-import { complete, openManaged, quick, wide } from './managed-store.ts';
+import { complete, describeManaged, quick, wide } from './managed-store.ts';
 
 // More than one transaction takes away itself.
 const manyEvents = 5_000;
@@ -17,53 +17,55 @@ function movesOn({ provider, clock }: { readonly provider: Provider; readonly cl
   return new StoreUnderTest({ provider, clock, corrupt: undefined, reopen: undefined });
 }
 
-it('a prune of long executions leaves no hidden rows, also where no worker runs', async () => {
-  const managed = await openManaged(null);
-  const { client } = managed;
-  const store = movesOn(managed);
-  const prunes = [
-    ['one', () => client.pruneExecutions('one')],
-    ['many', () => client.pruneExecutionsBulk({}, { includeRunning: true })],
-  ] as const;
-  for (const [id, prune] of prunes) {
-    await store.begin(id, { events: numberedEvents(manyEvents), outcome: continued });
-    await store.commit(await store.claimOne());
-    expect(await prune()).toMatchObject({ executionsDeleted: 1, eventsDeleted: manyEvents });
-    expect(await client.systemMetrics()).toMatchObject({ pendingReclaims: 0 });
-  }
-});
+describeManaged('hidden rows', ({ openManaged }) => {
+  it('a prune of long executions leaves no hidden rows, also where no worker runs', async () => {
+    const managed = await openManaged(null);
+    const { client } = managed;
+    const store = movesOn(managed);
+    const prunes = [
+      ['one', () => client.pruneExecutions('one')],
+      ['many', () => client.pruneExecutionsBulk({}, { includeRunning: true })],
+    ] as const;
+    for (const [id, prune] of prunes) {
+      await store.begin(id, { events: numberedEvents(manyEvents), outcome: continued });
+      await store.commit(await store.claimOne());
+      expect(await prune()).toMatchObject({ executionsDeleted: 1, eventsDeleted: manyEvents });
+      expect(await client.systemMetrics()).toMatchObject({ pendingReclaims: 0 });
+    }
+  });
 
-it('who deletes little does not wait until what others have hidden is gone', async () => {
-  const managed = await openManaged(null);
-  const { client, provider } = managed;
-  const store = movesOn(managed);
-  for (const id of ['small', 'small too']) await createEnded(store, id);
-  await createEnded(store, 'large', manyEvents);
-  await provider.deleteInstancesAtomic([{ instanceIds: ['large'], force: false }]);
-  await client.deleteInstance('small');
-  await client.deleteInstanceBulk({ instanceIds: ['small too'] });
-  const { pendingReclaims } = await client.systemMetrics();
-  expect(pendingReclaims).toBeGreaterThan(manyEvents / 2);
-});
+  it('who deletes little does not wait until what others have hidden is gone', async () => {
+    const managed = await openManaged(null);
+    const { client, provider } = managed;
+    const store = movesOn(managed);
+    for (const id of ['small', 'small too']) await createEnded(store, id);
+    await createEnded(store, 'large', manyEvents);
+    await provider.deleteInstancesAtomic([{ instanceIds: ['large'], force: false }]);
+    await client.deleteInstance('small');
+    await client.deleteInstanceBulk({ instanceIds: ['small too'] });
+    const { pendingReclaims } = await client.systemMetrics();
+    expect(pendingReclaims).toBeGreaterThan(manyEvents / 2);
+  });
 
-it('transactions stay small where large trees follow small roots', async () => {
-  const sizes: number[] = [];
-  const { client } = await openManaged({ orchestrations: [quick, wide] }, (provider) => ({
-    ...provider,
-    deleteInstancesAtomic: (trees) => {
-      sizes.push(trees.reduce((sum, { instanceIds }) => sum + instanceIds.length, 0));
-      return provider.deleteInstancesAtomic(trees);
-    },
-  }));
-  await complete(
-    client,
-    Array.from({ length: 20 }, (_, index) => `small ${index}`),
-  );
-  for (let index = 0; index < 6; index += 1) {
-    await (await client.start(wide, 300, { id: `large ${index}` })).result();
-  }
-  const all = { instancesDeleted: 20 + 6 * 301 };
-  expect(await client.deleteInstanceBulk({}, { dryRun: true })).toMatchObject(all);
-  expect(await client.deleteInstanceBulk({})).toMatchObject(all);
-  expect(Math.max(...sizes)).toBeLessThanOrEqual(1_000);
+  it('transactions stay small where large trees follow small roots', async () => {
+    const sizes: number[] = [];
+    const { client } = await openManaged({ orchestrations: [quick, wide] }, (provider) => ({
+      ...provider,
+      deleteInstancesAtomic: (trees) => {
+        sizes.push(trees.reduce((sum, { instanceIds }) => sum + instanceIds.length, 0));
+        return provider.deleteInstancesAtomic(trees);
+      },
+    }));
+    await complete(
+      client,
+      Array.from({ length: 20 }, (_, index) => `small ${index}`),
+    );
+    for (let index = 0; index < 6; index += 1) {
+      await (await client.start(wide, 300, { id: `large ${index}` })).result();
+    }
+    const all = { instancesDeleted: 20 + 6 * 301 };
+    expect(await client.deleteInstanceBulk({}, { dryRun: true })).toMatchObject(all);
+    expect(await client.deleteInstanceBulk({})).toMatchObject(all);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(1_000);
+  });
 });

@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  checksum,
   migrate,
   migratePostgres,
   migrations,
@@ -112,6 +113,13 @@ describe('migrate', () => {
       message: expect.stringContaining('customers'),
     });
     expect(await tables()).toEqual(['customers']);
+  });
+
+  it('keeps the checksum of every released migration', () => {
+    // A released migration never changes: add a new one instead of editing what is listed here.
+    expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
+      ['initial', '14ecb5440e55c137'],
+    ]);
   });
 });
 

@@ -9,7 +9,7 @@ import {
   it,
   onTestFinished,
 } from 'vitest';
-import { activity, orchestration, Perdure } from '../../src/index.ts';
+import { activity, orchestration, Perdure, task } from '../../src/index.ts';
 import { createDatabase, runSql, type TestDatabase } from './server.ts';
 
 const approve = orchestration('approve', (ctx, order: number) =>
@@ -69,6 +69,29 @@ describe('a transaction of the application', () => {
     expect(await running.status()).toMatchObject({ status: 'running' });
     await running.raiseEvent('approved', 'somebody');
     expect(await running.result({ timeout: '10s' })).toBe('7 by somebody');
+  });
+
+  it('runs tasks when it commits, and none when it is rolled back', async () => {
+    const triple = task('triple', (_ctx, n: number) => 3 * n);
+    await perdure.startWorker({ tasks: [triple] });
+    for (const end of ['ROLLBACK', 'COMMIT']) {
+      await client.query('BEGIN');
+      const transaction = perdure.client.withTransaction(client);
+      const one = await transaction.runTask(triple, 1, { id: 'one', concurrencyKey: 'k' });
+      const again = await transaction.runTask(triple, 1, { concurrencyKey: 'k' });
+      expect([one.created, again.created, again.id]).toEqual([true, false, 'one']);
+      const many = await transaction.runTasks([
+        { task: triple, input: 2, options: { id: 'two' } },
+        { task: triple, input: 3, options: { id: 'three' } },
+      ]);
+      expect(await perdure.client.get('one')).toBeUndefined();
+      await client.query(end);
+      if (end === 'ROLLBACK') expect(await perdure.client.get('two')).toBeUndefined();
+      else {
+        const results = [one, again, ...many].map((handle) => handle.result({ timeout: '10s' }));
+        expect(await Promise.all(results)).toEqual([3, 3, 6, 9]);
+      }
+    }
   });
 
   it('starts an orchestration that no store has seen before, after it was rolled back once', async () => {

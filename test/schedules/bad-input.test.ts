@@ -1,11 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { task, type ErrorCode } from '../../src/index.ts';
-import { minute, scheduledStore } from './scheduled-store.ts';
+import { describeScheduled, minute } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
 const starts = { task: work, input: '' };
 
-describe('bad input for schedules', () => {
+describeScheduled('bad input for schedules', (scheduledStore) => {
   it.each<[string, object, ErrorCode]>([
     ['an invalid cron expression', { ...starts, cron: '61 * * * *' }, 'INVALID_SCHEDULE'],
     ['a cron expression that is no text', { ...starts, cron: 5 }, 'INVALID_INPUT'],

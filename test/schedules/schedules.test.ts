@@ -1,6 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { orchestration, task, type CatchUp, type Client, type FlowRef } from '../../src/index.ts';
-import { minute, scheduledStore } from './scheduled-store.ts';
+import { describeScheduled, minute } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
 
@@ -13,7 +13,7 @@ async function ticksOf(client: Client, schedule: string): Promise<readonly numbe
     .sort((a, b) => a - b);
 }
 
-describe('schedules', () => {
+describeScheduled('schedules', (scheduledStore) => {
   it('an interval runs its task at each tick, with an id that tells which', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();

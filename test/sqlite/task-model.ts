@@ -219,5 +219,6 @@ function visibleAt({ token, lockedUntil, nextAt }: Item): number {
 }
 
 function rank({ run, item }: { readonly run: Run; readonly item: Item }): number {
-  return item.isFlagged ? Number.MAX_SAFE_INTEGER : run.priority;
+  if (item.isFlagged) return 101;
+  return item.kind === 'onFail' ? 100 : run.priority;
 }

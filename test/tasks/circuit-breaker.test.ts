@@ -82,6 +82,26 @@ describeEngine(
       expect(await client.wait(probe.id)).toMatchObject({ status: 'canceled' });
     });
 
+    it('a handler for failures does not wait behind the runs that its breaker holds up', async () => {
+      const told = makeGate();
+      let calls = 0;
+      const call = task(
+        'call',
+        () => {
+          calls += 1;
+          throw new Error('down');
+        },
+        {
+          circuitBreaker: { failures: 1, openFor: 50 },
+          onFail: { handler: () => told.open() },
+        },
+      );
+      const { client } = await open({ tasks: [call], activityConcurrency: 1 });
+      await client.runTasks(Array.from({ length: 40 }, () => ({ task: call })));
+      await told.opened;
+      expect(calls).toBeLessThan(5);
+    });
+
     it('the handler for failures runs although the breaker of its task is open', async () => {
       const told: string[] = [];
       const call = task(

@@ -1,10 +1,12 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Perdure } from '../../src/index.ts';
-import { temporaryStore } from '../sqlite/temporary-store.ts';
+import type { StoreKind } from '../engine/engine-store.ts';
+import { createDatabase } from '../postgres/server.ts';
 import type { TaskProgramOptions, TaskReport } from './task-program.ts';
 
 const leaseMs = 1_000;
@@ -42,80 +44,88 @@ class TaskProcess {
   }
 }
 
-async function open() {
-  const { path } = temporaryStore();
-  const perdure = await Perdure.open(path);
+async function openStore(kind: StoreKind) {
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-tasks-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const database = kind === 'PostgreSQL' ? await createDatabase() : undefined;
+  onTestFinished(() => database?.drop());
+  const store = database?.url ?? join(folder, 'tasks.db');
+  const perdure = await Perdure.open(store);
   onTestFinished(() => perdure.close());
-  const ledger = join(dirname(path), 'ledger.txt');
+  const ledger = join(folder, 'ledger.txt');
   const lines = (): readonly string[] =>
     existsSync(ledger) ? readFileSync(ledger, 'utf8').split('\n').slice(0, -1) : [];
-  return { files: { store: path, ledger }, lines, client: perdure.client };
+  return { files: { store, ledger }, lines, client: perdure.client };
 }
 
-test('a run whose worker is killed while it is canceling is canceled within a lease and 2 s, by a worker that does not know its task', async () => {
-  const { files, client, lines } = await open();
-  const victim = new TaskProcess({ ...files, how: 'hold' });
-  await victim.hear('ready');
-  const handle = await client.runTask('work', undefined, { concurrencyKey: 'k' });
-  await victim.hear('running');
-  await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).hear('ready');
-  expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
-  await victim.kill();
-  const killedAt = Date.now();
-  const [held] = (await handle.status()).running ?? [];
-  expect(held).toMatchObject({ name: 'work', cancel: { reason: 'enough' } });
-  // The key is not given away while the lease of the dead worker holds.
-  expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
-    id: handle.id,
-  });
-  const { status, endedAt = 0, leaked } = await client.wait(handle.id, { timeout: '20s' });
-  expect([status, leaked]).toEqual(['canceled', undefined]);
-  expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
-  expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
-  expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
-    created: true,
-  });
-  expect(lines()).toEqual([]);
-}, 60_000);
+describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+  const open = () => openStore(kind);
 
-test('a handler for failures whose worker is killed is run by another, and its run stays failed', async () => {
-  const { files, client, lines } = await open();
-  const victim = new TaskProcess({ ...files, how: 'hold' });
-  await victim.hear('ready');
-  const handle = await client.runTask('fails');
-  await victim.hear('onFail');
-  await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
-  expect(await handle.status()).toMatchObject({ status: 'failed', task: { onFail: 'running' } });
-  await victim.kill();
-  await new TaskProcess({ ...files, how: 'work' }).hear('onFail');
-  await expect
-    .poll(async () => (await handle.status()).task?.onFail, { timeout: 5_000 })
-    .toBe('completed');
-  expect(await handle.status()).toMatchObject({ status: 'failed' });
-  expect(lines()).toEqual([`${handle.id} told`]);
-}, 60_000);
-
-test('no run is lost and none is done twice but those that a killed worker held', async () => {
-  const { files, client, lines } = await open();
-  const [runs, kills, concurrency] = [300, 3, 10];
-  await client.runTasks(
-    Array.from({ length: runs }, (_, n) => ({ task: 'work', options: { id: `run-${n}` } })),
-  );
-  for (let kill = 0; kill < kills; kill += 1) {
-    const victim = new TaskProcess({ ...files, how: 'work' });
-    const done = lines().length;
-    await expect
-      .poll(() => lines().length, { timeout: 20_000, interval: 5 })
-      .toBeGreaterThan(done + 20);
+  test('a run whose worker is killed while it is canceling is canceled within a lease and 2 s, by a worker that does not know its task', async () => {
+    const { files, client, lines } = await open();
+    const victim = new TaskProcess({ ...files, how: 'hold' });
+    await victim.hear('ready');
+    const handle = await client.runTask('work', undefined, { concurrencyKey: 'k' });
+    await victim.hear('running');
+    await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).hear('ready');
+    expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
     await victim.kill();
-  }
-  await new TaskProcess({ ...files, how: 'work' }).hear('ready');
-  for (let n = 0; n < runs; n += 1) {
-    expect(await client.wait(`run-${n}`, { timeout: '20s' })).toMatchObject({
-      status: 'completed',
+    const killedAt = Date.now();
+    const [held] = (await handle.status()).running ?? [];
+    expect(held).toMatchObject({ name: 'work', cancel: { reason: 'enough' } });
+    // The key is not given away while the lease of the dead worker holds.
+    expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+      id: handle.id,
     });
-  }
-  const done = lines();
-  expect(new Set(done).size).toBe(runs);
-  expect(done.length - runs).toBeLessThanOrEqual(kills * concurrency);
-}, 60_000);
+    const { status, endedAt = 0, leaked } = await client.wait(handle.id, { timeout: '20s' });
+    expect([status, leaked]).toEqual(['canceled', undefined]);
+    expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
+    expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
+    expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+      created: true,
+    });
+    expect(lines()).toEqual([]);
+  }, 60_000);
+
+  test('a handler for failures whose worker is killed is run by another, and its run stays failed', async () => {
+    const { files, client, lines } = await open();
+    const victim = new TaskProcess({ ...files, how: 'hold' });
+    await victim.hear('ready');
+    const handle = await client.runTask('fails');
+    await victim.hear('onFail');
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+    expect(await handle.status()).toMatchObject({ status: 'failed', task: { onFail: 'running' } });
+    await victim.kill();
+    await new TaskProcess({ ...files, how: 'work' }).hear('onFail');
+    await expect
+      .poll(async () => (await handle.status()).task?.onFail, { timeout: 5_000 })
+      .toBe('completed');
+    expect(await handle.status()).toMatchObject({ status: 'failed' });
+    expect(lines()).toEqual([`${handle.id} told`]);
+  }, 60_000);
+
+  test('no run is lost and none is done twice but those that a killed worker held', async () => {
+    const { files, client, lines } = await open();
+    const [runs, kills, concurrency] = [300, 3, 10];
+    await client.runTasks(
+      Array.from({ length: runs }, (_, n) => ({ task: 'work', options: { id: `run-${n}` } })),
+    );
+    for (let kill = 0; kill < kills; kill += 1) {
+      const victim = new TaskProcess({ ...files, how: 'work' });
+      const done = lines().length;
+      await expect
+        .poll(() => lines().length, { timeout: 20_000, interval: 5 })
+        .toBeGreaterThan(done + 20);
+      await victim.kill();
+    }
+    await new TaskProcess({ ...files, how: 'work' }).hear('ready');
+    for (let n = 0; n < runs; n += 1) {
+      expect(await client.wait(`run-${n}`, { timeout: '20s' })).toMatchObject({
+        status: 'completed',
+      });
+    }
+    const done = lines();
+    expect(new Set(done).size).toBe(runs);
+    expect(done.length - runs).toBeLessThanOrEqual(kills * concurrency);
+  }, 60_000);
+});

@@ -67,6 +67,7 @@ describeEngine(
       expect(await handle.status()).toMatchObject({
         status: 'failed',
         failure: { message: 'the bank said no' },
+        task: { onFailFailure: { message: 'nor can I' } },
       });
     });
 
@@ -131,6 +132,9 @@ describeEngine(
       await expect
         .poll(async () => (await handle.status()).task?.onFail, { interval: 5 })
         .toBe('failed');
+      expect(await handle.status()).toMatchObject({
+        task: { onFailFailure: { code: 'UNREGISTERED' } },
+      });
     });
   },
   modesWithoutTurns,

@@ -1,10 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Perdure, task, type TaskEnded } from '../../src/index.ts';
 import { isTerminal } from '../../src/model/status.ts';
-import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { engineStores } from '../engine/engine-store.ts';
 
 const iterations = 1_000;
 
@@ -24,86 +21,94 @@ async function linger(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'perdure-race-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const provider = await openSqlite({ path: join(folder, 'race.db') });
-  const perdure = await Perdure.open(provider);
-  onTestFinished(() => perdure.close());
-  const { client } = perdure;
-  const random = randomFrom(20_261_116);
-  const finished = new Map<string, number>();
-  const ended = new Map<string, TaskEnded[]>();
-  let onFails = 0;
-  provider.hints((hint) => {
-    if (hint.kind !== 'finished') return;
-    for (const id of hint.instanceIds) finished.set(id, (finished.get(id) ?? 0) + 1);
-  });
-  const racer = task(
-    'racer',
-    async (ctx, { plan, turns }: { plan: Plan; turns: number }) => {
-      await linger(turns);
-      if (plan === 'heed') await ctx.canceled();
-      if (plan === 'fail') throw Object.assign(new Error('failed'), { nonRetryable: true });
-      if (plan === 'retry' && ctx.attempt === 1) throw new Error('once more');
-      return plan;
-    },
-    {
-      retry: { maxAttempts: 2, initialDelay: 1 },
-      onFail: { handler: () => void (onFails += 1) },
-    },
-  );
-  await perdure.startWorker({
-    tasks: [racer],
-    activityConcurrency: 20,
-    hooks: {
-      taskEnded: (run) => ended.set(run.instanceId, [...(ended.get(run.instanceId) ?? []), run]),
-    },
-  });
-  const plans: readonly Plan[] = ['complete', 'fail', 'retry', 'heed'];
-  const race = async (index: number): Promise<string> => {
-    const plan = plans[index % plans.length] ?? 'complete';
-    const id = `race-${index}`;
-    const turns = Math.floor(random() * 4);
-    await client.runTask(racer, { plan, turns }, { id, concurrencyKey: id });
-    await linger(Math.floor(random() * 12));
-    const { status } = await client.cancel(id, { reason: 'race' });
-    const info = await client.wait(id);
-    expect(isTerminal(info.status)).toBe(true);
-    // What a cancel has answered is what stays.
-    if (status !== null && isTerminal(status)) expect(info.status).toBe(status);
-    if (status === 'canceling') expect(info.status).toBe('canceled');
-    expect(info).toMatchObject(
+describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
+  const newStore = engineStores(kind);
+
+  test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
+    const store = await newStore();
+    onTestFinished(() => store.remove());
+    const provider = await store.open();
+    const perdure = await Perdure.open(provider);
+    onTestFinished(() => perdure.close());
+    const { client } = perdure;
+    const random = randomFrom(20_261_116);
+    const finished = new Map<string, number>();
+    const ended = new Map<string, TaskEnded[]>();
+    let onFails = 0;
+    provider.hints((hint) => {
+      if (hint.kind !== 'finished') return;
+      for (const id of hint.instanceIds) finished.set(id, (finished.get(id) ?? 0) + 1);
+    });
+    const racer = task(
+      'racer',
+      async (ctx, { plan, turns }: { plan: Plan; turns: number }) => {
+        await linger(turns);
+        if (plan === 'heed') await ctx.canceled();
+        if (plan === 'fail') throw Object.assign(new Error('failed'), { nonRetryable: true });
+        if (plan === 'retry' && ctx.attempt === 1) throw new Error('once more');
+        return plan;
+      },
       {
-        completed: { output: plan },
-        failed: { failure: { message: 'failed' } },
-        canceled: { cancel: { reason: 'race' } },
-      }[info.status as 'completed' | 'failed' | 'canceled'],
+        retry: { maxAttempts: 2, initialDelay: 1 },
+        onFail: { handler: () => void (onFails += 1) },
+      },
     );
-    return info.status;
-  };
-  const statuses = new Map<string, string>();
-  for (let index = 0; index < iterations; index += 10) {
-    const batch = Array.from({ length: 10 }, (_, offset) => index + offset);
-    const results = await Promise.all(batch.map((one) => race(one)));
-    results.forEach((status, offset) => statuses.set(`race-${index + offset}`, status));
-  }
-  for (const [id, status] of statuses) {
-    expect((await client.get(id))?.status).toBe(status);
-    expect(finished.get(id)).toBe(1);
-    const hooks = ended.get(id) ?? [];
-    expect(hooks.length).toBeLessThanOrEqual(1);
-    if (status !== 'canceled') expect(hooks).toHaveLength(1);
-    for (const hook of hooks) expect(hook.status).toBe(status);
-    // No key outlives its run.
-    expect(
-      await client.runTask(racer, { plan: 'heed', turns: 0 }, { concurrencyKey: id, delay: '1h' }),
-    ).toMatchObject({ created: true });
-  }
-  const count = (wanted: string): number =>
-    [...statuses.values()].filter((status) => status === wanted).length;
-  await expect.poll(() => onFails).toBe(count('failed'));
-  // A race that one side always wins shows nothing.
-  for (const status of ['completed', 'failed', 'canceled'])
-    expect(count(status)).toBeGreaterThan(20);
-}, 120_000);
+    await perdure.startWorker({
+      tasks: [racer],
+      activityConcurrency: 20,
+      hooks: {
+        taskEnded: (run) => ended.set(run.instanceId, [...(ended.get(run.instanceId) ?? []), run]),
+      },
+    });
+    const plans: readonly Plan[] = ['complete', 'fail', 'retry', 'heed'];
+    const race = async (index: number): Promise<string> => {
+      const plan = plans[index % plans.length] ?? 'complete';
+      const id = `race-${index}`;
+      const turns = Math.floor(random() * 4);
+      await client.runTask(racer, { plan, turns }, { id, concurrencyKey: id });
+      await linger(Math.floor(random() * 12));
+      const { status } = await client.cancel(id, { reason: 'race' });
+      const info = await client.wait(id);
+      expect(isTerminal(info.status)).toBe(true);
+      // What a cancel has answered is what stays.
+      if (status !== null && isTerminal(status)) expect(info.status).toBe(status);
+      if (status === 'canceling') expect(info.status).toBe('canceled');
+      expect(info).toMatchObject(
+        {
+          completed: { output: plan },
+          failed: { failure: { message: 'failed' } },
+          canceled: { cancel: { reason: 'race' } },
+        }[info.status as 'completed' | 'failed' | 'canceled'],
+      );
+      return info.status;
+    };
+    const statuses = new Map<string, string>();
+    for (let index = 0; index < iterations; index += 10) {
+      const batch = Array.from({ length: 10 }, (_, offset) => index + offset);
+      const results = await Promise.all(batch.map((one) => race(one)));
+      results.forEach((status, offset) => statuses.set(`race-${index + offset}`, status));
+    }
+    for (const [id, status] of statuses) {
+      expect((await client.get(id))?.status).toBe(status);
+      expect(finished.get(id)).toBe(1);
+      const hooks = ended.get(id) ?? [];
+      expect(hooks.length).toBeLessThanOrEqual(1);
+      if (status !== 'canceled') expect(hooks).toHaveLength(1);
+      for (const hook of hooks) expect(hook.status).toBe(status);
+      // No key outlives its run.
+      expect(
+        await client.runTask(
+          racer,
+          { plan: 'heed', turns: 0 },
+          { concurrencyKey: id, delay: '1h' },
+        ),
+      ).toMatchObject({ created: true });
+    }
+    const count = (wanted: string): number =>
+      [...statuses.values()].filter((status) => status === wanted).length;
+    await expect.poll(() => onFails).toBe(count('failed'));
+    // A race that one side always wins shows nothing.
+    for (const status of ['completed', 'failed', 'canceled'])
+      expect(count(status)).toBeGreaterThan(20);
+  }, 120_000);
+});

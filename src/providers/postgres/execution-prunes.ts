@@ -93,7 +93,7 @@ export class ExecutionPrunes {
                 WHERE kept.instance_key = instance.instance_key
                 ORDER BY kept.execution_id DESC LIMIT 1 OFFSET prune.spared)
               AND (prune.ended_before IS NULL OR past.ended_at < prune.ended_before)
-            ORDER BY past.execution_id LIMIT prune.most) AS some) AS found`,
+            ORDER BY past.execution_id LIMIT prune.most) AS chosen) AS found`,
     };
     const pruned = 'unnest($1::bigint[], $2::int[]) AS pruned (instance_key, execution_id)';
     // By their places in the table, which are theirs for ever: an execution that is over is never changed.

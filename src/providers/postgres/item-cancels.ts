@@ -13,7 +13,7 @@ import type { Scope } from './scope.ts';
  * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
  * also what is past its point of no return; nothing reaches what was scheduled to be abandoned.
  */
-export type Reach = 'request' | 'end' | 'terminate';
+type Reach = 'request' | 'end' | 'terminate';
 
 /** A cancel of all items of an instance. */
 export interface CancelItems {

@@ -86,8 +86,8 @@ export class Reclaims {
     };
     this.#isDue = {
       name: 'perdure_is_reclaim_due',
-      text: `SELECT EXISTS (SELECT FROM ${pending})
-        OR EXISTS (SELECT FROM ${schema}.tombstones WHERE locked_until <= ${nowSql}) AS "isDue"`,
+      text: `SELECT (SELECT TRUE FROM ${pending} LIMIT 1) IS TRUE
+        OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
     };
   }
 

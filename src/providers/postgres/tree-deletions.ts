@@ -80,7 +80,8 @@ export class TreeDeletions {
     const { schema } = parts;
     this.#lock = {
       name: 'perdure_lock_trees',
-      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])
+      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(
+          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
         ORDER BY instance_key FOR UPDATE`,
     };
     const countOf = (table: string) =>

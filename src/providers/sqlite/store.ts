@@ -24,6 +24,7 @@ import { ScheduleRows } from './schedule-rows.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 import { StopRows } from './stop-rows.ts';
 import { SystemRecords } from './system-records.ts';
+import { TaskItems } from './task-items.ts';
 import { TaskRows } from './task-rows.ts';
 import { TaskRuns } from './task-runs.ts';
 import { Tombstones } from './tombstones.ts';
@@ -63,6 +64,7 @@ export class Store {
   readonly dueItems: DueItems;
   readonly itemCancels: ItemCancels;
   readonly stopRows: StopRows;
+  readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
   readonly concurrencyKeys: ConcurrencyKeys;
   readonly taskRuns: TaskRuns;
@@ -105,6 +107,7 @@ export class Store {
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
     this.stopRows = new StopRows(db);
+    this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);
     this.concurrencyKeys = new ConcurrencyKeys(db);
     this.taskRuns = new TaskRuns(this);

@@ -11,7 +11,6 @@ export interface EndedRun {
 
 /** A task run that has failed just now. */
 export interface FailedRun extends EndedRun {
-  readonly priority: number;
   /** `ready`: it was created with a handler for failures. */
   readonly onFail: 'ready' | null;
   readonly onFailOptions: string | null;
@@ -78,7 +77,7 @@ export class TaskRows {
     this.#complete = end<{ output: string | null }>('completed', ', output = :output');
     this.#fail = db.prepare<[End & { failure: string }], FailedRun>(
       `${update('failed', ', failure = :failure, failures = failures + 1')},
-                 priority, on_fail AS onFail, on_fail_options AS onFailOptions`,
+                 on_fail AS onFail, on_fail_options AS onFailOptions`,
     );
     this.#skip = end('skipped');
     this.#expire = end('expired');

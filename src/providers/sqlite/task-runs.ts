@@ -9,16 +9,9 @@ import type { ItemCancels } from './item-cancels.ts';
 import { knownStart } from './known-start.ts';
 import { parseFailure } from './parse-failure.ts';
 import type { StopRows } from './stop-rows.ts';
+import { onFailOperation, taskOperation, type ExpiredItem, type TaskItems } from './task-items.ts';
 import type { EndedRun, FailedRun, TaskRows } from './task-rows.ts';
-import {
-  onFailOperation,
-  taskOperation,
-  type ClaimedItem,
-  type ClaimedRun,
-  type ExpiredItem,
-  type HeldItem,
-  type WorkItems,
-} from './work-items.ts';
+import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from './work-items.ts';
 
 interface Run {
   readonly instanceKey: number;
@@ -30,6 +23,9 @@ interface StopRequest {
   readonly actor: string | null;
 }
 
+// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+const onFailPriority = 100;
+
 // Bounds how long one claim is kept by runs that nobody came for.
 const maxExpiredAtOnce = 500;
 
@@ -40,6 +36,7 @@ export class TaskRuns {
   readonly #rows: TaskRows;
   readonly #keys: ConcurrencyKeys;
   readonly #workItems: WorkItems;
+  readonly #items: TaskItems;
   readonly #itemCancels: ItemCancels;
   readonly #stopRows: StopRows;
 
@@ -49,6 +46,7 @@ export class TaskRuns {
     readonly taskRows: TaskRows;
     readonly concurrencyKeys: ConcurrencyKeys;
     readonly workItems: WorkItems;
+    readonly taskItems: TaskItems;
     readonly itemCancels: ItemCancels;
     readonly stopRows: StopRows;
   }) {
@@ -57,6 +55,7 @@ export class TaskRuns {
     this.#rows = parts.taskRows;
     this.#keys = parts.concurrencyKeys;
     this.#workItems = parts.workItems;
+    this.#items = parts.taskItems;
     this.#itemCancels = parts.itemCancels;
     this.#stopRows = parts.stopRows;
   }
@@ -78,7 +77,7 @@ export class TaskRuns {
     const operation = taskOperation;
     const { priority } = task;
     const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
-    this.#workItems.insertTask({ ...item, options: null, now });
+    this.#items.insert({ ...item, options: null, now });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
     return { kind: 'created', instanceKey };
   }
@@ -142,14 +141,14 @@ export class TaskRuns {
 
   /** Ends runs that were to have started by now; some stay for the next call where there are many. */
   expireDue(scope: Scope): void {
-    for (const item of this.#workItems.selectExpired(scope.now, maxExpiredAtOnce)) {
+    for (const item of this.#items.selectExpired(scope.now, maxExpiredAtOnce)) {
       this.#expire(scope, item);
     }
   }
 
   /** Ends one run that was to have started by now. */
   expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
-    const instanceKey = this.#workItems.instanceOf(itemKey);
+    const instanceKey = this.#items.instanceOf(itemKey);
     if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
   }
 
@@ -205,9 +204,9 @@ export class TaskRuns {
     const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
     if (onFail === undefined) return;
     const { options } = onFail;
-    const { priority } = failed;
+    const priority = onFailPriority;
     const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
-    this.#workItems.insertTask({ ...item, nextAt: now, expiresAt: null, now });
+    this.#items.insert({ ...item, nextAt: now, expiresAt: null, now });
     this.#rows.setOnFail(instanceKey, 'queued');
     effects.due('work', now);
   }

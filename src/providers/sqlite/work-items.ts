@@ -6,10 +6,6 @@ import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { formatToken, newSecret, parseToken } from './lock-token.ts';
 
-/** The operation of the item that is a task run, and of its handler for failure. */
-export const taskOperation = 1;
-export const onFailOperation = 2;
-
 interface CancelColumns {
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
@@ -54,25 +50,6 @@ export interface ClaimedRun {
   readonly onFail: OnFailState | 'ready' | null;
 }
 
-/** The item of a task run that was to have started by now. */
-export interface ExpiredItem {
-  readonly itemKey: number;
-  readonly instanceKey: number;
-  readonly definitionKey: number;
-}
-
-/** The item of a task run, or of its handler for failure. */
-interface TaskItem {
-  readonly instanceKey: number;
-  readonly operation: number;
-  readonly definitionKey: number;
-  readonly priority: number;
-  readonly nextAt: number;
-  readonly expiresAt: number | null;
-  readonly options: string | null;
-  readonly now: number;
-}
-
 /** A held item as operators see it. */
 export interface RunningRow {
   readonly operation: number;
@@ -96,12 +73,9 @@ const noCancel: CancelColumns = {
 /** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
 export class WorkItems {
   readonly #insert;
-  readonly #insertTask;
   readonly #setCancellation;
   readonly #selectHeld;
   readonly #selectCancel;
-  readonly #selectExpired;
-  readonly #selectInstance;
   readonly #claim;
   readonly #claimTask;
   readonly #selectClaimed;
@@ -134,14 +108,6 @@ export class WorkItems {
                                  locked_until, claims, failures, created_at, options, payload)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
     );
-    // The input stays with the run: it is there for operators and for the handler of its failure.
-    this.#insertTask = db.prepare<
-      [number, number, number, number, number, number | null, number, string | null]
-    >(
-      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
-                                 claims, failures, created_at, options)
-       VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
-    );
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
     );
@@ -153,13 +119,6 @@ export class WorkItems {
               definition_key AS definitionKey, claims, cancel_requested AS cancelRequested
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
-    this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
-      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
-       WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
-    );
-    this.#selectInstance = db
-      .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')
-      .pluck();
     const claim = (assignment: string) =>
       db.prepare<[string, number, number, number]>(
         `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1 ${assignment}
@@ -250,20 +209,6 @@ export class WorkItems {
     return secret === null ? undefined : formatToken(Number(lastInsertRowid), secret);
   }
 
-  /** Inserts the item of a task run, or of its handler for failure. */
-  insertTask(item: TaskItem): void {
-    this.#insertTask.run(
-      item.instanceKey,
-      item.operation,
-      item.definitionKey,
-      item.priority,
-      item.nextAt,
-      item.expiresAt,
-      item.now,
-      item.options,
-    );
-  }
-
   /** The item that a token holds now; `undefined` if it holds none. */
   heldBy(token: string, now: number): HeldItem | undefined {
     const { key, secret } = parseToken(token);
@@ -273,15 +218,6 @@ export class WorkItems {
   /** The cancel request on an item, as far as there is one. */
   cancelOf(itemKey: number): CancelColumns {
     return this.#selectCancel.get(itemKey) ?? noCancel;
-  }
-
-  /** Items of task runs that were to have started by now, the longest overdue first. */
-  selectExpired(now: number, max: number): readonly ExpiredItem[] {
-    return this.#selectExpired.all(now, max);
-  }
-
-  instanceOf(itemKey: number): number | undefined {
-    return this.#selectInstance.get(itemKey);
   }
 
   /** Locks an item and counts the claim; `undefined`, and the item deleted, when its instance is gone. */

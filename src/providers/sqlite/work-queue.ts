@@ -16,7 +16,8 @@ import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
 import { parseFailure } from './parse-failure.ts';
 import type { Store } from './store.ts';
-import { onFailOperation, toCancelInfo, type HeldItem } from './work-items.ts';
+import { onFailOperation } from './task-items.ts';
+import { toCancelInfo, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
 export function createWorkQueue(store: Store): WorkQueue {

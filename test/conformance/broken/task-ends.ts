@@ -242,6 +242,12 @@ export const brokenTaskEnds: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'the handler for failures waits behind runs that have not begun',
+    rejectedBy: 'on-fail/follows-a-failure',
+    override: (intact) =>
+      afterAcks(intact, 'UPDATE worker_queue SET priority = 0 WHERE operation = 2'),
+  },
+  {
     fault: 'the handler for failures makes its run complete',
     rejectedBy: 'on-fail/follows-a-failure',
     override: ({ db }) => {

@@ -26,12 +26,13 @@ export const onFail: Capability = {
       async run(store) {
         const finished = collectFinished(store);
         const options = '{"attempts":3}';
-        const parts = { name: 'mail', payload: '{"to":1}', priority: 9, onFail: { options } };
+        const parts = { name: 'mail', payload: '{"to":1}', onFail: { options } };
         const { lockToken } = await startTask(store, 'a', parts);
         assert.equal(await stateOf(store, 'a'), null);
+        await createTask(store, 'b', { priority: 99 });
+        await store.clock.advance(1);
         expectCommitted(await store.ackWork(lockToken, { kind: 'failed', failure }));
         assert.equal(await stateOf(store, 'a'), 'queued');
-        await createTask(store, 'b', { priority: 8 });
         const [item] = await store.claimWork({ max: 1 });
         const { kind, instanceId, name, payload, claims, failures } = item ?? assert.fail();
         assert.deepEqual(

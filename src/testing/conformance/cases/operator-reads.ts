@@ -12,6 +12,7 @@ import {
 } from '../deletion-moves.ts';
 import { detached, workItem } from '../sample-data.ts';
 import { expectInAnyOrder } from '../expectations.ts';
+import { createTask, startTask } from '../task-moves.ts';
 import { lockMs } from '../store-under-test.ts';
 
 export const operatorReads: Capability = {
@@ -114,6 +115,10 @@ export const operatorReads: Capability = {
         for (const id of ['p1', 'p2', 'p3']) await store.create(id);
         await store.cancel('p3');
         await store.terminate('p2');
+        const { lockToken } = await startTask(store, 'skipped');
+        await store.ackWork(lockToken, { kind: 'skipped' });
+        await createTask(store, 'expired', { expiresAt: store.clock.now() });
+        assert.deepEqual(await store.claimWork(), []);
         const now = await provider.systemMetrics();
         assert.deepEqual(now.instances, {
           pending: 1,
@@ -123,6 +128,8 @@ export const operatorReads: Capability = {
           failed: 1,
           canceled: 1,
           terminated: 1,
+          skipped: 1,
+          expired: 1,
         });
         assert.equal(now.finishedExecutions, 3);
         assert.equal(now.pendingReclaims, 0);

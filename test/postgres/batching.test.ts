@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import {
+  event,
+  newInstance,
+  newTurn,
+  raised,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
+import { watchStatements } from './statement-log.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const twice = [workItem(1), workItem(1)];
+
+function begins(statements: readonly { readonly text: string }[]): number {
+  return statements.filter(({ text }) => text.startsWith('BEGIN')).length;
+}
+
+describe('calls of one turn of the event loop', () => {
+  it('share one transaction', async () => {
+    const { open } = await temporaryStore();
+    const provider = await open();
+    const sent = watchStatements();
+    const results = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => provider.createInstances([newInstance(`${index}`)])),
+    );
+    expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
+    expect(begins(sent())).toBe(1);
+  });
+
+  it('share transactions of a bounded size', async () => {
+    const { open } = await temporaryStore();
+    const provider = await open();
+    const sent = watchStatements();
+    await Promise.all(
+      Array.from({ length: 5 }, (_, call) =>
+        provider.createInstances(
+          Array.from({ length: 400 }, (__, index) => newInstance(`${call} ${index}`)),
+        ),
+      ),
+    );
+    expect(begins(sent())).toBe(3);
+  });
+
+  it('do not suffer from one that cannot be written, which alone is refused', async () => {
+    const { open } = await temporaryStore();
+    const provider = await open();
+    const results = await Promise.all(
+      Array.from({ length: 9 }, async (_, index) => {
+        const workItems = index === 4 ? twice : [workItem(1)];
+        const firstTurn = newTurn({ events: [event('x')], workItems });
+        const [result] = await provider.createInstances([newInstance(`${index}`, { firstTurn })]);
+        return result?.kind;
+      }),
+    );
+    expect(results).toEqual(results.map((_, index) => (index === 4 ? 'refused' : 'created')));
+    const records = await provider.listInstances({ filter: {}, limit: 100 });
+    expect(records).toHaveLength(8);
+  });
+
+  it('keep the order of messages to one instance, also over transactions that follow each other', async () => {
+    const { open } = await temporaryStore();
+    const provider = await open();
+    await provider.createInstances([newInstance('a')]);
+    const labels = Array.from({ length: 60 }, (_, index) => `${index}`);
+    const calls = labels.map(async (label, index) => {
+      // Some come while others are being written.
+      if (index % 20 === 19) await new Promise((resolve) => setImmediate(resolve));
+      return provider.enqueueMessages([{ instanceId: 'a', message: raised(label) }]);
+    });
+    await Promise.all(calls);
+    const [item] = await provider.fetchOrchestrationItems({ max: 1, lockMs: 1, waitMs: 0 });
+    const read = item?.messages.slice(1).map(({ payload }) => JSON.parse(payload ?? '') as string);
+    const inOrder = labels.filter((_, index) => index % 20 !== 19);
+    expect(read?.filter((label) => inOrder.includes(label))).toEqual(inOrder);
+    expect(read).toHaveLength(labels.length);
+  });
+});
