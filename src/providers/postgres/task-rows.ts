@@ -33,6 +33,9 @@ export interface OnFailEnd {
   readonly failure: string | null;
 }
 
+// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+const onFailPriority = 100;
+
 // Bounds how long one claim is kept by runs that nobody came for.
 const maxExpiredAtOnce = 500;
 
@@ -78,7 +81,7 @@ export class TaskRows {
       name: 'perdure_enqueue_on_fail',
       text: `INSERT INTO ${items} (instance_key, execution_id, operation, definition_key, priority, next_at, claims,
           created_at, options)
-        SELECT instance_key, 1, ${onFailOperation}, definition_key, priority, $2::bigint, 0, $2::bigint, on_fail_options
+        SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, $2::bigint, 0, $2::bigint, on_fail_options
         FROM ${table} WHERE instance_key = ANY ($1::bigint[]) AND on_fail = 'queued'`,
     };
     this.#endOnFail = {

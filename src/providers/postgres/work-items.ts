@@ -126,7 +126,7 @@ export class WorkItems {
     };
     this.#selectRunning = {
       name: 'perdure_select_running_items',
-      text: `SELECT operation, item.definition_key AS "definitionKey", failures, locked_until AS "lockedUntil",
+      text: `SELECT operation, item.definition_key AS "definitionKey", item.failures, locked_until AS "lockedUntil",
           cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
         FROM ${schema}.instances CROSS JOIN LATERAL (
           SELECT * FROM ${table} AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS item

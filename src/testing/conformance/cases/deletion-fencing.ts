@@ -212,7 +212,7 @@ export const deletionFencing: Capability = {
           const item = await store.claimOne();
           const deletion = () => forceDelete(store, 'a');
           const counts = isFirst ? deletion() : undefined;
-          const [turn, renewal, result] = await Promise.all([
+          const [turn, , result] = await Promise.all([
             store.ack(item, { events: [event('raced')], workItems: [workItem(2)] }),
             store.renewWork(lockToken),
             store.ackWork(lockToken),
@@ -221,7 +221,9 @@ export const deletionFencing: Capability = {
           assert.equal(instancesDeleted, 1);
           assert.equal(eventsDeleted, turn.ok ? 2 : 1);
           if (!turn.ok) expectLockLost(turn);
-          assert.equal(renewal.held, result.ok);
+          // Of these two either may come first.
+          if (!result.ok) expectLockLost(result);
+          assert.ok(result.ok || isFirst);
           assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
           await store.expectIdle();
         }
