@@ -42,7 +42,10 @@ export class PostgresCost {
     await work();
     const { statements, roundTrips } = this.#sent();
     const { user, system } = process.cpuUsage(cpu);
-    const serverTicks = pids.map((pid, index) => readTicks(pid) - (ticks[index] ?? Number.NaN));
+    // A connection that was closed meanwhile had been idle for long.
+    const serverTicks = pids
+      .map((pid, index) => readTicks(pid) - (ticks[index] ?? Number.NaN))
+      .filter(Number.isFinite);
     const serverCpuMs = serverTicks.reduce((sum, each) => sum + each, 0) * msPerTick;
     const after = await this.#look();
     return {
@@ -50,7 +53,7 @@ export class PostgresCost {
       roundTrips: (roundTrips - sent.roundTrips) / count,
       walBytes: (after.lsn - lsn) / count,
       processCpuMs: (user + system) / 1_000 / count,
-      ...(Number.isFinite(serverCpuMs) && { serverCpuMs: serverCpuMs / count }),
+      ...(serverTicks.length > 0 && { serverCpuMs: serverCpuMs / count }),
     };
   }
 
