@@ -141,15 +141,15 @@ it('leave no orphan and nothing of what was deleted, count what they took, and n
       for (const kind of managed.kinds) kinds.add(kind);
     }
   });
-  let isOver = false;
+  const over = new AbortController();
   const working = providers.map(async (provider) => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const started = await work(provider);
       created.children += started;
     }
   });
   await Promise.all(managing);
-  isOver = true;
+  over.abort();
   await Promise.all(working);
   while ((await first.reclaimDeleted(1_000)).left);
   expect(await querySql(url, remains)).toEqual([]);
