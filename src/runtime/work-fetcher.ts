@@ -21,19 +21,31 @@ const errorPauseMs = 200;
 const flaggedBatch = 100;
 // Given, so that no error with a stack is made each time.
 const slotFreed = Symbol('a slot is free');
+const noSlotLeft = Symbol('no slot is left');
+
+interface Names {
+  readonly names: readonly string[];
+  readonly tasks: readonly string[];
+}
 
 /**
  * Fetches as much work as there are free slots. A task with bounds of its own has a loop of its own, so that no more
- * is claimed than may start, and others do not wait for it.
+ * is claimed than may start, and others do not wait for it. While there is more to do than slots, one loop asks for
+ * everything: priority decides then, and not which loop is the quickest.
  */
 export class WorkFetcher {
   readonly #params: WorkFetcherParams;
   readonly #stopping = new AbortController();
+  readonly #gates: readonly TaskGate[];
   readonly #waiting = new Set<() => void>();
+  /** Ends fetches that wait for work. */
+  readonly #polls = new Set<() => void>();
+  #isCrowded = false;
   #loops: readonly Promise<void>[] = [];
 
   constructor(params: WorkFetcherParams) {
     this.#params = params;
+    this.#gates = params.handlers.gates();
     params.slots.onFree(() => this.#wake());
   }
 
@@ -44,16 +56,17 @@ export class WorkFetcher {
   /** Begins to fetch; also with nothing registered, because anyone may end an item that was asked to stop. */
   start(): void {
     const { handlers } = this.#params;
-    const [names, tasks] = [handlers.activityNames(), handlers.unboundedTasks()];
+    const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
     this.#loops = [
-      this.#repeat(() => this.#fetchUnbounded(names, tasks)),
-      ...handlers.gates().map((gate) => this.#repeat(() => this.#fetchThrough(gate))),
+      this.#repeat(() => this.#fetchUnbounded(unbounded)),
+      ...this.#gates.map((gate) => this.#repeat(() => this.#fetchThrough(gate))),
     ];
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wake();
+    this.#endPolls();
     await Promise.all(this.#loops);
   }
 
@@ -71,22 +84,59 @@ export class WorkFetcher {
     }
   }
 
-  async #fetchUnbounded(names: readonly string[], tasks: readonly string[]): Promise<void> {
+  async #fetchUnbounded(unbounded: Names): Promise<void> {
     const { slots } = this.#params;
-    const { signal } = this.#stopping;
     // Handlers that end in the same turn of the event loop make room for one fetch, which then shares its transaction
     // with their acks.
     if (slots.free === 0) await nextTurn();
-    if (slots.free > 0) await this.#fetch({ max: slots.free, names, tasks, signal });
-    else await this.#fetchFlagged();
+    if (slots.free === 0) await this.#fetchFlagged();
+    else if (this.#isCrowded) await this.#fetchByPriority(unbounded);
+    else await this.#poll({ max: slots.free, ...unbounded });
   }
 
   async #fetchThrough(gate: TaskGate): Promise<void> {
     const { clock, slots } = this.#params;
     const max = Math.min(gate.room(clock.now()), slots.free);
+    if (this.#isCrowded || slots.free === 0) await this.#untilWoken(undefined);
+    else if (max > 0) await this.#poll({ max, names: [], tasks: [gate.task] });
+    else await this.#untilWoken(gate.opensAt);
+  }
+
+  /** Takes what comes first of all that may start: no more than each bounded task has room for, then of the others. */
+  async #fetchByPriority({ names, tasks }: Names): Promise<void> {
+    const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
-    if (max > 0) await this.#fetch({ max, names: [], tasks: [gate.task], signal });
-    else await this.#untilWoken(slots.free > 0 ? gate.opensAt : undefined);
+    const nowMs = clock.now();
+    const open = this.#gates.filter((gate) => gate.room(nowMs) >= 1);
+    const max = Math.min(slots.free, ...open.map((gate) => gate.room(nowMs)));
+    const all = [...tasks, ...open.map(({ task }) => task)];
+    const count = await this.#fetch({ max, names, tasks: all, signal, waitMs: 0 });
+    if (count < max) this.#calmDown();
+    else if (slots.free > 0) {
+      await this.#fetch({ max: slots.free, names, tasks, signal, waitMs: 0 });
+    }
+  }
+
+  /** There is nothing left to choose from: each loop waits for its own again. */
+  #calmDown(): void {
+    this.#isCrowded = false;
+    this.#wake();
+  }
+
+  /** Waits for work as long as there is a slot for it. */
+  async #poll(params: Names & { readonly max: number }): Promise<void> {
+    const { signal } = this.#stopping;
+    if (this.#gates.length === 0) await this.#fetch({ ...params, signal });
+    else {
+      const crowded = new AbortController();
+      const end = (): void => crowded.abort(noSlotLeft);
+      this.#polls.add(end);
+      try {
+        await this.#fetch({ ...params, signal: crowded.signal });
+      } finally {
+        this.#polls.delete(end);
+      }
+    }
   }
 
   /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
@@ -102,21 +152,28 @@ export class WorkFetcher {
     await nextTurn();
   }
 
-  async #fetch(params: {
-    readonly max: number;
-    readonly names: readonly string[];
-    readonly tasks: readonly string[];
-    readonly signal: AbortSignal;
-  }): Promise<void> {
-    const { provider, clock, options, take } = this.#params;
+  /** Answers how many items there were. */
+  async #fetch(
+    params: Names & {
+      readonly max: number;
+      readonly signal: AbortSignal;
+      readonly waitMs?: number;
+    },
+  ): Promise<number> {
+    const { provider, clock, options, slots, take } = this.#params;
     const items = await provider.fetchWorkItems({
+      waitMs: options.pollIntervalMs,
       ...params,
       lockMs: options.activityLeaseMs,
-      waitMs: options.pollIntervalMs,
     });
     // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
     const claimedAt = clock.now();
     for (const item of items) take(item, Math.min(claimedAt, item.nowMs));
+    if (slots.free === 0 && this.#gates.length > 0) {
+      this.#isCrowded = true;
+      this.#endPolls();
+    }
+    return items.length;
   }
 
   /** Resolves when a slot is free, or at a time. */
@@ -135,6 +192,10 @@ export class WorkFetcher {
 
   #wake(): void {
     for (const wake of this.#waiting) wake();
+  }
+
+  #endPolls(): void {
+    for (const end of this.#polls) end();
   }
 }
 

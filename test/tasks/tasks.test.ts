@@ -272,6 +272,29 @@ describeEngine(
       expect(most).toBe(3);
     });
 
+    it.each([{ concurrency: 5 }, { circuitBreaker: {} }])(
+      'the backlog of a task with bounds of its own (%o) does not hold up what is more urgent',
+      async (bounds) => {
+        const order: string[] = [];
+        const urgent = task('urgent', () => void order.push('urgent'), { priority: 1 });
+        const bounded = task(
+          'bounded',
+          async (ctx, n: number) => {
+            order.push(`bounded ${n}`);
+            if (n === 2) await ctx.client.runTask(urgent);
+          },
+          bounds,
+        );
+        const { client, startWorker } = await open();
+        const backlog = await client.runTasks(
+          Array.from({ length: 10 }, (_, n) => ({ task: bounded, input: n })),
+        );
+        await startWorker({ tasks: [urgent, bounded], activityConcurrency: 1 });
+        await Promise.all(backlog.map((handle) => handle.result()));
+        expect(order.slice(2, 5)).toEqual(['bounded 2', 'urgent', 'bounded 3']);
+      },
+    );
+
     it('runs are listed, found by kind and status, and can be deleted with all they hold', async () => {
       const { client } = await open({ tasks: [double] });
       const handle = await client.runTask(double, 1, { id: 'gone', concurrencyKey: 'k' });
