@@ -12,6 +12,7 @@ import {
   freezeCall,
   inputName,
   pickCall,
+  signalEvent,
   terminalSteps,
   type FlowGraph,
   type StepNode,
@@ -43,6 +44,8 @@ interface Parts {
   readonly schema?: StandardSchema | undefined;
   readonly onFail?: FlowGraph['onFail'];
 }
+
+const maxEventBytes = 256;
 
 const shared = ['needs', 'optional', 'after', 'when', 'signal', ...callOptionNames];
 const known: Readonly<Record<StepNode['kind'], readonly string[]>> = {
@@ -192,8 +195,15 @@ function list(what: string, key: 'needs' | 'optional' | 'after', options: Untype
 
 function signalName(what: string, signal: unknown): string {
   const { kind, name } = signal as { readonly kind?: unknown; readonly name?: unknown };
-  if (kind === 'event' && typeof name === 'string') return name;
-  throw invalidFlow(`The signal of ${what} must be an event, made with event<Payload>(name).`);
+  if (kind !== 'event' || typeof name !== 'string') {
+    throw invalidFlow(`The signal of ${what} must be an event, made with event<Payload>(name).`);
+  }
+  // The event that carries it has a longer name: told here, and not when a run is to wait for it.
+  if (Buffer.byteLength(signalEvent(name)) > maxEventBytes) {
+    const most = maxEventBytes - signalEvent('').length;
+    throw invalidFlow(`The signal of ${what} has a name of more than ${most} bytes. Shorten it.`);
+  }
+  return name;
 }
 
 function count(what: string, key: string, value: unknown): number {

@@ -11,3 +11,8 @@ export interface FlowStatus {
 export function statusOf(info: InstanceInfo): FlowStatus {
   return (info.customStatus as FlowStatus | undefined) ?? {};
 }
+
+/** The token of the signal that a run has taken under a name, which may be one that every object has. */
+export function takenSignal({ signals = {} }: FlowStatus, name: string): string | undefined {
+  return Object.hasOwn(signals, name) ? signals[name] : undefined;
+}

@@ -101,6 +101,15 @@ class Batches {
   }
 }
 
+/** What is too much for one event goes in two, down to an item that is too large by itself. */
+function halves({ offset, items }: GeneratedItems): readonly GeneratedItems[] {
+  const middle = Math.ceil(items.length / 2);
+  return [
+    { offset, items: items.slice(0, middle) },
+    { offset: offset + middle, items: items.slice(middle) },
+  ];
+}
+
 /** The progress of a generator holds the count of its items; what its author reports is put beside it. */
 class LiveGeneratorContext extends LiveStepContext implements GeneratorContext {
   readonly yielded: number;
@@ -130,6 +139,10 @@ class LiveGeneratorContext extends LiveStepContext implements GeneratorContext {
         await client.raiseEvent(instanceId, itemsEvent(this.step), batch);
         break;
       } catch (error) {
+        if (isPerdureError(error, 'PAYLOAD_TOO_LARGE') && batch.items.length > 1) {
+          for (const half of halves(batch)) await this.handOver(half);
+          return;
+        }
         if (!isPerdureError(error, 'EVENT_BUFFER_FULL')) throw error;
         await delay(fullPauseMs, undefined, { signal });
       }

@@ -5,6 +5,9 @@ import { invalidFlow } from './invalid-flow.ts';
 /** Names that the inputs of a handler use for something else. */
 const reserved: readonly string[] = [inputName, 'signal'];
 
+/** A key that no stored object keeps. */
+const unstorable = '__proto__';
+
 /** Refuses a graph that could not run as its author means it, and says what to change. */
 export function checkGraph(graph: FlowGraph): void {
   checkNames(graph);
@@ -22,6 +25,11 @@ export function checkStepName(flow: string, name: unknown): string {
   if (reserved.includes(name)) {
     throw invalidFlow(
       `Flow '${flow}' has a step named '${name}', but handlers find the flow's ${name} under that name. Choose another.`,
+    );
+  }
+  if (name === unstorable) {
+    throw invalidFlow(
+      `Flow '${flow}' has a step named '${name}', which stored data cannot have as a key. Choose another.`,
     );
   }
   if (/[/$]/.test(name)) {
@@ -103,6 +111,11 @@ function checkSignals({ name: flow, steps }: FlowGraph): void {
   const owners = new Map<string, string>();
   for (const { name, signal } of steps) {
     if (signal === undefined) continue;
+    if (signal === unstorable) {
+      throw invalidFlow(
+        `Step '${name}' of flow '${flow}' waits for a signal '${signal}', which stored data cannot have as a key. Choose another name.`,
+      );
+    }
     const owner = owners.get(signal);
     if (owner !== undefined) {
       throw invalidFlow(

@@ -2,7 +2,7 @@ import { isPerdureError, type Failure, type InstanceInfo } from '../index.ts';
 import { holds } from './condition-evaluation.ts';
 import type { FlowHistory, RecordedCall } from './flow-history.ts';
 import type { FlowItem, FlowStep, ItemCounts, StepState, StepStatus } from './flow-run.ts';
-import { statusOf } from './flow-status.ts';
+import { statusOf, takenSignal } from './flow-status.ts';
 import {
   activityNames,
   dependenciesOf,
@@ -68,9 +68,25 @@ export class RunReader {
   #read(node: StepNode, graph: FlowGraph): Known {
     const known = this.#known.get(node.name);
     if (known !== undefined) return known;
-    const read = this.#derive(node, graph);
+    const read = this.#failedByItself(node, this.#derive(node, graph));
     this.#known.set(node.name, read);
     return read;
+  }
+
+  /** The run says which step it failed of; where no call of it failed, what it was to be called with could not be stored. */
+  #failedByItself({ name }: StepNode, known: Known): Known {
+    const { failure, endedAt } = this.#info;
+    const { step } = (failure?.details ?? {}) as { readonly step?: string };
+    const { status, queuedAt } = known.state;
+    const isTold = status === 'failed' || status === 'running';
+    if (failure === undefined || step !== name || isTold) return known;
+    const state: StepState = {
+      status: 'failed',
+      failure: failure.cause ?? failure,
+      ...(queuedAt !== undefined && { queuedAt }),
+      ...(endedAt !== undefined && { endedAt }),
+    };
+    return known.items === undefined ? { state } : { state, items: known.items };
   }
 
   #derive(node: StepNode, graph: FlowGraph): Known {
@@ -120,7 +136,7 @@ export class RunReader {
     const waiting = Math.max(0, (total ?? calls.length) - calls.length);
     const items = count(states, waiting, this.#isOver);
     const all = generated === undefined ? states : [generated, ...states];
-    const queuedAt = Math.min(...all.map((state) => state.queuedAt ?? Infinity));
+    const queuedAt = all.reduce((first, each) => Math.min(first, each.queuedAt ?? first), Infinity);
     const failed = all.find(({ status }) => status === 'failed');
     if (failed !== undefined) {
       const { output: _, ...rest } = failed;
@@ -128,7 +144,7 @@ export class RunReader {
     }
     const isDone = total !== undefined && items.completed >= total;
     if (isDone) {
-      const endedAt = Math.max(...all.map((state) => state.endedAt ?? 0));
+      const endedAt = all.reduce((last, each) => Math.max(last, each.endedAt ?? 0), 0);
       const output = states.map((state) => state.output);
       return { state: { status: 'completed', queuedAt, endedAt }, items, output };
     }
@@ -177,7 +193,7 @@ export class RunReader {
   }
 
   #hasSignal(signal: string): boolean {
-    return statusOf(this.#info).signals?.[signal] !== undefined;
+    return takenSignal(statusOf(this.#info), signal) !== undefined;
   }
 
   /** How many items a map or reduce has; `undefined` while that is open. Throws for what is no array. */

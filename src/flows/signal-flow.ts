@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PerdureError, type Client, type EventToken } from '../index.ts';
-import { statusOf } from './flow-status.ts';
+import { statusOf, takenSignal } from './flow-status.ts';
 import { signalEvent } from './graph.ts';
 import { readRunInput } from './run-input.ts';
 import type { SentSignal } from './signals.ts';
@@ -81,7 +81,7 @@ async function look(
   name: string,
 ): Promise<{ readonly taken: string | undefined }> {
   const info = await client.handle(id).status();
-  const taken = statusOf(info).signals?.[name];
+  const taken = takenSignal(statusOf(info), name);
   if (taken !== undefined) return { taken };
   if (info.status === 'pending' || info.status === 'running') return { taken: undefined };
   throw new PerdureError(

@@ -6,7 +6,7 @@ export type CatchUp = 'skip' | 'one' | 'all';
 /** A tick that is this late was missed; a little late is on time, and fires under every policy. */
 export const onTimeMs = 10_000;
 
-/** The most ticks that are made to happen at once; what is left is due again. */
+/** The most ticks that are made to happen at once, of all schedules; what is left is due again. */
 export const maxTicks = 1_000;
 
 /** The ticks that are to happen now, and when the schedule fires next. */
@@ -16,14 +16,16 @@ export function dueTicks(params: {
   /** The first tick that has not happened; at or before now. */
   readonly nextAt: number;
   readonly nowMs: number;
+  /** Default: as many as there may be of all schedules. */
+  readonly max?: number;
 }): { readonly ticks: readonly number[]; readonly nextAt: number | null } {
-  const { timing, catchUp, nextAt, nowMs } = params;
+  const { timing, catchUp, nextAt, nowMs, max = maxTicks } = params;
   const missedUntil = nowMs - onTimeMs;
   const begin = catchUp === 'all' || nextAt > missedUntil ? nextAt : timing.next(missedUntil);
   const ticks: number[] = [];
   if (catchUp === 'one') ticks.push(...lastMissed(timing, nextAt, missedUntil));
   let tick = begin;
-  while (tick !== null && tick <= nowMs && ticks.length < maxTicks) {
+  while (tick !== null && tick <= nowMs && ticks.length < max) {
     ticks.push(tick);
     tick = timing.next(tick);
   }

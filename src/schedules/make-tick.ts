@@ -3,7 +3,7 @@ import { randomToken } from '../model/random-id.ts';
 import type { NewInstance } from '../providers/instances.ts';
 import type { ScheduleRecord, ScheduleTick } from '../providers/schedules.ts';
 import type { NewTask } from '../providers/tasks.ts';
-import { dueTicks } from './due-ticks.ts';
+import { dueTicks, maxTicks } from './due-ticks.ts';
 import {
   decodeSchedule,
   timingOf,
@@ -17,14 +17,14 @@ function tickInstanceId(schedule: string, tickMs: number): string {
 }
 
 /** What a due schedule starts now, and when it fires next. One that cannot be read says so, and stands still. */
-export function makeTick(record: ScheduleRecord, nowMs: number): ScheduleTick {
+export function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks): ScheduleTick {
   const { name, revision, nextAt } = record;
   const nothing = { name, revision, lastTickAt: nowMs, nextAt: null, instances: [], tasks: [] };
   if (nextAt === null) return { ...nothing, error: null };
   try {
     const definition = decodeSchedule(name, record.definition);
     const { catchUp, target } = definition;
-    const due = dueTicks({ timing: timingOf(definition), catchUp, nextAt, nowMs });
+    const due = dueTicks({ timing: timingOf(definition), catchUp, nextAt, nowMs, max });
     return {
       ...nothing,
       nextAt: due.nextAt,

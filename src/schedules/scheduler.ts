@@ -1,6 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
 import type { Provider } from '../providers/provider.ts';
+import { maxTicks } from './due-ticks.ts';
 import { makeTick } from './make-tick.ts';
 
 export interface SchedulerParams {
@@ -84,7 +85,9 @@ export class Scheduler {
     this.#lastLookAt = clock.now();
     const { due, nowMs, nextAt } = await provider.dueSchedules(maxDue);
     if (due.length > 0) {
-      const ticks = due.map((record) => makeTick(record, nowMs));
+      // Shared between them: ticks of many that catch up at once would hold up the process for seconds.
+      const max = Math.ceil(maxTicks / due.length);
+      const ticks = due.map((record) => makeTick(record, nowMs, max));
       const happened = await provider.tickSchedules(ticks);
       for (const { name, error } of ticks) {
         if (error !== null) logger.error({ schedule: name, error }, 'a schedule cannot be read');

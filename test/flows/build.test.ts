@@ -120,6 +120,24 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       /'a' and 'b' .* same signal 'go'/,
     ],
     [
+      'a signal whose name leaves no room for that of its event',
+      () => untyped().step('a', { signal: event('x'.repeat(249)) }, nothing),
+      /signal of step 'a' .* more than 248 bytes\. Shorten it/,
+    ],
+    [
+      'a step with a name that cannot be stored',
+      () => untyped().step('__proto__', nothing).output(),
+      /step named '__proto__', which stored data cannot have as a key\. Choose another/,
+    ],
+    [
+      'a signal with a name that cannot be stored',
+      () =>
+        untyped()
+          .step('a', { signal: event('__proto__') }, nothing)
+          .output(),
+      /signal '__proto__', which stored data cannot have as a key\. Choose another/,
+    ],
+    [
       'a signal that is no event',
       () => untyped().step('a', { signal: 'go' }, nothing),
       /must be an event/,

@@ -6,6 +6,27 @@ import { signalled } from '../engine/signalled.ts';
 describeEngine(
   'a flow that fails',
   (open) => {
+    it('shows as failed the step whose inputs are too large together', async () => {
+      const large = flow('large')
+        .step('a', () => 'a'.repeat(1_500_000))
+        .step('b', () => 'b'.repeat(1_500_000))
+        .step('both', { needs: ['a', 'b'] }, () => undefined)
+        .step('never', { after: ['both'] }, () => undefined)
+        .output();
+      const { client } = await open({ flows: [large] });
+      const run = await client.runFlow(large);
+      await expect(run.result()).rejects.toMatchObject({ failure: { details: { step: 'both' } } });
+      const steps = (await readFlowRun(client, run.id))?.steps;
+      expect(steps?.map(({ status }) => status)).toEqual([
+        'completed',
+        'completed',
+        'failed',
+        'canceled',
+      ]);
+      expect(steps?.[2]?.failure).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+      expect(steps?.[3]?.reason).toBe('sibling failed: both');
+    });
+
     it('fails with its first step, and tells what is in flight that a sibling failed', async () => {
       const isRunning = signalled<void>();
       const stopped = signalled<unknown>();

@@ -247,6 +247,22 @@ describeEngine(
       expect(handled.toSorted()).toEqual(['a', 'b', 'c']);
     });
 
+    it('of a generator may be large, as long as each can be stored', async () => {
+      const pages = flow('pages')
+        .generator(
+          'page',
+          {},
+          async function* () {
+            for (let n = 0; n < 7; n += 1) yield String(n).repeat(900_000);
+          },
+          (_ctx, page) => page.charAt(0),
+        )
+        .output();
+      const { client } = await open({ flows: [pages] });
+      const run = await client.runFlow(pages);
+      expect(await run.result()).toEqual(['0', '1', '2', '3', '4', '5', '6']);
+    });
+
     it('of a generator that yields nothing are none', async () => {
       const silent = flow('silent')
         .generator(

@@ -29,6 +29,23 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.signals).toEqual(['approved']);
     });
 
+    it.each(['constructor', 'toString'])(
+      'may have the name %s, which every object knows',
+      async (name) => {
+        const odd = event<string>(name);
+        const review = flow('review')
+          .step('draft', { signal: approved }, () => undefined)
+          .step('publish', { signal: odd }, (_ctx, { signal }) => signal)
+          .output('publish');
+        const { client } = await open({ flows: [review] });
+        const run = await client.runFlow(review);
+        await signalFlow(client, run.id, approved, { by: 'Mia' });
+        await signalFlow(client, run.id, odd, 'taken');
+        expect(await run.result()).toBe('taken');
+        expect((await readFlowRun(client, run.id))?.signals).toEqual(['approved', name]);
+      },
+    );
+
     it('that comes before the dependencies is kept', async () => {
       const go = signalled<void>();
       const review = flow('review')

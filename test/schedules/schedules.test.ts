@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest';
 import { orchestration, task, type CatchUp, type Client, type FlowRef } from '../../src/index.ts';
+import { silentLogger } from '../../src/model/logger.ts';
+import { Scheduler } from '../../src/schedules/scheduler.ts';
 import { describeScheduled, minute } from './scheduled-store.ts';
 
 const work = task('work', (_ctx, input: string) => input);
@@ -238,6 +240,41 @@ describeScheduled('schedules', (scheduledStore) => {
     await client.schedules.put('damaged', { every: '1m', task: work, input: '' });
     await clock.advance('1m');
     expect(await ticksOf(client, 'damaged')).toEqual([4]);
+  });
+
+  it('many schedules that catch up at once share what is made to happen in one go', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure, provider } = await open();
+    const names = ['a', 'b', 'c', 'd'];
+    for (const name of names) {
+      await perdure.client.schedules.put(name, {
+        every: '1m',
+        task: work,
+        input: '',
+        catchUp: 'all',
+      });
+    }
+    await clock.advance('600m');
+    const portions: number[] = [];
+    const watched: typeof provider = {
+      ...provider,
+      tickSchedules: (ticks) => {
+        portions.push(ticks.reduce((sum, { tasks }) => sum + tasks.length, 0));
+        return provider.tickSchedules(ticks);
+      },
+    };
+    const scheduler = new Scheduler({
+      provider: watched,
+      clock,
+      logger: silentLogger,
+      recheckMs: 60_000,
+    });
+    scheduler.start();
+    await clock.advance('10s');
+    expect((await provider.dueSchedules(1)).due).toEqual([]);
+    await scheduler.stop();
+    expect(portions.reduce((sum, portion) => sum + portion)).toBe(4 * 600);
+    expect(Math.max(...portions)).toBeLessThanOrEqual(1_000);
   });
 
   it('a worker that has stopped leaves no alarm behind', async () => {
