@@ -69,7 +69,8 @@ function turnOf(item: OrchestrationItem, dice: readonly number[], now: number): 
     activityCancels: c % 3 === 0 ? [activityCancel(base - 9), activityCancel(base - 10)] : [],
     childCancels: b % 6 === 0 ? [{ instanceId: `${instanceId}${a % 4}`, reason: 'no' }] : [],
     ...(a % 3 === 0 && { customStatus: `"${c}"` }),
-    outcome: kind < 4 ? (outcomes[kind] ?? { status: 'running' }) : { status: 'running' },
+    // Many go on as new, so that there is something to prune.
+    outcome: (kind < 8 ? outcomes[Math.min(kind, 3)] : undefined) ?? { status: 'running' },
   });
 }
 
@@ -87,6 +88,12 @@ it.each([1, 2, 3, 4])(
     };
     const anId = () => ids[random(ids.length)] ?? 'a';
     const someId = () => (random(2) === 0 ? anId() : `${anId()}${random(4)}`);
+    const aKnownId = async () => {
+      const known = await sqlite.provider.listInstances({ filter: {}, limit: 1_000 });
+      // Those with many executions are worth a prune.
+      const ordered = known.toSorted((a, b) => b.executionId - a.executionId);
+      return ordered[random(random(2) === 0 ? 3 : 20)]?.instanceId ?? anId();
+    };
     // Mostly of the newest, now and then one that is long over.
     const place = (count: number) => Math.max(0, count - 1 - random(random(5) === 0 ? 20 : 4));
 
@@ -94,11 +101,11 @@ it.each([1, 2, 3, 4])(
       const now = clock.now();
       const dice = [random(24), random(60), random(60), random(60)] as const;
       const stop = { reason: `step ${step}`, actor: null, cleanupMs: 100 + random(2_000) };
-      const [first, second] = [someId(), someId()];
+      const [first, second, third] = [someId(), someId(), await aKnownId()];
       const claims = [place(sqlite.claimCount), place(sqlite.claimCount)];
       const work = [place(sqlite.workCount), place(sqlite.workCount)];
       const leaked = random(4) === 0;
-      const move = random(16);
+      const move = random(20);
       switch (move) {
         case 0:
           await both(`create ${first}`, ({ provider }) =>
@@ -164,6 +171,37 @@ it.each([1, 2, 3, 4])(
             twin.fetch(1 + (dice[2] % 4), `build ${dice[3] % 2}`),
           );
           break;
+        case 14:
+          if (random(2) > 0) break;
+          await both(`delete ${third} ${second}`, (twin) =>
+            twin.delete([third, second], {
+              force: dice[0] % 2 === 0,
+              isWhole: dice[1] % 3 > 0,
+              dryRun: dice[2] % 5 === 0,
+            }),
+          );
+          break;
+        case 15:
+          await both(`prune ${third} ${second}`, (twin) =>
+            twin.prune([third, second, third], {
+              max: 1 + (dice[0] % 3),
+              ...(leaked ? { endedBefore: now - dice[1] * 60 } : { keepLast: dice[2] % 4 }),
+              dryRun: dice[3] % 5 === 0,
+            }),
+          );
+          break;
+        case 16:
+          await both('a walk', (twin) =>
+            twin.scan({
+              maxScanned: 1 + (dice[0] % 5),
+              ...(dice[1] % 2 === 0 && { statuses: ['running', 'completed', 'canceled'] }),
+              ...(dice[1] % 3 === 0 && { endedBefore: now - dice[2] * 60 }),
+              ...(dice[1] % 5 === 0 && { createdBefore: now - dice[2] * 60 }),
+              rootsOnly: dice[3] % 2 === 0,
+              withFinishedExecutions: dice[3] % 3 === 0,
+            }),
+          );
+          break;
         default:
           await both('turns are acked', (twin) =>
             twin.ack(claims[0] === claims[1] ? claims.slice(1) : claims, (item) =>
@@ -171,7 +209,9 @@ it.each([1, 2, 3, 4])(
             ),
           );
       }
-      if (step % 10 === 9) await both(`the state after step ${step}`, (twin) => twin.snapshot());
+      if (step % 10 !== 9) continue;
+      await both(`the state after step ${step}`, (twin) => twin.snapshot());
+      await both(`the figures after step ${step}`, (twin) => twin.figures());
     }
     await sqlite.provider.close();
   },

@@ -1,3 +1,9 @@
+import type {
+  AuditEntry,
+  ExecutionPrune,
+  ScanInstancesParams,
+  ScanInstancesResult,
+} from '../../src/providers/management.ts';
 import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import type { CommitResult, Turn } from '../../src/providers/turn.ts';
@@ -85,6 +91,60 @@ export class StoreTwin {
     return this.provider.markPointOfNoReturn(this.#token(place));
   }
 
+  /** Deletes what is below and with an id, or only that; twice in one call where there are two ids that overlap. */
+  async delete(
+    ids: readonly string[],
+    how: { readonly force: boolean; readonly isWhole: boolean; readonly dryRun: boolean },
+  ): Promise<unknown> {
+    const trees = await Promise.all(ids.map(async (id) => (how.isWhole ? this.#treeOf(id) : [id])));
+    const { force, dryRun } = how;
+    return this.provider.deleteInstancesAtomic(
+      trees.map((instanceIds) => ({ instanceIds, force, dryRun, audit: auditOf(ids) })),
+    );
+  }
+
+  prune(
+    ids: readonly string[],
+    conditions: Pick<ExecutionPrune, 'keepLast' | 'endedBefore' | 'max' | 'dryRun'>,
+  ): Promise<unknown> {
+    return this.provider.pruneExecutionsAtomic(
+      ids.map((instanceId) => ({ instanceId, ...conditions, audit: auditOf(ids) })),
+    );
+  }
+
+  /** Walks over all instances in steps. */
+  async scan(params: Omit<ScanInstancesParams, 'afterKey'>): Promise<unknown> {
+    const steps: unknown[] = [];
+    for (let afterKey: number | null = 0; afterKey !== null;) {
+      const step: ScanInstancesResult = await this.provider.scanInstances({ ...params, afterKey });
+      steps.push(step.instances.map(({ instanceKey: _key, ...instance }) => instance));
+      afterKey = step.nextKey;
+    }
+    return steps;
+  }
+
+  /** Parents after their children. */
+  async #treeOf(instanceId: string): Promise<readonly string[]> {
+    const [children = []] = await this.provider.listChildren([instanceId]);
+    const below = await Promise.all(children.map((child) => this.#treeOf(child)));
+    return [...below.flat(), instanceId];
+  }
+
+  /** What operators read; bytes differ. */
+  async figures(): Promise<unknown> {
+    const {
+      storageBytes: _all,
+      reclaimableBytes: _some,
+      ...metrics
+    } = await this.provider.systemMetrics();
+    const audit = await this.provider.listAudit({ limit: 1_000 });
+    return {
+      metrics,
+      depths: await this.provider.queueDepths(),
+      audit: audit.map(({ auditKey: _key, ...record }) => record),
+    };
+  }
+
   /** All that can be read. */
   async snapshot(): Promise<unknown> {
     const records = await this.provider.listInstances({ filter: {}, limit: 1_000 });
@@ -99,7 +159,10 @@ export class StoreTwin {
           ),
         );
         const running = await this.provider.listRunningItems(instanceId);
-        return { record, executions, histories, running };
+        const size = await this.provider.measureInstance(instanceId);
+        const [children] = await this.provider.listChildren([instanceId]);
+        const parent = await this.provider.getParentId(instanceId);
+        return { record, executions, histories, running, size, children, parent };
       }),
     );
   }
@@ -107,6 +170,10 @@ export class StoreTwin {
   #token(place: number): string {
     return this.#work[place]?.lockToken ?? '';
   }
+}
+
+function auditOf(ids: readonly string[]): AuditEntry {
+  return { auditId: ids.join(), action: 'delete', actor: null, filter: '{}' };
 }
 
 function said(result: CommitResult): unknown {
