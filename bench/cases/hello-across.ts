@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { Perdure } from 'perdure';
 import { check, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { hello } from '../definitions.ts';
+import { PostgresCost } from '../postgres-cost.ts';
 
 const starts = 64;
 
-/** Hellos that a client process starts and that some worker processes run, for each number of workers. */
+/** Hellos that a client process starts and that some worker processes run, for each number of workers: rate and cost. */
 export async function helloAcross({ store, quick, workers }: BenchmarkSetup): Promise<Figures> {
+  await using cost = await PostgresCost.open(store);
   await using perdure = await Perdure.open(store);
   const run = async (): Promise<void> => {
     const handle = await perdure.client.start(hello, 'World');
@@ -19,7 +21,13 @@ export async function helloAcross({ store, quick, workers }: BenchmarkSetup): Pr
     const processes = await startWorkers(store, number);
     const count = quick ? 500 : 2_000;
     await runInLanes(count, starts, run);
-    figures[`perSecond${number}`] = count / (await runInLanes(count, starts, run));
+    let seconds = Number.NaN;
+    const { walBytes, serverCpuMs } = await cost.measure(count, async () => {
+      seconds = await runInLanes(count, starts, run);
+    });
+    figures[`perSecond${number}`] = count / seconds;
+    figures[`walBytes${number}`] = walBytes;
+    if (serverCpuMs !== undefined) figures[`serverCpuMs${number}`] = serverCpuMs;
     await Promise.all(processes.map(stop));
   }
   return figures;

@@ -5,7 +5,8 @@ export const queued = 300_000;
 
 /**
  * Fills a schema that has never been analyzed: of the queued rows one in ten belongs to `mine`, and of those half are
- * delayed and some are held back by this build; the others are older and of names that nobody here has.
+ * delayed and some are held back by this build; the others are older and of names that nobody here has. The delayed
+ * tasks have the highest priority, so that they stand at the head.
  */
 export async function fillQueues(client: pg.Client, schema: string): Promise<void> {
   await client.query(`
@@ -15,7 +16,8 @@ export async function fillQueues(client: pg.Client, schema: string): Promise<voi
     ALTER TABLE worker_queue SET (autovacuum_enabled = false);
     ALTER TABLE instances SET (autovacuum_enabled = false);
     INSERT INTO definitions (kind, name, version)
-      VALUES ('orchestration', 'mine', '1'), ('orchestration', 'foreign', '1'), ('activity', 'mine', ''), ('activity', 'foreign', '');
+      VALUES ('orchestration', 'mine', '1'), ('orchestration', 'foreign', '1'), ('activity', 'mine', ''), ('activity', 'foreign', ''),
+        ('task', 'mine', ''), ('task', 'foreign', '');
     CREATE TEMPORARY TABLE rows AS
       SELECT n, n % 10 = 0 AS is_mine, n % 20 = 0 AS is_delayed, n % 50 = 10 AS is_blocked,
         floor(extract(epoch FROM now()) * 1000)::bigint - 3600000 + CASE WHEN n % 10 = 0 THEN 1800000 ELSE 0 END
@@ -41,6 +43,19 @@ export async function fillQueues(client: pg.Client, schema: string): Promise<voi
       VALUES ('wide', 'x', 1, 'running', 1, 1, 'turn', 'hash', 0, 0, 0);
     INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, claims, created_at)
       SELECT ${queued} + 1, 1, operation, 3, 0, 0, 0 FROM generate_series(1, 2000) AS operation;
+    RESET search_path;`);
+  await client.query(`
+    SET search_path = ${schema};
+    INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length, input_hash,
+        created_at, priority, failures)
+      SELECT 't' || n, 'x', CASE WHEN is_mine THEN 5 ELSE 6 END, 'pending', 1, 0, 'hash', 0, n % 7, 0
+      FROM rows ORDER BY n;
+    INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at, claims,
+        created_at)
+      SELECT ${queued} + 1 + n, 1, 1, CASE WHEN is_mine THEN 5 ELSE 6 END,
+        CASE WHEN is_mine AND is_delayed THEN 50 ELSE n % 7 END,
+        due_at + CASE WHEN is_delayed THEN 86400000 ELSE 0 END, due_at + 172800000, 0, 0
+      FROM rows ORDER BY n;
     DROP TABLE rows;
     RESET search_path;`);
 }

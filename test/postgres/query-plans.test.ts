@@ -55,10 +55,20 @@ const cases = [
   'figures/',
   'lease/is',
   'record/',
+  'task-ack/counts',
+  'on-fail/its-own',
+  'key/names',
+  'key/is-free',
+  'schedule/a-write',
+  'schedule/a-tick',
+  'schedule/can',
+  'schedule/lists',
 ];
 
 // What counts the whole store, on demand, reads it.
 const counting = ['perdure_queue_depths', 'perdure_system_metrics'];
+
+type Queue = 'instances' | 'work' | 'tasks';
 
 const schema = 'plans';
 const sources = join(import.meta.dirname, '../../src/providers/postgres');
@@ -153,7 +163,8 @@ describe('plans that were made while the queues were empty', () => {
     expect(missing).toEqual([]);
     await client.query(`TRUNCATE ${schema}.instances, ${schema}.history, ${schema}.instance_locks,
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
-      ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records; ANALYZE`);
+      ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
+      ${schema}.concurrency_keys, ${schema}.schedules; ANALYZE`);
     const bad: string[] = [];
     for (const { name, text } of statements.values()) {
       if (counting.includes(name)) continue;
@@ -161,7 +172,7 @@ describe('plans that were made while the queues were empty', () => {
       if (found.length > 0) bad.push(`${name}: ${found.join(', ')}`);
     }
     expect(bad).toEqual([]);
-  }, 120_000);
+  }, 180_000);
 });
 
 describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
@@ -171,17 +182,22 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     await provider.close();
     await fillQueues(client, full);
-  }, 120_000);
+  }, 180_000);
 
   /** The statements of a fetch that claims something. */
-  async function statementsOf(call: 'instances' | 'work'): Promise<readonly SentStatement[]> {
+  async function statementsOf(call: Queue): Promise<readonly SentStatement[]> {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     const fetch = { max: 100, lockMs: 1, waitMs: 0 };
     sent();
+    const names = ['mine', 'unknown'];
     const claimed =
-      call === 'work'
-        ? await provider.fetchWorkItems({ ...fetch, names: ['mine', 'unknown'] })
+      call !== 'instances'
+        ? await provider.fetchWorkItems({
+            ...fetch,
+            names: call === 'work' ? names : [],
+            tasks: call === 'tasks' ? names : [],
+          })
         : await provider.fetchOrchestrationItems({
             ...fetch,
             runnable: [{ name: 'mine', version: '1' }],
@@ -206,7 +222,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     return buffers;
   }
 
-  it.each(['instances', 'work'] as const)(
+  it.each(['instances', 'work', 'tasks'] as const)(
     'a claim of %s reads a bounded part, though others, delayed ones and foreign names queue ahead',
     async (call) => {
       const statements = await statementsOf(call);
@@ -216,18 +232,23 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     60_000,
   );
 
-  it('a claim passes over rows that others are claiming', async () => {
-    const other = new pg.Client({ connectionString: database.url });
-    await other.connect();
-    const statements = await statementsOf('work');
-    await other.query('BEGIN');
-    await other.query(`SELECT FROM ${full}.worker_queue JOIN ${full}.definitions USING (definition_key)
-      WHERE name = 'mine' AND kind = 'activity' ORDER BY next_at, item_key LIMIT 1000 FOR UPDATE OF worker_queue`);
-    const buffers = await buffersOf(statements);
-    await other.query('ROLLBACK');
-    await other.end();
-    expect(buffers).toBeLessThan(10_000);
-  }, 60_000);
+  it.each(['work', 'tasks'] as const)(
+    'a claim of %s passes over rows that others are claiming',
+    async (call) => {
+      const other = new pg.Client({ connectionString: database.url });
+      await other.connect();
+      const statements = await statementsOf(call);
+      await other.query('BEGIN');
+      await other.query(`SELECT FROM ${full}.worker_queue JOIN ${full}.definitions USING (definition_key)
+      WHERE name = 'mine' AND kind = '${call === 'work' ? 'activity' : 'task'}'
+      ORDER BY priority DESC, next_at, item_key LIMIT 1000 FOR UPDATE OF worker_queue`);
+      const buffers = await buffersOf(statements);
+      await other.query('ROLLBACK');
+      await other.end();
+      expect(buffers).toBeLessThan(10_000);
+    },
+    60_000,
+  );
 
   it('a cancel of thousands of activities reads those, and no others', async () => {
     const sent = watchStatements();
