@@ -142,15 +142,15 @@ it('deletions that race leave no orphan and nothing of what they took, and count
       for (const kind of managed.kinds) kinds.add(kind);
     }
   });
-  let isOver = false;
+  const done = new AbortController();
   const working = providers.map(async (provider) => {
-    while (!isOver) {
+    while (!done.signal.aborted) {
       const started = await work(provider);
       created.children += started;
     }
   });
   await Promise.all(managing);
-  isOver = true;
+  done.abort();
   await Promise.all(working);
   while ((await first.reclaimDeleted(1_000)).left);
   expect(await querySql(url, remains)).toEqual([]);

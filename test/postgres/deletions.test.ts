@@ -28,10 +28,11 @@ async function openWithRival() {
   await rival.connect();
   onTestFinished(() => rival.end());
   const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
-  const untilSomebodyWaits = () =>
-    expect
-      .poll(() => rows(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
-      .toHaveLength(1);
+  const untilSomebodyWaits = async (): Promise<void> => {
+    const waiting = `SELECT 1 FROM pg_stat_activity
+      WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+    await expect.poll(() => rows(waiting)).toHaveLength(1);
+  };
   return { provider, clock, open, rows, untilSomebodyWaits };
 }
 
@@ -82,7 +83,7 @@ it.each([10, 9_000])(
     await clock.advance(10_000);
     while ((await provider.reclaimDeleted(1_000)).left);
     const left = (await rows(tables)).filter((table) => table['rows'] !== 0);
-    expect(left.map(({ name }) => name).toSorted()).toEqual([
+    expect(left.map(({ name }) => String(name)).toSorted()).toEqual([
       'audit',
       'definitions',
       'perdure_migrations',
