@@ -6,12 +6,15 @@ const quietRounds = 4;
 /** Resolves when nothing moves any more unless time passes or somebody does something. */
 export async function comeToRest(
   boundary: StoreBoundary,
-  otherMoves: () => number = () => 0,
+  {
+    otherMoves = () => 0,
+    isBusy = () => false,
+  }: { readonly otherMoves?: () => number; readonly isBusy?: () => boolean } = {},
 ): Promise<void> {
   for (let quiet = 0, seen = -1; quiet < quietRounds; quiet++) {
     await nextTurn();
     const moves = boundary.moves + otherMoves();
-    if (moves !== seen || boundary.isBusy) quiet = 0;
+    if (moves !== seen || boundary.isBusy || isBusy()) quiet = 0;
     seen = moves;
   }
 }

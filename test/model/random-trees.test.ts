@@ -5,13 +5,19 @@ import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { PostgresDatabases } from '../conformance/postgres-databases.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
+import { watchDriver } from '../postgres/driver-activity.ts';
 import { sizeOf, treeScenarios, type TreeScenario } from './tree-scenario.ts';
 import { TreeWorld } from './tree-world.ts';
 
 const runs = 100;
+// A run takes hundreds of round trips.
+const postgresRuns = 10;
 const files = new SqliteFiles();
+const databases = new PostgresDatabases();
 afterAll(() => files.remove());
+afterAll(() => databases.remove(), 120_000);
 
 type OpenStore = (clock: Clock) => Promise<Provider>;
 
@@ -46,12 +52,16 @@ const openWithoutOrphanCheck: OpenStore = async (clock) => {
   };
 };
 
-async function runTrees(scenario: TreeScenario, open: OpenStore): Promise<TreeWorld> {
+async function runTrees(
+  scenario: TreeScenario,
+  open: OpenStore,
+  isBusy: () => boolean = () => false,
+): Promise<TreeWorld> {
   let rest = (): Promise<void> => Promise.resolve();
   const clock = new FakeClock({ settle: () => rest() });
   const store = await open(clock);
   try {
-    const world = new TreeWorld({ scenario, store, clock });
+    const world = new TreeWorld({ scenario, store, clock, isBusy });
     rest = () => world.rest();
     await world.run();
     return world;
@@ -60,22 +70,38 @@ async function runTrees(scenario: TreeScenario, open: OpenStore): Promise<TreeWo
   }
 }
 
-test('whatever happens to random trees, no child outlives its root, nothing is stuck, and every count is exact', async () => {
+/** Runs random scenarios; answers what deletions came to, and how large the largest was. */
+async function checkTrees(run: (scenario: TreeScenario) => Promise<TreeWorld>, numRuns: number) {
   let largest = 0;
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(treeScenarios, async (scenario) => {
       expect(sizeOf(scenario.roots)).toBeLessThanOrEqual(50);
-      const world = await runTrees(scenario, openInMemory);
+      const world = await run(scenario);
       expect(world.violations).toEqual([]);
       largest = Math.max(largest, world.largestDeleted);
       for (const kind of world.seen.keys()) seen.add(kind);
     }),
-    { numRuns: runs },
+    { numRuns },
   );
+  return { largest, seen: [...seen] };
+}
+
+test('whatever happens to random trees, no child outlives its root, nothing is stuck, and every count is exact', async () => {
+  const { largest, seen } = await checkTrees((scenario) => runTrees(scenario, openInMemory), runs);
   // A check that deletes little shows little.
   expect(largest).toBeGreaterThan(20);
-  expect([...seen]).toEqual(expect.arrayContaining(['deleted', 'orphan', 'running']));
+  expect(seen).toEqual(expect.arrayContaining(['deleted', 'orphan', 'running']));
+}, 240_000);
+
+test('the same holds on PostgreSQL', async () => {
+  const isBusy = watchDriver();
+  const { largest, seen } = await checkTrees(
+    (scenario) => runTrees(scenario, (clock) => databases.create({ clock }), isBusy),
+    postgresRuns,
+  );
+  expect(largest).toBeGreaterThan(2);
+  expect(seen).toContain('deleted');
 }, 240_000);
 
 test('within as many runs, a store that does not look for orphans is found out', async () => {

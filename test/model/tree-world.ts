@@ -35,6 +35,7 @@ export class TreeWorld {
   readonly #store: Provider;
   readonly #clock: FakeClock;
   readonly #boundary: StoreBoundary;
+  readonly #isBusy: () => boolean;
   readonly #asked = new Set<Promise<unknown>>();
   readonly #handlers = new Set<() => void>();
   /** What deletions have said that they took. */
@@ -47,8 +48,11 @@ export class TreeWorld {
     readonly scenario: TreeScenario;
     readonly store: Provider;
     readonly clock: FakeClock;
+    /** Whether the store has something to do that has not passed the boundary. */
+    readonly isBusy?: () => boolean;
   }) {
-    const { scenario, store, clock } = params;
+    const { scenario, store, clock, isBusy = () => false } = params;
+    this.#isBusy = isBusy;
     this.#scenario = scenario;
     this.#store = store;
     this.#clock = clock;
@@ -74,7 +78,7 @@ export class TreeWorld {
 
   /** Resolves when nothing moves any more without time or an act. */
   async rest(): Promise<void> {
-    await comeToRest(this.#boundary);
+    await comeToRest(this.#boundary, { isBusy: this.#isBusy });
   }
 
   async run(): Promise<void> {
@@ -91,17 +95,25 @@ export class TreeWorld {
       pollInterval: '30d',
     });
     for (const index of roots.keys()) this.#start(perdure, index);
-    await takeTurns(headStart);
+    await this.#takeTurns(headStart);
     this.#boundary.holdAt(hold);
     for (const act of acts) {
       await this.#obey(perdure, act);
-      await takeTurns(act.pace);
+      await this.#takeTurns(act.pace);
     }
     await this.#heal(perdure);
     await this.#checkEnd(perdure);
     const closed = perdure.close();
     await this.rest();
     await closed;
+  }
+
+  /** Turns of the event loop, in each of which the store does what it has been asked to. */
+  async #takeTurns(count: number): Promise<void> {
+    for (let turn = 0; turn < count; turn++) {
+      await nextTurn();
+      while (this.#isBusy()) await nextTurn();
+    }
   }
 
   readonly #hold = activity('hold', async (ctx) => {
@@ -262,10 +274,6 @@ export class TreeWorld {
     const [one, other] = [actual, expected].map((value) => JSON.stringify(value));
     if (one !== other) this.violations.push(`${what} is ${one}, not ${other}`);
   }
-}
-
-async function takeTurns(count: number): Promise<void> {
-  for (let turn = 0; turn < count; turn++) await nextTurn();
 }
 
 function countCreated(call: StoreCall): number {

@@ -249,7 +249,7 @@ export class World {
 
   /** Resolves when nothing moves any more without time or a command. */
   async rest(): Promise<void> {
-    await comeToRest(this.#boundary, () => this.#handlers.moves);
+    await comeToRest(this.#boundary, { otherMoves: () => this.#handlers.moves });
   }
 
   /** Nobody crashed or failed, and nothing is held: what is due is done. */

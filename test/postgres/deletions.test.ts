@@ -29,9 +29,9 @@ async function openWithRival() {
   onTestFinished(() => rival.end());
   const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
   const untilSomebodyWaits = async (): Promise<void> => {
-    await expect
-      .poll(() => rows(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
-      .toHaveLength(1);
+    const waiting = `SELECT 1 FROM pg_stat_activity
+      WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+    await expect.poll(() => rows(waiting)).toHaveLength(1);
   };
   return { provider, clock, open, rows, untilSomebodyWaits };
 }
