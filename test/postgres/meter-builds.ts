@@ -22,6 +22,8 @@ export function createBuild(build: BuildName): StartWorkerOptions {
   const meter1 = orchestration(
     'meter',
     async (ctx, rounds: readonly Round[]): Promise<readonly Round[]> => {
+      // Says that the first turn of this round is committed.
+      ctx.setCustomStatus(rounds.length);
       const { isLast } = await ctx.waitFor(next);
       const known = [...rounds, { version: ctx.version, readBy: await ctx.call(read) }];
       if (isLast) return known;
@@ -37,6 +39,7 @@ export function createBuild(build: BuildName): StartWorkerOptions {
     orchestration(
       'meter',
       async (ctx, rounds: readonly Round[]): Promise<readonly Round[]> => {
+        ctx.setCustomStatus(rounds.length);
         await ctx.call(verify);
         const { isLast } = await ctx.waitFor(next);
         const known = [...rounds, { version: ctx.version, readBy: await ctx.call(read) }];

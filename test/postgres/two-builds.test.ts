@@ -60,15 +60,15 @@ async function tell(meters: readonly Meter[], isLast: boolean): Promise<void> {
   await Promise.all(meters.map((meter) => meter.raiseEvent(next, { isLast })));
 }
 
-/** Lets every instance go through one more execution, and waits until it has. */
+/** Lets every instance go through one more execution, and waits until the next has begun. */
 async function turnOver(meters: readonly Meter[]): Promise<void> {
   const before = await Promise.all(meters.map((meter) => meter.status()));
   await tell(meters, false);
   await vi.waitFor(
     async () => {
       const now = await Promise.all(meters.map((meter) => meter.status()));
-      expect(now.map(({ executionId }) => executionId)).toEqual(
-        before.map(({ executionId }) => executionId + 1),
+      expect(now.map(({ executionId, customStatus }) => ({ executionId, customStatus }))).toEqual(
+        before.map(({ executionId: past }) => ({ executionId: past + 1, customStatus: past })),
       );
     },
     { timeout: 30_000, interval: 20 },
