@@ -11,7 +11,7 @@ interface Engine {
   /** Opens the store alone, as a process without an engine would; the test closes it. */
   openProvider(): Promise<Provider>;
   /** Changes rows behind the engine's back; says how many. SQL that all stores understand. */
-  tamper(sql: string): Promise<number>;
+  readonly tamper: (sql: string) => Promise<number>;
   /** Starts one more worker with the mode's options. */
   readonly startWorker: (options: StartWorkerOptions) => ReturnType<Perdure['startWorker']>;
   /** Opens the same store once more, as another process would. */
