@@ -40,7 +40,6 @@ export type ErrorCode =
   | 'TIMEOUT'
   | 'EVENT_BUFFER_FULL'
   | 'TASK_SKIPPED'
-  | 'CONDITION_FAILED'
   | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'

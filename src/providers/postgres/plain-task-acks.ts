@@ -66,7 +66,7 @@ export class PlainTaskAcks {
           SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key) WHERE lock_token = secret)
             = cardinality($2::bigint[]))::int AS holds
         )
-        SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM ended, verdict WHERE holds = 1`,
+        SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
     };
   }
 

@@ -135,7 +135,7 @@ export class ScheduleRows {
       Omit<ScheduleRecord, 'name'> & { readonly now: number; readonly name: string | null }
     >(this.#selectNext, [nowParameter, max]);
     const nowMs = rows[0]?.now ?? Number.NaN;
-    const next = rows.flatMap(({ now: _, name, ...row }) =>
+    const next = rows.flatMap(({ now: _now, name, ...row }) =>
       name === null ? [] : { ...row, name },
     );
     return { nowMs, next };
