@@ -4,7 +4,7 @@ import type { Scope } from './scope.ts';
 
 export type DefinitionKind = 'orchestration' | 'activity' | 'task';
 
-export interface Definition {
+interface Definition {
   readonly name: string;
   /** `null` while no version is picked; activities and tasks have none. */
   readonly version: string | null;
