@@ -188,22 +188,25 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   async function statementsOf(call: Queue): Promise<readonly SentStatement[]> {
     const sent = watchStatements();
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
-    const fetch = { max: 100, lockMs: 1, waitMs: 0 };
+    const fetch = { max: 100, lockMs: 60_000, waitMs: 0 };
     sent();
     const names = ['mine', 'unknown'];
-    const claimed =
-      call !== 'instances'
-        ? await provider.fetchWorkItems({
-            ...fetch,
-            names: call === 'work' ? names : [],
-            tasks: call === 'tasks' ? names : [],
-          })
-        : await provider.fetchOrchestrationItems({
-            ...fetch,
-            runnable: [{ name: 'mine', version: '1' }],
-            buildId: 'this build',
-          });
-    expect(claimed).toHaveLength(100);
+    // Twice: where there was something, the next claim takes a shorter way.
+    for (const _time of [1, 2]) {
+      const claimed =
+        call !== 'instances'
+          ? await provider.fetchWorkItems({
+              ...fetch,
+              names: call === 'work' ? names : [],
+              tasks: call === 'tasks' ? names : [],
+            })
+          : await provider.fetchOrchestrationItems({
+              ...fetch,
+              runnable: [{ name: 'mine', version: '1' }],
+              buildId: 'this build',
+            });
+      expect(claimed).toHaveLength(100);
+    }
     const statements = sent().filter(({ name }) => name.startsWith('perdure_'));
     await provider.close();
     return statements;
@@ -227,7 +230,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     async (call) => {
       const statements = await statementsOf(call);
       await client.query('VACUUM');
-      expect(await buffersOf(statements)).toBeLessThan(4_000);
+      expect(await buffersOf(statements)).toBeLessThan(8_000);
     },
     60_000,
   );

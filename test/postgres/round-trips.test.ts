@@ -8,6 +8,7 @@ import {
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
+import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
 import { watchStatements } from './statement-log.ts';
 import { temporaryStore } from './temporary-store.ts';
 
@@ -147,4 +148,76 @@ it('a start with its first turn is one statement, and the turn that ends it one 
       'COMMIT',
     ]);
   }
+});
+
+it('tasks are created, claimed and ended by one statement each, however many they are', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open();
+  const sent = watchStatements();
+  const outcome = { kind: 'completed', payload: '1' } as const;
+  const statements: (readonly string[])[] = [];
+  for (const [prefix, count] of [
+    ['first', 1],
+    ['second', 1],
+    ['third', 300],
+  ] as const) {
+    sent();
+    const created = await provider.createTasks(
+      ids(prefix, count).map((id) => newTask(id, { concurrencyKey: id })),
+    );
+    expect(created.every(({ kind }) => kind === 'created')).toBe(true);
+    const items = await provider.fetchWorkItems({ ...fetch, max: count, names: [] });
+    const acked = await provider.ackWorkItems(
+      items.map(({ lockToken }) => ({ lockToken, outcome })),
+    );
+    expect(acked).toEqual(items.map(() => ({ ok: true, claimed: [], ended: 'completed' })));
+    expect(items).toHaveLength(count);
+    statements.push(sent().map(({ name }) => name));
+  }
+  // The first makes the name known, and learns that there is something to do.
+  for (const names of statements.slice(1)) {
+    expect(names).toEqual([
+      'perdure_create_tasks_plainly',
+      'perdure_claim_plainly',
+      'perdure_end_runs_plainly',
+    ]);
+  }
+});
+
+it('a mixed batch of ends takes as many statements as one', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open();
+  const sent = watchStatements();
+  const counts: number[] = [];
+  for (const [prefix, count] of [
+    ['first', 4],
+    ['one', 4],
+    ['many', 200],
+  ] as const) {
+    const tasks = ids(prefix, count).map((id) => newTask(id, { onFail: { options: null } }));
+    await provider.createTasks(tasks);
+    const items = await provider.fetchWorkItems({ ...fetch, max: count, names: [] });
+    sent();
+    const acked = await provider.ackWorkItems(
+      items.map(({ lockToken }, index) => ({
+        lockToken,
+        outcome: outcomes[index % outcomes.length] ?? { kind: 'skipped' },
+      })),
+    );
+    expect(acked.every(({ ok }) => ok)).toBe(true);
+    counts.push(sent().length);
+    await provider.terminate(
+      tasks.map(({ instanceId }) => ({ instanceId, reason: 'x', actor: null, tree: false })),
+    );
+    const handlers = await provider.fetchWorkItems({ ...fetch, max: count, names: [] });
+    expect(handlers).toHaveLength(count / 4);
+    await provider.ackWorkItems(
+      handlers.map(({ lockToken }) => ({
+        lockToken,
+        outcome: { kind: 'completed', payload: null },
+      })),
+    );
+  }
+  expect(counts[2]).toBe(counts[1]);
+  expect(counts[2]).toBeLessThanOrEqual(8);
 });

@@ -3,13 +3,12 @@ import type { OnFailState } from '../tasks.ts';
 import type { FetchWorkItemsParams } from '../work-queue.ts';
 import { numbers, texts } from './arrays.ts';
 import { chooseDue } from './choose-due.ts';
+import { claimText, dueItemsText } from './claim-text.ts';
 import type { Statement } from './connection.ts';
-import { newSecret } from './lock-token.ts';
-import { namesParameter, workKeys } from './look.ts';
-import { priorityLevels } from './priority-levels.ts';
+import { newSecret, newTaskSecret } from './lock-token.ts';
+import { namesParameter } from './look.ts';
 import { nowSql, type Scope } from './scope.ts';
 import type { TaskRows } from './task-rows.ts';
-import { cancelColumns } from './work-items.ts';
 
 interface DueItem {
   readonly itemKey: number;
@@ -68,17 +67,7 @@ export class DueItems {
     this.#taskRows = taskRows;
     const table = `${schema}.worker_queue`;
     const columns = `item_key AS "itemKey", instance_key AS "instanceKey", next_at AS "nextAt", expires_at AS "expiresAt"`;
-    this.#due = {
-      name: 'perdure_due_items',
-      text: `SELECT found.*, is_task AS "isTask" FROM ${workKeys(schema, '$2', '$3')} AS wanted CROSS JOIN LATERAL (
-          ${priorityLevels(schema, '$4')}
-          SELECT item.* FROM level CROSS JOIN LATERAL (
-            SELECT ${columns}, item.priority FROM ${table} AS item
-            WHERE item.definition_key = wanted_key AND suspect = $4 AND item.priority = level.priority
-              AND next_at <= ${nowSql} AND NOT cancel_requested
-            ORDER BY next_at, item_key LIMIT $5 FOR UPDATE SKIP LOCKED) AS item
-          LIMIT $5) AS found`,
-    };
+    this.#due = { name: 'perdure_due_items', text: dueItemsText(schema, '$4') };
     // Ahead of all priorities: they take no time, and their instances wait for it.
     this.#flagged = {
       name: 'perdure_flagged_items',
@@ -90,35 +79,13 @@ export class DueItems {
     };
     this.#claim = {
       name: 'perdure_claim_items',
-      text: `WITH run AS MATERIALIZED (
-          SELECT instance_key, status, on_fail FROM ${schema}.instances WHERE instance_key = ANY ($5::bigint[])
-          FOR NO KEY UPDATE SKIP LOCKED
-        ), started AS (
-          UPDATE ${schema}.instances AS instance
-          SET status = CASE status WHEN 'pending' THEN 'running' ELSE status END,
-              started_at = coalesce(started_at, $4::bigint),
-              execution_started_at = coalesce(execution_started_at, $4::bigint),
-              on_fail = CASE on_fail WHEN 'queued' THEN 'running' ELSE on_fail END
-          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM run WHERE status = 'pending' OR on_fail = 'queued'))
-        ), claimed AS (
-          UPDATE ${table} AS item
-          SET lock_token = wanted.secret, locked_until = $3::bigint, next_at = $3::bigint, claims = claims + 1,
-              expires_at = NULL
-          FROM unnest($1::bigint[], $2::text[], $6::bigint[]) AS wanted (item_key, secret, run_key)
-          LEFT JOIN run ON run.instance_key = run_key
-          WHERE item.item_key = wanted.item_key AND item.item_key = ANY ($1::bigint[])
-            AND (run_key IS NULL OR run.instance_key IS NOT NULL OR (
-              SELECT 1 FROM ${schema}.instances AS held WHERE held.instance_key = run_key) IS NULL)
-          RETURNING item.*)
-        SELECT item_key AS "itemKey", lock_token AS secret, item.instance_key AS "instanceKey",
-          instance_id AS "instanceId", incarnation, instance.definition_key AS "instanceDefinitionKey",
-          item.execution_id AS "executionId", operation, item.definition_key AS "definitionKey", payload, item.options,
-          claims, item.failures, heartbeat, ${cancelColumns}, instance.priority IS NOT NULL AS "isTask", input,
-          instance.options AS "runOptions", failure, on_fail AS "onFail"
-        FROM claimed AS item LEFT JOIN LATERAL (
-          SELECT instance_id, incarnation, definition_key, priority, input, options, failure, on_fail
-          FROM ${schema}.instances AS one
-          WHERE one.instance_key = item.instance_key LIMIT 1) AS instance ON TRUE`,
+      text: `WITH ${claimText(schema, {
+        wanted: 'unnest($1::bigint[], $2::text[], $6::bigint[]) WITH ORDINALITY',
+        itemKeys: '$1::bigint[]',
+        runKeys: '$5::bigint[]',
+        now: '$4::bigint',
+        until: '$3::bigint',
+      })}`,
     };
   }
 
@@ -146,15 +113,13 @@ export class DueItems {
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);
     if (chosen.length === 0) return [];
     const runKeys = chosen.map(({ instanceKey, isTask }) => (isTask ? instanceKey : null));
-    const rows = await tx.query<ClaimedItem>(this.#claim, [
+    return tx.query<ClaimedItem>(this.#claim, [
       numbers(chosen.map(({ itemKey }) => itemKey)),
-      texts(chosen.map(newSecret)),
+      texts(chosen.map(({ isTask }) => (isTask ? newTaskSecret(newSecret()) : newSecret()))),
       scope.now + Math.ceil(lockMs),
       scope.now,
       numbers(runKeys.filter((key) => key !== null)),
       numbers(runKeys),
     ]);
-    const byKey = new Map(rows.map((row) => [row.itemKey, row]));
-    return chosen.flatMap(({ itemKey }) => byKey.get(itemKey) ?? []);
   }
 }

@@ -19,6 +19,8 @@ export interface Fetch<T> {
   readonly signal?: AbortSignal | undefined;
   readonly wanted: Wanted;
   readonly claim: () => Promise<readonly T[]>;
+  /** A shorter way to claim, for while there is plenty; it may find nothing though something is due. */
+  readonly claimPlainly?: () => Promise<readonly T[]>;
 }
 
 /** What a fetch needs of its store. */
@@ -33,6 +35,9 @@ export interface FetchSource {
     readonly seen: number;
     readonly signal: AbortSignal;
   }) => Promise<void>;
+  /** Whether the fetch before this one, for the same, found something. */
+  readonly isBusy: (fetch: Fetch<unknown>) => boolean;
+  readonly setBusy: (fetch: Fetch<unknown>, isBusy: boolean) => void;
   readonly changes: (topic: Topic) => number;
   /** What the fetch before this one left, if this one goes on with its wait. */
   readonly resume: (fetch: Fetch<unknown>) => Rest | undefined;
@@ -54,6 +59,12 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
   const isOver = (): boolean => signal?.aborted === true || source.isClosing;
   let known = waitMs > 0 ? source.resume(fetch) : undefined;
   try {
+    // Where there was something, there is likely more: no look is needed for that.
+    if (fetch.claimPlainly !== undefined && source.isBusy(fetch) && !isOver()) {
+      const claimed = await fetch.claimPlainly();
+      if (claimed.length > 0) return claimed;
+      source.setBusy(fetch, false);
+    }
     while (!isOver()) {
       // An idle worker never writes. What changes from here on ends the wait at once.
       const seen = known?.changes ?? source.changes(topic);
@@ -66,6 +77,7 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
       const isLast = waitClock.now() >= deadline;
       if (nextAt <= now) {
         const claimed = await fetch.claim();
+        if (claimed.length > 0) source.setBusy(fetch, true);
         if (claimed.length > 0 || isLast) return claimed;
         await delay(contestedMs);
       } else if (isLast) return [];

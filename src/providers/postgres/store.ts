@@ -24,7 +24,9 @@ import { Metrics } from './metrics.ts';
 import { Look, type Found, type Wanted } from './look.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
+import { PlainClaims } from './plain-claims.ts';
 import { PlainStarts } from './plain-starts.ts';
+import { PlainTaskAcks } from './plain-task-acks.ts';
 import { PlainTasks } from './plain-tasks.ts';
 import { PlainTurns } from './plain-turns.ts';
 import { Reclaims } from './reclaims.ts';
@@ -69,6 +71,8 @@ export class Store {
   readonly plainStarts: PlainStarts;
   readonly plainTurns: PlainTurns;
   readonly plainTasks: PlainTasks;
+  readonly plainTaskAcks: PlainTaskAcks;
+  readonly plainClaims: PlainClaims;
   readonly scheduleRows: ScheduleRows;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
@@ -87,6 +91,8 @@ export class Store {
   readonly #mutexes: InstanceMutexes;
   readonly #look: Look;
   readonly #storeClock: StoreClock;
+  /** What there was plenty of at the last look. */
+  readonly #busy = new Set<string>();
   readonly #waiting = new Set<Fetch<unknown>>();
   readonly #batchings: { drain(): Promise<void> }[] = [];
   readonly #writings = new Set<Promise<unknown>>();
@@ -114,6 +120,8 @@ export class Store {
     this.plainStarts = new PlainStarts(this);
     this.plainTurns = new PlainTurns(this);
     this.plainTasks = new PlainTasks(this);
+    this.plainTaskAcks = new PlainTaskAcks(this);
+    this.plainClaims = new PlainClaims(this);
     this.scheduleRows = new ScheduleRows(schema);
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(this);
@@ -232,8 +240,13 @@ export class Store {
         return isClosing();
       },
       changes: (topic) => this.wakeUps.changes(topic),
-      resume: ({ topic, wanted }) => this.wakeUps.resume(JSON.stringify([topic, wanted])),
-      rest: ({ topic, wanted }, rest) => this.wakeUps.rest(JSON.stringify([topic, wanted]), rest),
+      isBusy: (fetch) => this.#busy.has(keyOf(fetch)),
+      setBusy: (fetch, isBusy) => {
+        if (isBusy) this.#busy.add(keyOf(fetch));
+        else this.#busy.delete(keyOf(fetch));
+      },
+      resume: (fetch) => this.wakeUps.resume(keyOf(fetch)),
+      rest: (fetch, rest) => this.wakeUps.rest(keyOf(fetch), rest),
       look: async ({ operation, topic, wanted }) => {
         const { now, nextAt } = await this.#lookFor(operation, wanted);
         return { now, nextAt: nextAt[topic] };
@@ -283,6 +296,11 @@ export class Store {
     await this.wakeUps.close();
     await this.connections.close();
   }
+}
+
+/** Fetches that wait for the same have the same key. */
+function keyOf({ topic, wanted }: Fetch<unknown>): string {
+  return JSON.stringify([topic, wanted]);
 }
 
 /** All that is in one of the lists; anything, where one of them is missing. */

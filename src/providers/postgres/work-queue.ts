@@ -12,6 +12,7 @@ import type {
 } from '../work-queue.ts';
 import { Changes, type Batch } from './changes.ts';
 import type { ClaimedItem } from './due-items.ts';
+import { Effects } from './effects.ts';
 import { isLive } from './instance-locks.ts';
 import { formatToken, parseToken } from './lock-token.ts';
 import type { Scope } from './scope.ts';
@@ -38,11 +39,14 @@ export function createWorkQueue(store: Store): WorkQueue {
         topic: 'work',
         wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
         claim: () => store.claim('fetchWorkItems', (scope) => claim(store, scope, params)),
+        claimPlainly: () => claimPlainly(store, params),
       }),
 
     ackWorkItems: store.batching({
       operation: 'ackWorkItems',
       run: (scope, acks) => ackItems(store, scope, acks),
+      runPlain: (acks: readonly WorkItemAck[]) =>
+        store.plainTaskAcks.settle(acks, store.nowParameter),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -322,6 +326,26 @@ async function claim(
   ]);
   scope.effects.due('work', scope.now + params.lockMs);
   return claimed.flatMap((row) => toItem(store, row, scope.now) ?? []);
+}
+
+/** Claims in one round trip, as far as that can be done and everything about it is known. */
+async function claimPlainly(
+  store: Store,
+  params: FetchWorkItemsParams,
+): Promise<readonly WorkItem[]> {
+  const claimed = await store.plainClaims.claim(params, store.nowParameter);
+  const [first] = claimed;
+  if (first === undefined) return [];
+  await store.read('fetchWorkItems', (tx) =>
+    store.definitions.load(
+      tx,
+      claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [definitionKey, key]),
+    ),
+  );
+  const effects = new Effects();
+  effects.due('work', first.now + params.lockMs);
+  store.wakeUps.announce(effects);
+  return claimed.flatMap((row) => toItem(store, row, row.now) ?? []);
 }
 
 function toItem(store: Store, row: ClaimedItem, nowMs: number): WorkItem | undefined {

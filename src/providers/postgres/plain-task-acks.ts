@@ -1,0 +1,125 @@
+import type { CommitResult } from '../turn.ts';
+import type { WorkItemAck, WorkOutcome } from '../work-queue.ts';
+import { numbers, texts } from './arrays.ts';
+import type { Connections, Statement } from './connection.ts';
+import { Effects } from './effects.ts';
+import { isTaskSecret, parseToken } from './lock-token.ts';
+import { refusesData } from './postgres-errors.ts';
+import { nowSql } from './scope.ts';
+import { taskOperation } from './work-items.ts';
+
+interface PlainAck extends WorkItemAck {
+  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
+}
+
+interface EndedRun {
+  readonly itemKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+}
+
+/**
+ * Ends task runs that completed or were skipped in one statement, which is its own transaction. It takes the runs before
+ * their items, as everybody does, and fails as a whole when one of them is not held, flagged or over.
+ */
+export class PlainTaskAcks {
+  readonly #connections: Connections;
+  readonly #statement: Statement;
+
+  constructor({
+    connections,
+    schema,
+  }: {
+    readonly connections: Connections;
+    readonly schema: string;
+  }) {
+    this.#connections = connections;
+    const items = `${schema}.worker_queue`;
+    // A division by zero undoes it all, also where an item was claimed anew since the statement began. A delete by keys
+    // alone, because one that is joined to a list searches the whole list for each of its rows.
+    this.#statement = {
+      name: 'perdure_end_runs_plainly',
+      text: `WITH ack AS MATERIALIZED (
+          SELECT wanted.*, instance_key
+          FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS wanted (item_key, secret, status, output)
+          CROSS JOIN LATERAL (
+            SELECT instance_key FROM ${items} AS one
+            WHERE one.item_key = wanted.item_key AND lock_token = wanted.secret AND locked_until > ${nowSql}
+              AND NOT cancel_requested AND operation = ${taskOperation}
+            LIMIT 1) AS item
+          ORDER BY instance_key
+        ), ended AS (
+          UPDATE ${schema}.instances AS run
+          SET status = ack.status, ended_at = ${nowSql}, output = ack.output,
+              completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
+              skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
+          FROM ack
+          WHERE run.instance_key = ack.instance_key AND run.instance_key = ANY (ARRAY(SELECT instance_key FROM ack))
+            AND run.status = 'running' AND run.priority IS NOT NULL
+          RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
+        ), settled AS (
+          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended)) RETURNING item_key, lock_token
+        ), freed AS (
+          DELETE FROM ${schema}.concurrency_keys WHERE instance_key = ANY (ARRAY(
+            SELECT instance_key FROM ended WHERE concurrency_key IS NOT NULL))
+        ), verdict AS MATERIALIZED (
+          SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key) WHERE lock_token = secret)
+            = cardinality($2::bigint[]))::int AS holds
+        )
+        SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
+    };
+  }
+
+  /** Ends the runs, or answers `undefined` when they have to be settled in another way. */
+  async settle(
+    acks: readonly WorkItemAck[],
+    nowParameter: number | null,
+  ): Promise<{ readonly results: readonly CommitResult[]; readonly effects: Effects } | undefined> {
+    if (!arePlain(acks)) return undefined;
+    const tokens = acks.map(({ lockToken }) => parseToken(lockToken));
+    const rows = await this.#run([
+      nowParameter,
+      numbers(tokens.map(({ key }) => key)),
+      texts(tokens.map(({ secret }) => secret)),
+      texts(acks.map(({ outcome }) => outcome.kind)),
+      texts(acks.map(({ outcome }) => (outcome.kind === 'completed' ? outcome.payload : null))),
+    ]);
+    if (rows === undefined) return undefined;
+    const byKey = new Map(rows.map((row) => [row.itemKey, row]));
+    const effects = new Effects();
+    for (const [index, { outcome }] of acks.entries()) {
+      const run = byKey.get(tokens[index]?.key ?? -1);
+      if (run === undefined) throw new Error('A run that was ended was not answered.');
+      const { instanceId, incarnation } = run;
+      if (outcome.kind === 'skipped') effects.finished.push(instanceId);
+      else effects.completed(instanceId, { incarnation, output: outcome.payload });
+    }
+    const results = acks.map(({ outcome: { kind } }): CommitResult => ({
+      ok: true,
+      claimed: [],
+      ended: kind,
+    }));
+    return { results, effects };
+  }
+
+  async #run(values: readonly unknown[]): Promise<readonly EndedRun[] | undefined> {
+    try {
+      return await this.#connections.statement<EndedRun>('ackWorkItems', this.#statement, values);
+    } catch (error) {
+      // One of them is not as it should be: found out in the other way.
+      if (refusesData(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Different task runs that ended well. */
+function arePlain(acks: readonly WorkItemAck[]): acks is readonly PlainAck[] {
+  const tokens = new Set<string>();
+  return acks.every(({ lockToken, outcome }) => {
+    const isNew = !tokens.has(lockToken);
+    tokens.add(lockToken);
+    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
+    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
+  });
+}
