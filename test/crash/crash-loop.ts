@@ -38,6 +38,8 @@ export interface CrashReport extends Verdict {
   readonly killsOfAcks: number;
   readonly pauses: number;
   readonly outages: number;
+  /** Statements that a cut took the answer from. */
+  readonly cutAnswers: number;
   /** The longest time from a server's return to the next event. */
   readonly longestRecoveryMs: number;
   readonly medianRecoveryMs: number;
@@ -91,6 +93,7 @@ export async function runCrashLoop(options: CrashLoopOptions): Promise<CrashRepo
       killsOfAcks: kills.filter(({ settling }) => settling > 0).length,
       pauses: killer.pauses.length,
       outages: disturber.outages.length,
+      cutAnswers: disturber.cutAnswers,
       longestRecoveryMs: Math.max(0, ...disturber.recoveriesMs),
       medianRecoveryMs: median(disturber.recoveriesMs),
       seconds: (performance.now() - startedAt) / 1_000,

@@ -15,6 +15,8 @@ export interface DisturberParams {
 /** Restarts the server and cuts connections to it, under load. */
 export class Disturber {
   readonly outages: Outage[] = [];
+  /** Statements that a cut took the answer from. */
+  cutAnswers = 0;
   /** How long it took from the server's return to the next event. */
   readonly recoveriesMs: number[] = [];
   readonly #params: DisturberParams;
@@ -30,7 +32,7 @@ export class Disturber {
       await delay(everyMs * (0.5 + Math.random()));
       const from = Date.now();
       if (fault === 'restart') await faults.restart();
-      else faults.cut();
+      else this.cutAnswers += faults.cut();
       // Those whose connection was lost need a moment to know it.
       this.outages.push({ from, to: Date.now() + 100 });
       if (fault === 'restart') await this.#recover();

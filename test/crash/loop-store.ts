@@ -13,7 +13,7 @@ export interface StoreFaults {
   /** Kills the server and starts it again. */
   restart(): Promise<void>;
   /** Cuts every connection to it. */
-  cut(): void;
+  cut(): number;
 }
 
 /** The store that a loop runs on. */

@@ -40,7 +40,8 @@ test('nothing is lost, repeated without cause, or stuck when connections are cut
   });
   expect(report.violations).toEqual([]);
   expect(report.outages).toBe(100);
-  expect(report.extra.cutOff).toBeGreaterThan(0);
+  // Whether a cut leads to an extra execution is a matter of luck; that it hits a statement is what it is for.
+  expect(report.cutAnswers).toBeGreaterThan(20);
 }, 300_000);
 
 test('the same loop finds violations on PostgreSQL when writes are not fenced', async () => {

@@ -13,8 +13,8 @@ export interface TcpProxy {
   /** The URL of the server, by way of the proxy. */
   readonly url: string;
   readonly connections: number;
-  /** Cuts all connections. New ones are accepted. */
-  cut(): void;
+  /** Cuts all connections, and says how many of them waited for an answer. New ones are accepted. */
+  cut(): number;
   /** Cuts all connections and refuses new ones until `open`. */
   shut(): void;
   open(): void;
@@ -29,6 +29,7 @@ export interface TcpProxy {
 export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  const unanswered = new Set<Socket>();
   const awaitRefusal: (() => void)[] = [];
   let isOpen = true;
   let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
@@ -50,11 +51,16 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       socket.on('error', end);
       socket.on('close', () => {
         sockets.delete(socket);
+        unanswered.delete(client);
         end();
       });
     }
-    upstream.on('data', (bytes) => void client.write(bytes));
+    upstream.on('data', (bytes) => {
+      unanswered.delete(client);
+      client.write(bytes);
+    });
     client.on('data', (bytes) => {
+      unanswered.add(client);
       const verdict = verdictOn(bytes);
       if (verdict === 'cut') return end();
       if (verdict === 'cutAnswer') {
@@ -66,8 +72,10 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     });
   });
 
-  const cut = (): void => {
+  const cut = (): number => {
+    const waiting = unanswered.size;
     for (const socket of sockets) socket.destroy();
+    return waiting;
   };
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
