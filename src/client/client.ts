@@ -313,7 +313,7 @@ export class Client {
 
   /**
    * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
-   * runs tasks, signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   * runs tasks and flows, signals and cancels together with your own writes, or not at all. PostgreSQL only.
    */
   withTransaction(connection: TransactionConnection): TransactionClient {
     this.#assertOpen();
@@ -329,6 +329,8 @@ export class Client {
         outlive(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
         (await inner.runTasks(requests)).map(outlive) as never,
+      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown>) =>
+        this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
         inner.#raise(id, event, payload),
       cancel: (id, options) => requestCancel(provider, id, options),
