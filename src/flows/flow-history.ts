@@ -20,6 +20,7 @@ export interface RecordedCall {
 interface RecordedEnd {
   readonly kind: 'completed' | 'failed' | 'canceled';
   readonly at: number;
+  readonly ran: { readonly worker?: string; readonly startedAt?: number };
   readonly attempts?: number;
   readonly output?: unknown;
   readonly failure?: Failure;
@@ -97,18 +98,21 @@ export class FlowHistory {
         return;
       case 'activityCompleted':
         this.#change(event.operation, (call, keeps) => {
-          call.end = { kind: 'completed', at: event.at, ...readResult(event.payload, keeps) };
+          const result = readResult(event.payload, keeps);
+          call.end = { kind: 'completed', at: event.at, ran: ranBy(event), ...result };
         });
         return;
       case 'activityFailed':
         this.#change(event.operation, (call) => {
           const { failure, at } = event;
-          call.end = { kind: 'failed', at, failure, attempts: failure.attempts ?? 1 };
+          const attempts = failure.attempts ?? 1;
+          call.end = { kind: 'failed', at, ran: ranBy(event), failure, attempts };
         });
         return;
       case 'activityCanceled':
         this.#change(event.operation, (call) => {
-          call.end = { kind: 'canceled', at: event.at, reason: event.reason };
+          const { at, reason } = event;
+          call.end = { kind: 'canceled', at, ran: ranBy(event), reason };
         });
         return;
       default:
@@ -158,6 +162,19 @@ export class FlowHistory {
     const known = this.#byOperation.get(operation);
     if (known !== undefined) change(known.call, known.keeps);
   }
+}
+
+function ranBy({
+  worker,
+  startedAt,
+}: {
+  readonly worker?: string;
+  readonly startedAt?: number;
+}): RecordedEnd['ran'] {
+  return {
+    ...(worker !== undefined && { worker }),
+    ...(startedAt !== undefined && { startedAt }),
+  };
 }
 
 function readResult(

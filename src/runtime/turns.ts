@@ -41,6 +41,7 @@ export class Turns {
       events: result.events,
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
+      worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;
         budget -= 1;

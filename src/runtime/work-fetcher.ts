@@ -165,6 +165,7 @@ export class WorkFetcher {
       waitMs: options.pollIntervalMs,
       ...params,
       lockMs: options.activityLeaseMs,
+      worker: options.name,
     });
     // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
     const claimedAt = clock.now();
