@@ -152,6 +152,9 @@ async function readScheduledTask(fields: Fields, limitBytes: number): Promise<Sc
     fields.options,
     target,
   );
+  if (expiresInMs === 0) {
+    throw invalid('options.expiresIn', 0, 'some time, or leave it out: its runs could never start');
+  }
   const what = `Task ${JSON.stringify(target.name)}`;
   if (target.schema !== undefined) await validateInput(target.schema, fields.input, what);
   const payload = encodePayload(fields.input, `The input of ${what}`, limitBytes);

@@ -1,7 +1,7 @@
 import type { Client, Failure, HistoryEvent, RunningItem } from '../index.ts';
 import { activityNames, hasItems, wholeOutputs, type RunInput } from './graph.ts';
 import { decodeRunInput } from './run-input.ts';
-import type { StepResult } from './step-result.ts';
+import type { ReduceInput, StepResult } from './step-result.ts';
 
 /** One call of an activity, as the history tells it. */
 export interface RecordedCall {
@@ -10,6 +10,8 @@ export interface RecordedCall {
   /** The place of the item that it was for. */
   readonly index?: number;
   readonly item?: unknown;
+  /** How many items of a reduce are folded once it has completed. */
+  readonly folds?: number;
   readonly end?: RecordedEnd;
   /** Somebody gave it up, and why. */
   readonly withdrawn?: { readonly at: number; readonly reason: string };
@@ -48,6 +50,7 @@ export class FlowHistory {
   /** Activities whose outputs are kept. */
   #kept: ReadonlySet<string> = new Set();
   #itemActivities: ReadonlySet<string> = new Set();
+  #reduceActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
   #run: RunInput | undefined;
 
@@ -126,6 +129,7 @@ export class FlowHistory {
     const names = (nodes: typeof steps) =>
       nodes.map((node) => activityNames[node.kind](flow, node.name));
     this.#itemActivities = new Set(names(steps.filter(({ kind }) => hasItems(kind))));
+    this.#reduceActivities = new Set(names(steps.filter(({ kind }) => kind === 'reduce')));
     const generators = steps.filter(({ kind }) => kind === 'generator');
     this.#kept = new Set([
       ...names(steps.filter(({ kind, name }) => !hasItems(kind) || whole.has(name))),
@@ -143,6 +147,10 @@ export class FlowHistory {
       // Items are called in order, so the place needs no look into the payload.
       call.index = calls.length;
       if (isFocused) call.item = (JSON.parse(payload ?? '{}') as { item?: unknown }).item;
+    }
+    if (this.#reduceActivities.has(name)) {
+      const { items, offset } = JSON.parse(payload ?? '{}') as ReduceInput;
+      call.folds = offset + items.length;
     }
     calls.push(call);
     this.#byOperation.set(operation, { call, keeps: isFocused || this.#kept.has(name) });

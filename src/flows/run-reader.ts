@@ -111,9 +111,8 @@ export class RunReader {
     if (last === undefined) return this.#notBegun();
     const begun = begin(calls.map((call) => this.#ofCall(call)));
     const state = { ...this.#ofCall(last), ...begun };
-    const folded = calls.filter(({ end }) => end?.kind === 'completed').length;
     const total = this.#sourceLength(node, graph);
-    const isDone = total !== undefined && folded >= Math.ceil(total / (node.batch ?? 100));
+    const isDone = total !== undefined && (last.folds ?? 0) >= total;
     if (state.status !== 'completed' || isDone) return { state, output: state.output };
     return { state: { ...this.#open('queued'), ...begun } };
   }

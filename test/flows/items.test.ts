@@ -164,6 +164,26 @@ describeEngine(
       expect(folded.join('')).toBe('abcdcde');
     });
 
+    it('that are too large to be folded together are folded in smaller batches', async () => {
+      const large = flow('large')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input }, (_ctx, n) => ({
+          n,
+          text: 'x'.repeat(300_000),
+        }))
+        .reduce('fold', { over: ({ m }) => m, initial: [] as number[] }, (_ctx, all, { n }) => [
+          ...all,
+          n,
+        ])
+        .output();
+      const { client } = await open({ flows: [large] });
+      const numbers = Array.from({ length: 12 }, (_, index) => index);
+      const run = await client.runFlow(large, numbers);
+      expect(await run.result()).toEqual(numbers);
+      const [, fold] = (await readFlowRun(client, run.id))?.steps ?? [];
+      expect(fold).toMatchObject({ name: 'fold', status: 'completed', output: numbers });
+    });
+
     it('of a generator are worked on while it runs', async () => {
       const { promise: firstIsDone, resolve: done } = Promise.withResolvers<void>();
       const pages = flow('pages')

@@ -121,6 +121,7 @@ it.each<[string, () => unknown]>([
   ['a handler that is missing', () => task('t', undefined as never)],
   ['an option that does not exist', () => task('t', () => 1, { retries: 3 } as object)],
   ['a negative priority', () => task('t', () => 1, { priority: -1 })],
+  ['an expiry of no time', () => task('t', () => 1, { expiresIn: 0 })],
   ['a concurrency of 0', () => task('t', () => 1, { concurrency: 0 })],
   ['a condition that is no function', () => task('t', () => 1, { condition: true as never })],
   ['on-fail without a handler', () => task('t', () => 1, { onFail: {} as never })],
