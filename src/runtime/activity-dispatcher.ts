@@ -63,6 +63,11 @@ export class ActivityDispatcher {
     }
   }
 
+  /** A run failed here, and the handler for that waits in the queue. */
+  expectOnFail(task: string): void {
+    this.#fetcher.expectOnFail(task);
+  }
+
   /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
   async stop(): Promise<void> {
     await this.#fetcher.stop();

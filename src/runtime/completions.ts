@@ -19,6 +19,8 @@ export interface CompletionsParams {
   readonly turns: Turns;
   /** The item is acked, refused or given up: its lease need not be kept. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
+  /** A run has failed, and the handler for that waits in the queue. */
+  readonly onFailQueued: (task: string) => void;
 }
 
 const maxAcks = 1_000;
@@ -171,6 +173,8 @@ export class Completions {
         onAcked(settled, result?.ok === true);
         if (result?.ok === true && result.ended !== undefined) {
           reportTaskEnd(options, settled.item, result.ended);
+          if (result.ended === 'failed' && settled.hasOnFail === true)
+            this.#params.onFailQueued(settled.item.name);
         }
       });
     } catch (error) {

@@ -331,6 +331,25 @@ describeEngine(
   modesOfFlows,
 );
 
+// An instance that is replayed for each turn does not know what it has left in the queue.
+describeEngine(
+  'the items of a map',
+  (open) => {
+    it('begin in the order of the array, also where later ones are scheduled while earlier ones wait', async () => {
+      const began: number[] = [];
+      const ordered = flow('ordered')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input, concurrency: 4 }, (_ctx, n) => void began.push(n))
+        .output();
+      const { client } = await open({ flows: [ordered], activityConcurrency: 1 });
+      const all = Array.from({ length: 20 }, (_, index) => index);
+      await (await client.runFlow(ordered, all)).result();
+      expect(began).toEqual(all);
+    });
+  },
+  modesOfFlows.filter((mode) => mode !== 'no warm cache'),
+);
+
 describe('many items', () => {
   it('a run of 2,000 has one call for each, and pages of them can be read', async () => {
     const wide = flow('wide')
