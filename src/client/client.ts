@@ -14,6 +14,7 @@ import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
+import { checkPriority } from '../model/priority.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
@@ -27,7 +28,7 @@ import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
-import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
 import { notAFlow, type StartableFlow } from './startable-flow.ts';
@@ -211,9 +212,10 @@ export class Client {
   /** Starts a run of a flow; the same `id` may be used again as in `start`. */
   async runFlow<Input, Output>(
     flow: StartableFlow<Input, Output>,
-    ...[input, options]: StartArguments<Input>
+    ...[input, options]: StartArguments<Input, RunFlowOptions>
   ): Promise<Handle<Output>> {
     this.#assertOpen();
+    if (options?.priority !== undefined) checkPriority(options.priority);
     if (typeof (flow as Partial<StartableFlow> | null)?.start !== 'function') throw notAFlow();
     return (await flow.start(this, input as Input, options)) as Handle<Output>;
   }
@@ -329,7 +331,7 @@ export class Client {
         outlive(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
         (await inner.runTasks(requests)).map(outlive) as never,
-      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown>) =>
+      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown, RunFlowOptions>) =>
         this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
         inner.#raise(id, event, payload),

@@ -3,7 +3,7 @@ import { PerdureError } from '../model/errors.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
-import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import type { Handle } from './handle.ts';
 import type { StartableFlow } from './startable-flow.ts';
 import type { CancelOptions } from './stopping.ts';
@@ -38,7 +38,7 @@ export interface TransactionClient {
   /** Starts a run of a flow. */
   runFlow<Input, Output>(
     flow: StartableFlow<Input, Output>,
-    ...args: StartArguments<Input>
+    ...args: StartArguments<Input, RunFlowOptions>
   ): Promise<Handle<Output>>;
 
   /** Sends an external event to an instance. */

@@ -47,6 +47,8 @@ export interface FlowRun {
   readonly input?: unknown;
   readonly output?: unknown;
   readonly failure?: Failure;
+  /** That of its steps that have none of their own. */
+  readonly priority?: number;
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;

@@ -290,6 +290,35 @@ describeEngine(
       });
     });
 
+    it('that waits for its last step completes with what that returns; with more to do it is canceled', async () => {
+      const runs = signalled<void>();
+      const ran: string[] = [];
+      const handler = async (ctx: { canceled(): Promise<unknown> }) => {
+        runs.resolve();
+        await ctx.canceled();
+        return 'kept';
+      };
+      const last = flow('last').step('a', { cancellation: 'wait' }, handler).output();
+      const more = flow('more')
+        .step('a', { cancellation: 'wait' }, handler)
+        .step('b', { needs: ['a'] }, () => void ran.push('b'))
+        .output();
+      const { client } = await open({ flows: [last, more] });
+      const first = await client.runFlow(last);
+      await runs.promise;
+      await first.cancel({ reason: 'too late' });
+      expect(await first.result()).toBe('kept');
+      expect(await readFlowRun(client, first.id)).toMatchObject({
+        status: 'completed',
+        cancel: { reason: 'too late' },
+      });
+      const second = await client.runFlow(more);
+      await expect.poll(async () => (await client.running(second.id)).length).toBe(1);
+      await second.cancel({ reason: 'in time' });
+      await expect(second.result()).rejects.toMatchObject({ reason: 'in time' });
+      expect(ran).toEqual([]);
+    });
+
     it('is not what a shutdown of the worker is: the handler can tell, and another worker goes on', async () => {
       const runs = signalled<void>();
       const told = signalled<unknown>();
