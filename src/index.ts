@@ -43,6 +43,7 @@ export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
   ActivityContext,
+  AttemptContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';

@@ -29,6 +29,7 @@ import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
+import { encodeInput } from './encode-input.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
 import { notAFlow, type StartableFlow } from './startable-flow.ts';
@@ -164,9 +165,8 @@ export class Client {
     const { name, version, schema } = readTarget(definition);
     const chosen = readStartOptions(options);
     const what = `Orchestration ${JSON.stringify(name)}`;
-    // Refused early, but stored as it was given: what the schema makes of it is made anew wherever the code runs.
-    if (schema !== undefined) await validateInput(schema, input, what);
-    const payload = encodePayload(input, `The input of ${what}`, this.#payloadLimitBytes);
+    const limitBytes = this.#payloadLimitBytes;
+    const payload = await encodeInput(input, { what, schema, limitBytes });
     const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
     const startVersion = chosen.version ?? version;
     await this.#create({
