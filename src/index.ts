@@ -43,6 +43,7 @@ export type { DurablePromise } from './replay/durable-promise.ts';
 export type {
   ActivityClient,
   ActivityContext,
+  AttemptContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
@@ -65,7 +66,7 @@ export type {
 export type { Client } from './client/client.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartableFlow } from './client/startable-flow.ts';
-export type { StartOptions } from './client/call-types.ts';
+export type { RunFlowOptions, StartOptions } from './client/call-types.ts';
 export type { TaskHandle } from './client/task-handle.ts';
 export type { RunTaskOptions } from './client/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/task-runs.ts';

@@ -21,6 +21,7 @@ const workerOptions = [
   'activities',
   'tasks',
   'flows',
+  'name',
   'activityConcurrency',
   'orchestrationBatch',
   'activityLease',

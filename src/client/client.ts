@@ -14,6 +14,7 @@ import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
+import { checkPriority } from '../model/priority.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
@@ -27,7 +28,8 @@ import type { RunningItem, StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
-import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
+import { encodeInput } from './encode-input.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
 import { notAFlow, type StartableFlow } from './startable-flow.ts';
@@ -163,9 +165,8 @@ export class Client {
     const { name, version, schema } = readTarget(definition);
     const chosen = readStartOptions(options);
     const what = `Orchestration ${JSON.stringify(name)}`;
-    // Refused early, but stored as it was given: what the schema makes of it is made anew wherever the code runs.
-    if (schema !== undefined) await validateInput(schema, input, what);
-    const payload = encodePayload(input, `The input of ${what}`, this.#payloadLimitBytes);
+    const limitBytes = this.#payloadLimitBytes;
+    const payload = await encodeInput(input, { what, schema, limitBytes });
     const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
     const startVersion = chosen.version ?? version;
     await this.#create({
@@ -211,9 +212,10 @@ export class Client {
   /** Starts a run of a flow; the same `id` may be used again as in `start`. */
   async runFlow<Input, Output>(
     flow: StartableFlow<Input, Output>,
-    ...[input, options]: StartArguments<Input>
+    ...[input, options]: StartArguments<Input, RunFlowOptions>
   ): Promise<Handle<Output>> {
     this.#assertOpen();
+    if (options?.priority !== undefined) checkPriority(options.priority);
     if (typeof (flow as Partial<StartableFlow> | null)?.start !== 'function') throw notAFlow();
     return (await flow.start(this, input as Input, options)) as Handle<Output>;
   }
@@ -313,7 +315,7 @@ export class Client {
 
   /**
    * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
-   * runs tasks, signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   * runs tasks and flows, signals and cancels together with your own writes, or not at all. PostgreSQL only.
    */
   withTransaction(connection: TransactionConnection): TransactionClient {
     this.#assertOpen();
@@ -329,6 +331,8 @@ export class Client {
         outlive(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
         (await inner.runTasks(requests)).map(outlive) as never,
+      runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown, RunFlowOptions>) =>
+        this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (id: string, event: EventToken | string, payload?: unknown) =>
         inner.#raise(id, event, payload),
       cancel: (id, options) => requestCancel(provider, id, options),

@@ -3,9 +3,7 @@ import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
-import { encodePayload } from '../model/payload.ts';
 import { encodeTaskOptions } from '../model/task-options.ts';
-import { validateInput } from '../model/validate-input.ts';
 import type { CatchUp } from '../schedules/due-ticks.ts';
 import type {
   ScheduledOrchestration,
@@ -13,6 +11,7 @@ import type {
   ScheduleDefinition,
   StoredTiming,
 } from '../schedules/schedule-definition.ts';
+import { encodeInput } from './encode-input.ts';
 import { readStartOptions, readTarget } from './start-request.ts';
 import { readRunTaskOptions, readTask, readTime, type RunTaskOptions } from './task-request.ts';
 
@@ -152,9 +151,11 @@ async function readScheduledTask(fields: Fields, limitBytes: number): Promise<Sc
     fields.options,
     target,
   );
+  if (expiresInMs === 0) {
+    throw invalid('options.expiresIn', 0, 'some time, or leave it out: its runs could never start');
+  }
   const what = `Task ${JSON.stringify(target.name)}`;
-  if (target.schema !== undefined) await validateInput(target.schema, fields.input, what);
-  const payload = encodePayload(fields.input, `The input of ${what}`, limitBytes);
+  const payload = await encodeInput(fields.input, { what, schema: target.schema, limitBytes });
   return {
     kind: 'task',
     name: target.name,
@@ -176,8 +177,7 @@ async function readScheduledOrchestration(
   readFields(fields.options, 'options', ['version'] as const);
   const { version } = readStartOptions(fields.options);
   const what = `Orchestration ${JSON.stringify(target.name)}`;
-  if (target.schema !== undefined) await validateInput(target.schema, fields.input, what);
-  const payload = encodePayload(fields.input, `The input of ${what}`, limitBytes);
+  const payload = await encodeInput(fields.input, { what, schema: target.schema, limitBytes });
   return {
     kind: 'orchestration',
     name: target.name,

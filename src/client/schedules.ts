@@ -82,11 +82,15 @@ export class Schedules {
   async resume(name: string): Promise<void> {
     const { provider, clock, assertOpen, onChanged } = this.#params;
     assertOpen();
-    const record = await this.#find(checkScheduleName(name));
-    if (record === undefined) throw notFound(name);
-    if (!record.paused) return;
-    const nextAt = timingOf(decodeSchedule(name, record.definition)).next(clock.now());
-    if (!(await provider.setSchedulePaused(name, false, nextAt))) throw notFound(name);
+    for (;;) {
+      const record = await this.#find(checkScheduleName(name));
+      if (record === undefined) throw notFound(name);
+      if (!record.paused) return;
+      const { revision: ifRevision } = record;
+      const nextAt = timingOf(decodeSchedule(name, record.definition)).next(clock.now());
+      // Its timing may be another by now: the next tick is only good for the one that was read.
+      if (await provider.setSchedulePaused(name, false, { nextAt, ifRevision })) break;
+    }
     onChanged();
   }
 

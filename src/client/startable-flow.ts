@@ -1,5 +1,5 @@
 import { PerdureError } from '../model/errors.ts';
-import type { StartOptions } from './call-types.ts';
+import type { RunFlowOptions } from './call-types.ts';
 import type { Client } from './client.ts';
 import type { Handle } from './handle.ts';
 
@@ -10,7 +10,7 @@ export interface StartableFlow<Input = unknown, Output = unknown> {
   readonly '~input'?: Input;
   readonly '~output'?: Output;
   // A method, so that flows of all inputs are references.
-  start(client: Client, input: Input, options?: StartOptions): Promise<Handle>;
+  start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
 /** Something that cannot be run as a flow. */

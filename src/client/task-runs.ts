@@ -2,13 +2,12 @@ import type { Clock } from '../model/clock.ts';
 import type { TaskRef } from '../model/definition.ts';
 import { inputHash } from '../model/input-hash.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
-import { encodePayload } from '../model/payload.ts';
 import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { encodeTaskOptions } from '../model/task-options.ts';
-import { validateInput } from '../model/validate-input.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { CreateTaskResult, NewTask } from '../providers/tasks.ts';
 import type { Births } from './births.ts';
+import { encodeInput } from './encode-input.ts';
 import type { InstanceAccess } from './handle.ts';
 import { taskAlreadyExists } from './instance-errors.ts';
 import { TaskHandle } from './task-handle.ts';
@@ -94,10 +93,11 @@ export class TaskRuns {
   async #prepare(task: unknown, input: unknown, options: unknown): Promise<NewTask> {
     const target = readTask(task);
     const chosen = readRunTaskOptions(options, target);
-    const what = `Task ${JSON.stringify(target.name)}`;
-    // Refused early, but stored as it was given: what the schema makes of it is made anew wherever the code runs.
-    if (target.schema !== undefined) await validateInput(target.schema, input, what);
-    const payload = encodePayload(input, `The input of ${what}`, this.#payloadLimitBytes);
+    const payload = await encodeInput(input, {
+      what: `Task ${JSON.stringify(target.name)}`,
+      schema: target.schema,
+      limitBytes: this.#payloadLimitBytes,
+    });
     const nowMs = this.#clock.now();
     const stored = encodeTaskOptions(chosen.headers);
     return {

@@ -3,8 +3,9 @@ import { PerdureError } from '../model/errors.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
-import type { EventArguments, StartArguments, StartOptions } from './call-types.ts';
+import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import type { Handle } from './handle.ts';
+import type { StartableFlow } from './startable-flow.ts';
 import type { CancelOptions } from './stopping.ts';
 import type { TaskHandle } from './task-handle.ts';
 import type { RunTaskArguments, TaskHandles, TaskRequest } from './task-runs.ts';
@@ -33,6 +34,12 @@ export interface TransactionClient {
   runTasks<const Tasks extends readonly (TaskRef | string)[]>(requests: {
     readonly [Index in keyof Tasks]: TaskRequest<Tasks[Index]>;
   }): Promise<TaskHandles<Tasks>>;
+
+  /** Starts a run of a flow. */
+  runFlow<Input, Output>(
+    flow: StartableFlow<Input, Output>,
+    ...args: StartArguments<Input, RunFlowOptions>
+  ): Promise<Handle<Output>>;
 
   /** Sends an external event to an instance. */
   raiseEvent<Value>(

@@ -107,7 +107,7 @@ export class FlowBuilder {
 
   output(...names: readonly string[]) {
     const { name, nodes, activities, schema, onFail } = this.#parts;
-    const graph: FlowGraph = deepFreeze({
+    const graph: FlowGraph = frozenCopy<FlowGraph>({
       format: 1,
       name,
       steps: nodes,
@@ -227,10 +227,16 @@ function requireFunction(value: unknown, what: string): void {
   throw new PerdureError('INVALID_FLOW', `${what} is no function. Pass one.`);
 }
 
-function deepFreeze<Value>(value: Value): Value {
-  if (typeof value === 'object' && value !== null) {
-    for (const part of Object.values(value)) deepFreeze(part);
-    Object.freeze(value);
-  }
-  return value;
+/** A copy that nobody can change; what the caller gave stays the caller's. */
+function frozenCopy<Value>(value: Value): Value {
+  if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy)) as Value;
+  if (!isPlainObject(value)) return value;
+  const entries = Object.entries(value).map(([key, part]) => [key, frozenCopy(part)] as const);
+  return Object.freeze(Object.fromEntries(entries)) as Value;
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }

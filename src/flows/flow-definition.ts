@@ -5,7 +5,7 @@ import {
   type Handle,
   type OrchestrationDefinition,
   type StandardSchema,
-  type StartOptions,
+  type RunFlowOptions,
 } from '../index.ts';
 import type { FlowGraph, RunInput } from './graph.ts';
 import { interpret } from './interpret.ts';
@@ -24,7 +24,7 @@ export interface FlowDefinition<Input = unknown, Output = unknown> {
   readonly '~input'?: Input;
   readonly '~output'?: Output;
   /** Starts a run; what `client.runFlow` calls. */
-  start(client: Client, input: Input, options?: StartOptions): Promise<Handle>;
+  start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
 /** Puts a flow together from its graph and its code. */
@@ -49,8 +49,11 @@ export function defineFlow(parts: {
     graph,
     orchestration: definition,
     activities: Object.freeze([...activities]),
-    start: (client: Client, input: unknown, options?: StartOptions) =>
-      startFlow(client, definition, { run: { flow: graph, input }, options }),
+    start: (client: Client, input: unknown, options: RunFlowOptions = {}) => {
+      const { priority, ...rest } = options;
+      const run = { flow: graph, input, ...(priority !== undefined && { priority }) };
+      return startFlow(client, definition, { run, options: rest });
+    },
   });
 }
 

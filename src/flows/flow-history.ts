@@ -1,7 +1,7 @@
 import type { Client, Failure, HistoryEvent, RunningItem } from '../index.ts';
 import { activityNames, hasItems, wholeOutputs, type RunInput } from './graph.ts';
 import { decodeRunInput } from './run-input.ts';
-import type { StepResult } from './step-result.ts';
+import type { ReduceInput, StepResult } from './step-result.ts';
 
 /** One call of an activity, as the history tells it. */
 export interface RecordedCall {
@@ -10,6 +10,8 @@ export interface RecordedCall {
   /** The place of the item that it was for. */
   readonly index?: number;
   readonly item?: unknown;
+  /** How many items of a reduce are folded once it has completed. */
+  readonly folds?: number;
   readonly end?: RecordedEnd;
   /** Somebody gave it up, and why. */
   readonly withdrawn?: { readonly at: number; readonly reason: string };
@@ -20,6 +22,7 @@ export interface RecordedCall {
 interface RecordedEnd {
   readonly kind: 'completed' | 'failed' | 'canceled';
   readonly at: number;
+  readonly ran: { readonly worker?: string; readonly startedAt?: number };
   readonly attempts?: number;
   readonly output?: unknown;
   readonly failure?: Failure;
@@ -47,6 +50,7 @@ export class FlowHistory {
   /** Activities whose outputs are kept. */
   #kept: ReadonlySet<string> = new Set();
   #itemActivities: ReadonlySet<string> = new Set();
+  #reduceActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
   #run: RunInput | undefined;
 
@@ -97,18 +101,21 @@ export class FlowHistory {
         return;
       case 'activityCompleted':
         this.#change(event.operation, (call, keeps) => {
-          call.end = { kind: 'completed', at: event.at, ...readResult(event.payload, keeps) };
+          const result = readResult(event.payload, keeps);
+          call.end = { kind: 'completed', at: event.at, ran: ranBy(event), ...result };
         });
         return;
       case 'activityFailed':
         this.#change(event.operation, (call) => {
           const { failure, at } = event;
-          call.end = { kind: 'failed', at, failure, attempts: failure.attempts ?? 1 };
+          const attempts = failure.attempts ?? 1;
+          call.end = { kind: 'failed', at, ran: ranBy(event), failure, attempts };
         });
         return;
       case 'activityCanceled':
         this.#change(event.operation, (call) => {
-          call.end = { kind: 'canceled', at: event.at, reason: event.reason };
+          const { at, reason } = event;
+          call.end = { kind: 'canceled', at, ran: ranBy(event), reason };
         });
         return;
       default:
@@ -122,6 +129,7 @@ export class FlowHistory {
     const names = (nodes: typeof steps) =>
       nodes.map((node) => activityNames[node.kind](flow, node.name));
     this.#itemActivities = new Set(names(steps.filter(({ kind }) => hasItems(kind))));
+    this.#reduceActivities = new Set(names(steps.filter(({ kind }) => kind === 'reduce')));
     const generators = steps.filter(({ kind }) => kind === 'generator');
     this.#kept = new Set([
       ...names(steps.filter(({ kind, name }) => !hasItems(kind) || whole.has(name))),
@@ -139,6 +147,10 @@ export class FlowHistory {
       // Items are called in order, so the place needs no look into the payload.
       call.index = calls.length;
       if (isFocused) call.item = (JSON.parse(payload ?? '{}') as { item?: unknown }).item;
+    }
+    if (this.#reduceActivities.has(name)) {
+      const { items, offset } = JSON.parse(payload ?? '{}') as ReduceInput;
+      call.folds = offset + items.length;
     }
     calls.push(call);
     this.#byOperation.set(operation, { call, keeps: isFocused || this.#kept.has(name) });
@@ -158,6 +170,19 @@ export class FlowHistory {
     const known = this.#byOperation.get(operation);
     if (known !== undefined) change(known.call, known.keeps);
   }
+}
+
+function ranBy({
+  worker,
+  startedAt,
+}: {
+  readonly worker?: string;
+  readonly startedAt?: number;
+}): RecordedEnd['ran'] {
+  return {
+    ...(worker !== undefined && { worker }),
+    ...(startedAt !== undefined && { startedAt }),
+  };
 }
 
 function readResult(

@@ -11,9 +11,13 @@ export interface StepState {
   /** How often it was tried, as far as that is known: always for what has ended, and while it runs. */
   readonly attempts?: number;
   readonly queuedAt?: number;
+  /** When a worker took it, for the last attempt; of a map, generator or reduce the first of its calls. */
+  readonly startedAt?: number;
   readonly endedAt?: number;
   readonly output?: unknown;
   readonly failure?: Failure;
+  /** The name of the worker that runs it, or ran it last; of items each has its own. */
+  readonly worker?: string;
   /** Why it was canceled. */
   readonly reason?: string;
 }
@@ -43,6 +47,8 @@ export interface FlowRun {
   readonly input?: unknown;
   readonly output?: unknown;
   readonly failure?: Failure;
+  /** That of its steps that have none of their own. */
+  readonly priority?: number;
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;

@@ -50,6 +50,8 @@ export interface FlowGraph {
 export interface RunInput<Input = unknown> {
   readonly flow: FlowGraph;
   readonly input?: Input;
+  /** Of the steps that have none of their own. */
+  readonly priority?: number;
 }
 
 export const inputName = 'input';
@@ -147,12 +149,14 @@ export function freezeCall(options: CallOptions): FrozenCall | undefined {
   return { ...rest, retry: { ...retry, ...(isEndless && { maxAttempts: null }) } };
 }
 
-/** The options that were frozen. */
-export function thawCall(frozen: FrozenCall | undefined): CallOptions | undefined {
-  if (frozen?.retry === undefined) return frozen as CallOptions | undefined;
-  const { maxAttempts, ...rest } = frozen.retry;
-  return {
-    ...frozen,
-    retry: { ...rest, ...(maxAttempts !== undefined && { maxAttempts: maxAttempts ?? Infinity }) },
-  };
+/** The options that were frozen, with the priority of the run where they have none. */
+export function thawCall(
+  frozen: FrozenCall | undefined,
+  run: Pick<RunInput, 'priority'>,
+): CallOptions {
+  const { retry, ...rest } = frozen ?? {};
+  if (retry === undefined) return { ...run, ...rest };
+  const { maxAttempts, ...policy } = retry;
+  const attempts = maxAttempts !== undefined && { maxAttempts: maxAttempts ?? Infinity };
+  return { ...run, ...rest, retry: { ...policy, ...attempts } };
 }

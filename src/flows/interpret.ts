@@ -49,7 +49,7 @@ async function tellOnFail(flow: LiveFlow, error: PerdureError): Promise<void> {
   const activity = activityNames.onFail(graph.name);
   const missing = flow.lackOf(activity);
   if (missing !== undefined) throw missing;
-  const options = thawCall(graph.onFail.call);
+  const options = thawCall(graph.onFail.call, flow.priority);
   const call = (failure: FlowFailure) => ctx.shield(() => ctx.call(activity, failure, options));
   const told = toFlowFailure(flow, error);
   try {

@@ -48,6 +48,8 @@ export class LiveFlow {
   readonly ctx: OrchestrationContext<RunInput>;
   readonly graph: FlowGraph;
   readonly input: unknown;
+  /** Of calls that have none of their own. */
+  readonly priority: Pick<RunInput, 'priority'>;
   readonly #activities: ReadonlySet<string>;
   readonly #steps = new Map<string, LiveStep>();
   readonly #readers = new Map<string, number>();
@@ -60,6 +62,7 @@ export class LiveFlow {
   constructor(ctx: OrchestrationContext<RunInput>, run: RunInput, activities: ReadonlySet<string>) {
     this.ctx = ctx;
     this.graph = run.flow;
+    this.priority = run.priority === undefined ? {} : { priority: run.priority };
     this.input = run.input;
     this.#activities = activities;
     const whole = wholeOutputs(this.graph);
@@ -127,7 +130,11 @@ export class LiveFlow {
       this.#missing.reject(missing);
       return new Promise(() => undefined);
     }
-    const result = (await this.ctx.call(activity, input, thawCall(options))) as StepResult;
+    const result = (await this.ctx.call(
+      activity,
+      input,
+      thawCall(options, this.priority),
+    )) as StepResult;
     if ('early' in result) throw new EarlyEnd(result.output, result.reason);
     return result.output;
   }

@@ -36,6 +36,7 @@ export async function readFlowRun(client: Client, id: string): Promise<FlowRun |
     ...ofInstance(info),
     flow: info.name,
     ...(history.run?.input !== undefined && { input: history.run.input }),
+    ...(history.run?.priority !== undefined && { priority: history.run.priority }),
     ...(completedEarly !== undefined && { completedEarly }),
     signals: Object.keys(signals ?? {}),
     steps: reader.steps(),

@@ -109,13 +109,12 @@ export class RunReader {
   #ofReduce(node: StepNode, graph: FlowGraph, calls: readonly RecordedCall[]): Known {
     const last = calls.at(-1);
     if (last === undefined) return this.#notBegun();
-    const state = { ...this.#ofCall(last), queuedAt: calls[0]?.queuedAt ?? last.queuedAt };
-    const folded = calls.filter(({ end }) => end?.kind === 'completed').length;
+    const begun = begin(calls.map((call) => this.#ofCall(call)));
+    const state = { ...this.#ofCall(last), ...begun };
     const total = this.#sourceLength(node, graph);
-    const isDone = total !== undefined && folded >= Math.ceil(total / (node.batch ?? 100));
+    const isDone = total !== undefined && (last.folds ?? 0) >= total;
     if (state.status !== 'completed' || isDone) return { state, output: state.output };
-    const { queuedAt } = state;
-    return { state: { ...this.#open('queued'), queuedAt } };
+    return { state: { ...this.#open('queued'), ...begun } };
   }
 
   #ofItems(
@@ -136,22 +135,22 @@ export class RunReader {
     const waiting = Math.max(0, (total ?? calls.length) - calls.length);
     const items = count(states, waiting, this.#isOver);
     const all = generated === undefined ? states : [generated, ...states];
-    const queuedAt = all.reduce((first, each) => Math.min(first, each.queuedAt ?? first), Infinity);
+    const begun = begin(all);
     const failed = all.find(({ status }) => status === 'failed');
     if (failed !== undefined) {
       const { output: _, ...rest } = failed;
-      return { state: { ...rest, queuedAt }, items };
+      return { state: { ...rest, ...begun }, items };
     }
     const isDone = total !== undefined && items.completed >= total;
     if (isDone) {
       const endedAt = all.reduce((last, each) => Math.max(last, each.endedAt ?? 0), 0);
       const output = states.map((state) => state.output);
-      return { state: { status: 'completed', queuedAt, endedAt }, items, output };
+      return { state: { status: 'completed', ...begun, endedAt }, items, output };
     }
     const isRunning = all.some(({ status }) => status === 'running');
     const isQueued = all.some(({ status }) => status === 'queued');
-    const begun = isRunning ? 'running' : isQueued || !this.#isOver ? 'queued' : 'canceled';
-    return { state: { ...this.#open(begun), queuedAt }, items };
+    const status = isRunning ? 'running' : isQueued || !this.#isOver ? 'queued' : 'canceled';
+    return { state: { ...this.#open(status), ...begun }, items };
   }
 
   /** A step that has called nothing: it waits, was skipped, had nothing to do, failed, or was given up. */
@@ -245,17 +244,22 @@ export class RunReader {
   #ofCall(call: RecordedCall): StepState {
     const { queuedAt, end, withdrawn, running } = call;
     if (end !== undefined && end.kind !== 'canceled') {
-      const { kind, at, attempts, output, failure } = end;
+      const { kind, at, ran, attempts, output, failure } = end;
       return {
         status: kind,
         ...(attempts !== undefined && { attempts }),
         queuedAt,
+        ...ran,
         endedAt: at,
         ...(output !== undefined && { output }),
         ...(failure !== undefined && { failure }),
       };
     }
-    if (running !== undefined) return { status: 'running', attempts: running.attempt, queuedAt };
+    if (running !== undefined) {
+      const { attempt: attempts, worker, claimedAt: startedAt } = running;
+      const by = worker === null ? {} : { worker };
+      return { status: 'running', attempts, queuedAt, startedAt, ...by };
+    }
     const stopped = withdrawn ?? end;
     const { endedAt } = this.#info;
     if (stopped === undefined && !this.#isOver) return { status: 'queued', queuedAt };
@@ -264,10 +268,25 @@ export class RunReader {
     return {
       status: 'canceled',
       queuedAt,
+      ...end?.ran,
       ...(at !== undefined && { endedAt: at }),
       ...(reason !== undefined && { reason }),
     };
   }
+}
+
+/** When the first of several calls was queued and started. */
+function begin(states: readonly StepState[]): Pick<StepState, 'queuedAt' | 'startedAt'> {
+  let queuedAt = Infinity;
+  let startedAt = Infinity;
+  for (const state of states) {
+    queuedAt = Math.min(queuedAt, state.queuedAt ?? queuedAt);
+    startedAt = Math.min(startedAt, state.startedAt ?? startedAt);
+  }
+  return {
+    ...(queuedAt < Infinity && { queuedAt }),
+    ...(startedAt < Infinity && { startedAt }),
+  };
 }
 
 function count(states: readonly StepState[], waiting: number, isOver: boolean): ItemCounts {

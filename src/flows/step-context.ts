@@ -2,37 +2,22 @@ import {
   PerdureError,
   type ActivityClient,
   type ActivityContext,
+  type AttemptContext,
   type CancelInfo,
   type Logger,
 } from '../index.ts';
 
 /** What the handler of a step is given besides its inputs. */
-export interface StepContext<Early = never> {
+export interface StepContext<Early = never> extends AttemptContext {
   /** The id of the run. */
   readonly runId: string;
   readonly flow: string;
   readonly step: string;
   /** The place of the item, in the handler of a map or generator. */
   readonly index?: number;
-  /** 1 for the first attempt. */
-  readonly attempt: number;
-  /** The same for every attempt of this step or item and for no other: hand it to services that can deduplicate. */
-  readonly idempotencyKey: string;
-  /** Aborted when the step should stop; its `reason` is a `CanceledError`. */
-  readonly signal: AbortSignal;
-  readonly isCanceled: boolean;
-  /** Throws the `CanceledError` if the step should stop. */
-  throwIfCanceled(): void;
-  /** Resolves once the step should stop. */
-  canceled(): Promise<CancelInfo>;
   /** Asks for leave to go past the point from which the work cannot be undone; for steps with `cancellation: 'wait'`. */
   pointOfNoReturn(): Promise<void>;
-  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
-  heartbeat(details?: unknown): void;
-  /** What an earlier attempt last reported. */
-  readonly lastHeartbeat: unknown;
   readonly client: ActivityClient;
-  readonly log: Logger;
   /** Cancels the run that this step belongs to. Once it resolves nothing of the run starts any more. */
   cancel(reason?: string): Promise<void>;
   /**

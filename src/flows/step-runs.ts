@@ -1,11 +1,11 @@
-import { PerdureError, type DurablePromise } from '../index.ts';
+import { isPerdureError, PerdureError, type DurablePromise } from '../index.ts';
 import { activityNames, inputName, isStreamed, itemsEvent, type StepNode } from './graph.ts';
 import { ItemRuns } from './item-runs.ts';
 import type { LiveFlow } from './live-flow.ts';
 import type { LiveStep } from './live-step.ts';
 import type { OutputStream } from './output-stream.ts';
 import { follow, showPath } from './reference.ts';
-import type { GeneratedItems } from './step-result.ts';
+import type { GeneratedItems, ReduceInput } from './step-result.ts';
 
 const defaultConcurrency = 1_000;
 const defaultBatch = 100;
@@ -92,11 +92,24 @@ async function runReduce(flow: LiveFlow, step: LiveStep, given: Given): Promise<
   let accumulator = node.initial;
   let offset = 0;
   for (let items = await take(); items.length > 0; items = await take()) {
-    const input = { accumulator, items, offset, ...toInputs(given) };
-    accumulator = await flow.call(name(flow, node), input, node.call);
+    accumulator = await fold(flow, node, { accumulator, items, offset, ...toInputs(given) });
     offset += items.length;
   }
   return accumulator;
+}
+
+/** Folds a batch; one that is too large for one call is folded in two. */
+async function fold(flow: LiveFlow, node: StepNode, batch: ReduceInput): Promise<unknown> {
+  const { items, offset } = batch;
+  try {
+    return await flow.call(name(flow, node), batch, node.call);
+  } catch (error) {
+    if (!isPerdureError(error, 'PAYLOAD_TOO_LARGE') || items.length === 1) throw error;
+    const middle = Math.ceil(items.length / 2);
+    const accumulator = await fold(flow, node, { ...batch, items: items.slice(0, middle) });
+    const rest = { ...batch, items: items.slice(middle), offset: offset + middle };
+    return fold(flow, node, { ...rest, accumulator });
+  }
 }
 
 /** Takes the next items of a reduce: from a map or generator as they come, else from an array. */

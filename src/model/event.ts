@@ -12,6 +12,7 @@ import {
   isCount,
   isText,
   isTextOrAbsent,
+  isTimeOrAbsent,
   isTextOrNull,
   isTime,
   nameField,
@@ -122,20 +123,26 @@ export interface OperationWithdrawn extends Recorded {
   readonly abandoned?: true;
 }
 
-interface ActivityCompleted extends Recorded {
+/** The last attempt of an activity: which worker ran it, and when that claimed it. */
+export interface Ran {
+  readonly worker: string;
+  readonly startedAt: number;
+}
+
+interface ActivityCompleted extends Recorded, Partial<Ran> {
   readonly kind: 'activityCompleted';
   readonly operation: number;
   readonly payload: Payload | null;
 }
 
-interface ActivityFailed extends Recorded {
+interface ActivityFailed extends Recorded, Partial<Ran> {
   readonly kind: 'activityFailed';
   readonly operation: number;
   readonly failure: Failure;
 }
 
 /** The worker has stopped an activity that was no longer wanted, or never started it. */
-interface ActivityCanceled extends Recorded {
+interface ActivityCanceled extends Recorded, Partial<Ran> {
   readonly kind: 'activityCanceled';
   readonly operation: number;
   readonly trigger: CancelTrigger;
@@ -273,10 +280,15 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
   ],
 };
 
+const ranFields: FieldChecks = [
+  ['worker', isTextOrAbsent],
+  ['startedAt', isTimeOrAbsent],
+];
+
 const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
-  activityCompleted: [operationField],
-  activityFailed: [operationField, failureField],
-  activityCanceled: [operationField, triggerField, reasonField],
+  activityCompleted: [operationField, ...ranFields],
+  activityFailed: [operationField, failureField, ...ranFields],
+  activityCanceled: [operationField, triggerField, reasonField, ...ranFields],
   timerFired: [operationField],
   eventReceived: [nameField],
   childCompleted: [operationField],

@@ -1,6 +1,6 @@
 import type { CancelWish } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './errors.ts';
-import type { BufferedEvent, ParentRef } from './event.ts';
+import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failure.ts';
 import type { Payload } from './payload.ts';
 import {
@@ -37,18 +37,18 @@ interface Completion {
   readonly operation: number;
 }
 
-interface ActivityCompletedMessage extends Completion {
+interface ActivityCompletedMessage extends Completion, Partial<Ran> {
   readonly kind: 'activityCompleted';
   readonly payload: Payload | null;
 }
 
-interface ActivityFailedMessage extends Completion {
+interface ActivityFailedMessage extends Completion, Partial<Ran> {
   readonly kind: 'activityFailed';
   readonly failure: Failure;
 }
 
 /** The activity has stopped, or never started, because it was no longer wanted. */
-interface ActivityCanceledMessage extends Completion {
+interface ActivityCanceledMessage extends Completion, Partial<Ran> {
   readonly kind: 'activityCanceled';
   readonly trigger: CancelTrigger;
   readonly reason: string;

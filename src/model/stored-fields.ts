@@ -51,6 +51,7 @@ const optional =
     value === undefined || check(value);
 
 export const isTextOrAbsent: Check = optional(isText);
+export const isTimeOrAbsent: Check = optional(isTime);
 
 export const operationField = ['operation', isCount] as const;
 export const nameField = ['name', isText] as const;

@@ -29,33 +29,37 @@ export interface ActivityClient {
   get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
 }
 
-/** What the handler of an activity is given besides its input. */
-export interface ActivityContext {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly orchestrationName: string;
-  readonly activityName: string;
+/** What every handler is given besides its input, be it of an activity, a task or a step of a flow. */
+export interface AttemptContext {
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** The same for every attempt of this call and for no other: hand it to services that can deduplicate. */
   readonly idempotencyKey: string;
-  /** Aborted when the activity should stop; its `reason` is a `CanceledError`. */
+  /** Aborted when the handler should stop; its `reason` is a `CanceledError` whose `trigger` tells why. */
   readonly signal: AbortSignal;
   readonly isCanceled: boolean;
-  /** Throws the `CanceledError` if the activity should stop. */
+  /** Throws the `CanceledError` if the handler should stop. */
   throwIfCanceled(): void;
-  /** Resolves once the activity should stop. */
+  /** Resolves once the handler should stop. */
   canceled(): Promise<CancelInfo>;
+  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
+  heartbeat(details?: unknown): void;
+  /** What an earlier attempt last reported. */
+  readonly lastHeartbeat: unknown;
+  readonly log: Logger;
+}
+
+/** What the handler of an activity is given besides its input. */
+export interface ActivityContext extends AttemptContext {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+  readonly activityName: string;
   /**
    * Asks the store for leave to go past the point from which the work can no longer be undone. Once it resolves,
    * cancel, timeouts and lost races no longer reach this activity; it rejects if one already has. Only for calls with
    * `cancellation: 'wait'`.
    */
   pointOfNoReturn(): Promise<void>;
-  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
-  heartbeat(details?: unknown): void;
-  /** What an earlier attempt last reported. */
-  readonly lastHeartbeat: unknown;
   readonly client: ActivityClient;
-  readonly log: Logger;
 }

@@ -42,6 +42,9 @@ export interface RunningItem {
   readonly name: string;
   readonly attempt: number;
   readonly lockedUntil: number;
+  /** Who claimed it, as far as that was said. */
+  readonly worker: string | null;
+  readonly claimedAt: number;
   readonly cancel: { readonly reason: string; readonly trigger: CancelTrigger } | null;
 }
 
@@ -121,8 +124,8 @@ export interface CancellationStore {
    * Lists the activities of an instance that a worker holds.
    *
    * A provider must:
-   * - list those with a lease that has not expired, by operation, with requests that were only recorded too;
-   *   none for an unknown instance (read/running-items, no-return/later-requests-are-not-delivered)
+   * - list those with a lease that has not expired, by operation, with who claimed them when, and with
+   *   requests that were only recorded too; none for an unknown instance (read/running-items, no-return/later-requests-are-not-delivered)
    */
   listRunningItems(instanceId: string): Promise<readonly RunningItem[]>;
 }

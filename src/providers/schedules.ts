@@ -28,6 +28,14 @@ export interface ScheduleWrite {
   readonly ifRevision?: number;
 }
 
+/** How a schedule goes on that is paused or resumed. */
+export interface ScheduleResume {
+  /** The next tick from then on. Absent: as it is. */
+  readonly nextAt?: number | null;
+  /** Only if the record still has this revision. Absent: whatever is there. */
+  readonly ifRevision?: number;
+}
+
 /** Ticks that have come: what they start, and when the schedule fires next. */
 export interface ScheduleTick {
   readonly name: string;
@@ -55,12 +63,13 @@ export interface ScheduleStore {
   putSchedule(write: ScheduleWrite): Promise<ScheduleRecord | undefined>;
 
   /**
-   * Pauses or resumes, with the next tick from then on; `false` when there is none of this name.
+   * Pauses or resumes; `false` when there is none of this name, or `ifRevision` does not fit.
    *
    * A provider must:
    * - give it a new revision, and leave the next tick as it is when none is given (schedule/can-be-paused)
+   * - change nothing when `ifRevision` does not fit (schedule/a-resume-can-be-fenced)
    */
-  setSchedulePaused(name: string, paused: boolean, nextAt?: number | null): Promise<boolean>;
+  setSchedulePaused(name: string, paused: boolean, resume?: ScheduleResume): Promise<boolean>;
 
   /**
    * Deletes a schedule; `false` when there is none of this name.

@@ -21,6 +21,8 @@ export interface NewWorkItem {
   readonly priority?: number;
   /** Insert it already claimed, with this lease, for the process that acks: fast path 1. */
   readonly claimMs?: number;
+  /** With `claimMs`: who has claimed it, for operators. */
+  readonly claimedBy?: string;
 }
 
 /** A timer: its message becomes visible at `fireAt`. */

@@ -1,5 +1,7 @@
 import type { CancelTrigger } from '../model/errors.ts';
+import type { Ran } from '../model/event.ts';
 import type { Payload } from '../model/payload.ts';
+import type { TerminalStatus } from '../model/status.ts';
 import type { CommitResult, Turn } from './turn.ts';
 
 /** What a worker asks for when it looks for activities to run. */
@@ -12,6 +14,8 @@ export interface FetchWorkItemsParams {
   readonly names?: readonly string[];
   /** Task runs with these names; absent: any, as with `names`. */
   readonly tasks?: readonly string[];
+  /** Who asks: kept with what is claimed, for operators. */
+  readonly worker?: string;
 }
 
 /** A durable wish that an item stop. */
@@ -51,18 +55,19 @@ export interface WorkItem {
 
 /** How an activity ended for good. */
 export type WorkOutcome =
-  | { readonly kind: 'completed'; readonly payload: Payload | null }
+  | { readonly kind: 'completed'; readonly payload: Payload | null; readonly ran?: Ran }
   /** `failure` is a `Failure` as JSON text. */
   | {
       readonly kind: 'failed';
       readonly failure: string;
+      readonly ran?: Ran;
       /** A handler for failures that the worker knows of and whoever created the run did not: as `NewTask.onFail`. */
       readonly onFail?: { readonly options: string | null };
     }
   /** The condition of a task run did not hold. */
   | { readonly kind: 'skipped' }
   /** It was flagged and has stopped; `leaked` when its handler went on past the grace period. */
-  | { readonly kind: 'canceled'; readonly leaked: boolean };
+  | { readonly kind: 'canceled'; readonly leaked: boolean; readonly ran?: Ran };
 
 /** A claimed activity together with how it ended. */
 export interface WorkItemAck {
@@ -87,7 +92,12 @@ export interface WorkItemAbandon {
   readonly lockToken: string;
   readonly delayMs: number;
   readonly giveBackClaim: boolean;
+  /** Nothing of it has begun: a task run that this claim made `running` is `pending` again, and may expire. */
+  readonly unstarted?: boolean;
 }
+
+/** Whether the token held the item; where it was asked to stop and a task run ended by that, how. */
+export type HandBackResult = boolean | TerminalStatus;
 
 /** A claimed activity whose attempt failed and that is to be tried again. */
 export interface WorkItemRetry {
@@ -153,7 +163,8 @@ export interface WorkQueue {
    *   (atomic/an-outcome-replaces-its-item, work-ack/comes-in-the-order-of-the-acks,
    *   work-ack/during-a-turn-waits-for-the-next, cancel/a-flagged-item-can-still-complete)
    * - make that message `activityCompleted`, `activityFailed` with the failure, or `activityCanceled` with the
-   *   trigger and reason of the request (work-ack/a-result-becomes-a-message, work-ack/a-result-may-be-nothing,
+   *   trigger and reason of the request, each with who ran it, as the ack says
+   *   (work-ack/a-result-becomes-a-message, work-ack/a-result-may-be-nothing, work-ack/tells-who-ran-it,
    *   work-ack/a-failure-becomes-a-message, work-ack/a-cancellation-becomes-a-message)
    * - count the handlers that went on past their grace period (canceled/handlers-that-go-on-are-counted)
    * - enqueue nothing for an execution that is over or superseded
@@ -212,10 +223,13 @@ export interface WorkQueue {
    * A provider must, per item:
    * - make the item visible again after `delayMs`, counting the claim unless it is given back
    *   (abandon-work/waits-its-delay, claims/of-work-count-from-one)
-   * - settle a flagged item as canceled instead (retry/a-flagged-item-ends-instead)
+   * - make a task run that is handed back `unstarted` what it was before its first claim, unless there was an
+   *   earlier one (expiry/goes-on-for-what-is-handed-back-unstarted)
+   * - settle a flagged item as canceled instead, and answer how a task run ended by that
+   *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - answer `false` for a token that is not held, changing nothing (abandon-work/needs-a-held-item)
    */
-  abandonWorkItems(abandons: readonly WorkItemAbandon[]): Promise<readonly boolean[]>;
+  abandonWorkItems(abandons: readonly WorkItemAbandon[]): Promise<readonly HandBackResult[]>;
 
   /**
    * Hands items back after a failed attempt.
@@ -224,8 +238,9 @@ export interface WorkQueue {
    * - make the item visible again after `delayMs`, and tell the instance nothing (retry/waits-its-delay,
    *   retry/is-no-outcome)
    * - count one failure and reset the claims (retry/counts-a-failure-and-resets-the-claims)
-   * - settle a flagged item as canceled instead (retry/a-flagged-item-ends-instead)
+   * - settle a flagged item as canceled instead, and answer how a task run ended by that
+   *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - answer `false` for a token that is not held, changing nothing (retry/needs-a-held-item)
    */
-  retryWorkItems(retries: readonly WorkItemRetry[]): Promise<readonly boolean[]>;
+  retryWorkItems(retries: readonly WorkItemRetry[]): Promise<readonly HandBackResult[]>;
 }

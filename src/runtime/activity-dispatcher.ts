@@ -5,7 +5,7 @@ import { CanceledError } from '../model/errors.ts';
 import { platformFailure } from '../model/failure.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { WorkItem } from '../providers/work-queue.ts';
+import type { HandBackResult, WorkItem } from '../providers/work-queue.ts';
 import type { AttemptVerdict } from '../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
@@ -13,6 +13,7 @@ import type { Leases } from './leases.ts';
 import type { ResolvedOptions } from './options.ts';
 import { pause, withRetries } from './provider-retry.ts';
 import { reportSafely } from './report-safely.ts';
+import { reportTaskEnd } from './report-task-end.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { Slots } from './slots.ts';
 import type { TaskGate } from './task-gate.ts';
@@ -60,6 +61,11 @@ export class ActivityDispatcher {
       if (accepted === undefined) this.#params.slots.release(1);
       else this.#start(accepted);
     }
+  }
+
+  /** A run failed here, and the handler for that waits in the queue. */
+  expectOnFail(task: string): void {
+    this.#fetcher.expectOnFail(task);
   }
 
   /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
@@ -162,7 +168,7 @@ export class ActivityDispatcher {
   }
 
   async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
-    const { clock, slots, settle } = this.#params;
+    const { clock, options, slots, settle } = this.#params;
     const startedAt = clock.now();
     const leave = gate?.enter();
     const result = await run.run();
@@ -171,8 +177,10 @@ export class ActivityDispatcher {
     this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'handBack') this.#handBack(run.item, { run });
-    else if (result.kind !== 'lost' && result.kind !== 'deleted')
-      settle({ item: run.item, outcome: result, hasOnFail });
+    else if (result.kind !== 'lost' && result.kind !== 'deleted') {
+      const ran = { worker: options.name, startedAt: run.item.nowMs };
+      settle({ item: run.item, outcome: result, ran, hasOnFail });
+    }
     this.#running.delete(run);
     slots.release(1);
     if (this.#running.size === 0) this.#idle?.();
@@ -181,7 +189,7 @@ export class ActivityDispatcher {
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
     const { lockToken } = run.item;
     const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
-    this.#giveUpClaim(lockToken, async () => {
+    this.#giveUpClaim(run.item, async () => {
       await this.#storeHeartbeat(run);
       return this.#params.provider.retryWorkItems([retry]);
     });
@@ -192,8 +200,8 @@ export class ActivityDispatcher {
     { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
   ): void {
     const { lockToken } = item;
-    const abandon = { lockToken, delayMs, giveBackClaim: true };
-    this.#giveUpClaim(lockToken, async () => {
+    const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted: run === undefined };
+    this.#giveUpClaim(item, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);
       return this.#params.provider.abandonWorkItems([abandon]);
     });
@@ -208,19 +216,24 @@ export class ActivityDispatcher {
     await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
   }
 
-  #giveUpClaim(lockToken: string, call: () => Promise<unknown>): void {
-    const work = this.#callUntilHeard(call).finally(() => {
-      this.#params.leases.remove(lockToken);
+  #giveUpClaim(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
+    const work = this.#callUntilHeard(item, call).finally(() => {
+      this.#params.leases.remove(item.lockToken);
       this.#handingBack.delete(work);
     });
     this.#handingBack.add(work);
   }
 
-  async #callUntilHeard(call: () => Promise<unknown>): Promise<void> {
+  async #callUntilHeard(
+    item: WorkItem,
+    call: () => Promise<readonly HandBackResult[]>,
+  ): Promise<void> {
     const { clock, options } = this.#params;
     const deadline = clock.now() + options.activityLeaseMs;
     try {
-      await withRetries({ clock, logger: options.logger, deadline }, call);
+      const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
+      // It was asked to stop meanwhile, so it ended instead.
+      if (typeof result === 'string') reportTaskEnd(options, item, result);
     } catch (error) {
       options.logger.error({ error }, 'handing work back failed; its lease will run out');
     }

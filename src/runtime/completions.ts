@@ -2,13 +2,11 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { LockLostError } from '../model/errors.ts';
 import type { Message } from '../model/message.ts';
-import type { TerminalStatus } from '../model/status.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { WorkItem } from '../providers/work-queue.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import { withRetries } from './provider-retry.ts';
-import { reportSafely } from './report-safely.ts';
+import { reportTaskEnd } from './report-task-end.ts';
 import { toMessage, toWorkOutcome, type SettledActivity } from './settled-activity.ts';
 import type { Turns } from './turns.ts';
 import type { WarmCache } from './warm-cache.ts';
@@ -21,6 +19,8 @@ export interface CompletionsParams {
   readonly turns: Turns;
   /** The item is acked, refused or given up: its lease need not be kept. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
+  /** A run has failed, and the handler for that waits in the queue. */
+  readonly onFailQueued: (task: string) => void;
 }
 
 const maxAcks = 1_000;
@@ -172,7 +172,9 @@ export class Completions {
         }
         onAcked(settled, result?.ok === true);
         if (result?.ok === true && result.ended !== undefined) {
-          this.#reportEnd(settled.item, result.ended);
+          reportTaskEnd(options, settled.item, result.ended);
+          if (result.ended === 'failed' && settled.hasOnFail === true)
+            this.#params.onFailQueued(settled.item.name);
         }
       });
     } catch (error) {
@@ -182,11 +184,6 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
-  }
-
-  #reportEnd({ instanceId, name: task }: WorkItem, status: TerminalStatus): void {
-    const { logger, hooks } = this.#params.options;
-    reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
   }
 
   #track(work: Promise<void>): void {

@@ -23,7 +23,7 @@ export interface AttemptEnded {
     'completed' | 'failed' | 'skipped' | 'retried' | 'canceled' | 'lost' | 'deleted';
 }
 
-/** A task run ended, by an ack of this worker that the store has accepted. */
+/** A task run ended, by something that this worker told the store and the store has accepted. */
 export interface TaskEnded {
   readonly instanceId: string;
   readonly task: string;

@@ -17,6 +17,8 @@ export class LiveInstance implements TurnSubject {
   code: LiveCode;
   /** Activities that have settled here and wait for a turn of their own. */
   readonly settled: SettledActivity[] = [];
+  /** Activities that were left in the queue and have not answered: later ones do not overtake them. */
+  readonly queued = new Set<number>();
   /** The last turn that committed; `null` before the first. */
   lastTurn: string | null;
   /** Evicted: what it knows can no longer be trusted. */

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import {
   resolveRetention,
   type ResolvedRetention,
@@ -6,11 +7,14 @@ import {
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { silentLogger, type Logger } from '../model/logger.ts';
+import { checkName } from '../model/names.ts';
 import { defaultPayloadLimitBytes } from '../model/payload.ts';
 import type { RuntimeHooks } from './hooks.ts';
 
 /** What a worker can be told; every field has a default that suits most. */
 export interface WorkerOptions {
+  /** What operators see it as. Default: the host and the process id. */
+  readonly name?: string;
   /** Activities and tasks that may run at once. Default 100: they mostly wait on I/O. */
   readonly activityConcurrency?: number;
   /** Instances claimed in one fetch. Default 256. */
@@ -51,6 +55,7 @@ export interface WorkerOptions {
 
 /** Options with every field decided, durations in milliseconds. */
 export interface ResolvedOptions {
+  readonly name: string;
   readonly activityConcurrency: number;
   readonly orchestrationBatch: number;
   readonly activityLeaseMs: number;
@@ -79,6 +84,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     throw invalid('onNondeterminism', onNondeterminism, "'block' or 'fail'");
   }
   return {
+    name: checkName(options.name ?? `${hostname()}-${process.pid}`, 'Worker name'),
     activityConcurrency: whole('activityConcurrency', options.activityConcurrency ?? 100, 1),
     orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 256, 1),
     activityLeaseMs: lease('activityLease', options.activityLease ?? 30_000),

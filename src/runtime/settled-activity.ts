@@ -1,3 +1,4 @@
+import type { Ran } from '../model/event.ts';
 import type { Failure } from '../model/failure.ts';
 import type { Message } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
@@ -15,6 +16,8 @@ export type Outcome =
 export interface SettledActivity {
   readonly item: WorkItem;
   readonly outcome: Outcome;
+  /** Who ran it; absent when nobody did. */
+  readonly ran?: Ran;
   /** A handler is to be run after the failure of this task. */
   readonly hasOnFail?: boolean;
 }
@@ -22,12 +25,18 @@ export interface SettledActivity {
 /** The message that the store would deliver for this outcome: what a turn in memory applies instead. */
 export function toMessage(settled: SettledActivity): Message | undefined {
   const { executionId, operation } = settled.item;
-  const { outcome } = settled;
+  const { outcome, ran } = settled;
   switch (outcome.kind) {
     case 'completed':
-      return { kind: 'activityCompleted', executionId, operation, payload: outcome.payload };
+      return {
+        kind: 'activityCompleted',
+        executionId,
+        operation,
+        payload: outcome.payload,
+        ...ran,
+      };
     case 'failed':
-      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure };
+      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure, ...ran };
     case 'skipped':
     case 'canceled':
       return undefined;
@@ -35,11 +44,14 @@ export function toMessage(settled: SettledActivity): Message | undefined {
 }
 
 /** The outcome as a store takes it. */
-export function toWorkOutcome({ item, outcome, hasOnFail }: SettledActivity): WorkOutcome {
-  if (outcome.kind !== 'failed') return outcome;
+export function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity): WorkOutcome {
+  if (outcome.kind === 'skipped') return outcome;
+  const known = ran !== undefined && { ran };
+  if (outcome.kind !== 'failed') return { ...outcome, ...known };
   return {
     kind: 'failed',
     failure: JSON.stringify(outcome.failure),
+    ...known,
     // It is given the headers of the run, as its handler was.
     ...(hasOnFail === true && { onFail: { options: item.options } }),
   };

@@ -40,6 +40,8 @@ export interface TurnEffectsParams {
   readonly bufferedEvents?: number | undefined;
   /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
   readonly claimMs: (activity: string) => number | undefined;
+  /** Who takes it. */
+  readonly worker: string;
   /** How long children that are asked to stop may clean up. */
   readonly cleanupMs: number;
 }
@@ -101,7 +103,7 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
   switch (event.kind) {
     case 'activityScheduled':
       if (neverNeeded(effects, event)) break;
-      effects.workItems.push(toWorkItem(event, params.claimMs(event.name)));
+      effects.workItems.push(toWorkItem(event, params.claimMs(event.name), params.worker));
       break;
     case 'timerCreated':
       if (effects.withdrawn.delete(event.operation)) break;
@@ -139,7 +141,11 @@ function neverNeeded(
   return cancellation === undefined && withdrawn.delete(operation);
 }
 
-function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewWorkItem {
+function toWorkItem(
+  event: ActivityScheduled,
+  claimMs: number | undefined,
+  worker: string,
+): NewWorkItem {
   return {
     operation: event.operation,
     name: event.name,
@@ -148,7 +154,7 @@ function toWorkItem(event: ActivityScheduled, claimMs: number | undefined): NewW
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(event.options?.priority !== undefined && { priority: event.options.priority }),
-    ...(claimMs !== undefined && { claimMs }),
+    ...(claimMs !== undefined && { claimMs, claimedBy: worker }),
   };
 }
 

@@ -220,6 +220,7 @@ export class TurnRunner {
       events: [event],
       claimMs: () => undefined,
       cleanupMs: this.#params.options.cleanupTimeoutMs,
+      worker: this.#params.options.name,
     });
     return { kind: 'turn', item, live, turn };
   }

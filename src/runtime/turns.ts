@@ -1,10 +1,10 @@
-import { decodeEvent } from '../model/event.ts';
+import { decodeEvent, isIncoming, type HistoryEvent } from '../model/event.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { ClaimedAtInsert, Turn } from '../providers/turn.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
 import type { TurnResult } from '../replay/execution.ts';
-import type { LiveInstance } from './live-instance.ts';
+import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import type { ProgramFactory } from './program-factory.ts';
 import { reportSafely } from './report-safely.ts';
@@ -34,13 +34,17 @@ export class Turns {
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
   plan(subject: TurnSubject, result: TurnResult): Turn {
     const { options, registry, slots } = this.#params;
-    let budget = options.fastPaths ? slots.free : 0;
+    const live = subject instanceof LiveInstance ? subject : undefined;
+    if (live !== undefined) forgetAnswered(live.queued, result.events);
+    const mayClaim = options.fastPaths && (live === undefined || live.queued.size === 0);
+    let budget = mayClaim ? slots.free : 0;
     const turn = toTurn({
       subject,
       firstEventId: result.firstEventId,
       events: result.events,
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
+      worker: options.name,
       claimMs: (activity) => {
         if (budget === 0 || !registry.hasActivity(activity)) return undefined;
         budget -= 1;
@@ -63,6 +67,9 @@ export class Turns {
   ): Promise<void> {
     const { cache, options } = this.#params;
     live.lastTurn = turn.turnId;
+    for (const { operation, claimMs } of turn.workItems) {
+      if (claimMs === undefined) live.queued.add(operation);
+    }
     live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
     if (turn.outcome.status !== 'running') cache.evict(live);
@@ -149,6 +156,14 @@ export class Turns {
         status: turn.outcome.status,
       }),
     );
+  }
+}
+
+function forgetAnswered(queued: Set<number>, events: readonly HistoryEvent[]): void {
+  if (queued.size === 0) return;
+  for (const event of events) {
+    if (event.kind === 'operationWithdrawn') queued.delete(event.target);
+    else if (isIncoming(event) && 'operation' in event) queued.delete(event.operation);
   }
 }
 

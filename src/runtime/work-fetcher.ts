@@ -40,6 +40,8 @@ export class WorkFetcher {
   readonly #waiting = new Set<() => void>();
   /** Ends fetches that wait for work. */
   readonly #polls = new Set<() => void>();
+  /** Handlers for failures that wait in the queue because of what failed here, by task. */
+  readonly #failures = new Map<string, number>();
   #isCrowded = false;
   #loops: readonly Promise<void>[] = [];
 
@@ -70,6 +72,13 @@ export class WorkFetcher {
     await Promise.all(this.#loops);
   }
 
+  /** A run failed here that has a handler for that: it is fetched also while its task may not run. */
+  expectOnFail(task: string): void {
+    if (!this.#gates.some((gate) => gate.task === task)) return;
+    this.#failures.set(task, (this.#failures.get(task) ?? 0) + 1);
+    this.#wake();
+  }
+
   async #repeat(look: () => Promise<void>): Promise<void> {
     const { clock, options } = this.#params;
     const { signal } = this.#stopping;
@@ -97,9 +106,16 @@ export class WorkFetcher {
   async #fetchThrough(gate: TaskGate): Promise<void> {
     const { clock, slots } = this.#params;
     const max = Math.min(gate.room(clock.now()), slots.free);
+    const tasks = [gate.task];
     if (this.#isCrowded || slots.free === 0) await this.#untilWoken(undefined);
-    else if (max > 0) await this.#poll({ max, names: [], tasks: [gate.task] });
-    else await this.#untilWoken(gate.opensAt);
+    else if (max > 0) await this.#poll({ max, names: [], tasks });
+    else if (this.#failures.has(gate.task)) {
+      // They have the highest priority; should a run come all the same, it is handed back.
+      const failures = Math.min(this.#failures.get(gate.task) ?? 0, slots.free);
+      this.#failures.delete(gate.task);
+      const { signal } = this.#stopping;
+      await this.#fetch({ max: failures, names: [], tasks, signal, waitMs: 0 });
+    } else await this.#untilWoken(gate.opensAt);
   }
 
   /** Takes what comes first of all that may start: no more than each bounded task has room for, then of the others. */
@@ -165,6 +181,7 @@ export class WorkFetcher {
       waitMs: options.pollIntervalMs,
       ...params,
       lockMs: options.activityLeaseMs,
+      worker: options.name,
     });
     // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
     const claimedAt = clock.now();

@@ -110,6 +110,7 @@ export class Worker {
       cache,
       turns,
       onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
+      onFailQueued: (task) => this.#activities.expectOnFail(task),
     });
     this.#activities = new ActivityDispatcher({
       provider,

@@ -12,7 +12,8 @@ export interface SchedulerParams {
   readonly recheckMs: number;
 }
 
-const maxDue = 100;
+const minDue = 100;
+const maxDue = 10_000;
 const errorPauseMs = 1_000;
 const contendedPauseMs = 100;
 // Many changes at once are one reason to look.
@@ -29,6 +30,7 @@ export class Scheduler {
   #looking: Promise<void> | undefined;
   #lookAgain = false;
   #lastLookAt = -Infinity;
+  #due = minDue;
   #stopped = true;
 
   constructor(params: SchedulerParams) {
@@ -83,12 +85,17 @@ export class Scheduler {
   async #round(): Promise<number> {
     const { provider, clock, logger, recheckMs } = this.#params;
     this.#lastLookAt = clock.now();
-    const { due, nowMs, nextAt } = await provider.dueSchedules(maxDue);
+    const { due, nowMs, nextAt } = await provider.dueSchedules(this.#due);
+    // Those that are far behind come first, and would keep the others waiting until they have caught up.
+    this.#due = due.length === this.#due ? Math.min(2 * this.#due, maxDue) : minDue;
     if (due.length > 0) {
       // Shared between them: ticks of many that catch up at once would hold up the process for seconds.
       const max = Math.ceil(maxTicks / due.length);
       const ticks = due.map((record) => makeTick(record, nowMs, max));
-      const happened = await provider.tickSchedules(ticks);
+      const happened: boolean[] = [];
+      for (let done = 0; done < ticks.length; done += maxTicks) {
+        happened.push(...(await provider.tickSchedules(ticks.slice(done, done + maxTicks))));
+      }
       for (const { name, error } of ticks) {
         if (error !== null) logger.error({ schedule: name, error }, 'a schedule cannot be read');
       }

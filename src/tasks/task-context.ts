@@ -1,7 +1,6 @@
-import type { ActivityClient, CancelInfo } from '../orchestration/activity-context.ts';
+import type { ActivityClient, AttemptContext } from '../orchestration/activity-context.ts';
 import type { InputArguments } from '../orchestration/input-arguments.ts';
 import type { TaskRef } from '../model/definition.ts';
-import type { Logger } from '../model/logger.ts';
 import type { Headers } from '../model/task-options.ts';
 
 /** The part of a client that a task can use. */
@@ -19,29 +18,13 @@ export interface TaskClient extends ActivityClient {
 }
 
 /** What every handler of a task is given besides its input. */
-export interface TaskAttempt {
+export interface TaskAttempt extends AttemptContext {
   /** The id of the run. */
   readonly runId: string;
   readonly taskName: string;
   /** What the caller sent along with the input. */
   readonly headers: Headers;
-  /** 1 for the first attempt. */
-  readonly attempt: number;
-  /** The same for every attempt of this handler and for no other: hand it to services that can deduplicate. */
-  readonly idempotencyKey: string;
-  /** Aborted when the handler should stop; its `reason` is a `CanceledError` whose `trigger` tells why. */
-  readonly signal: AbortSignal;
-  readonly isCanceled: boolean;
-  /** Throws the `CanceledError` if the handler should stop. */
-  throwIfCanceled(): void;
-  /** Resolves once the handler should stop. */
-  canceled(): Promise<CancelInfo>;
-  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
-  heartbeat(details?: unknown): void;
-  /** What an earlier attempt last reported. */
-  readonly lastHeartbeat: unknown;
   readonly client: TaskClient;
-  readonly log: Logger;
 }
 
 /** What the handler of a task is given besides its input. */

@@ -107,7 +107,7 @@ export function task<Input = void, Output = unknown>(
     inputSchema: checkSchema(input, what),
     runDefaults: Object.freeze({
       ...(priority !== undefined && { priority: checkPriority(priority) }),
-      ...(expiresIn !== undefined && { expiresInMs: toMs(expiresIn, 'expiresIn') }),
+      ...(expiresIn !== undefined && { expiresInMs: readExpiry(what, expiresIn) }),
       onFail: onFail !== undefined,
     }),
     ...resolveAttempts(options),
@@ -117,6 +117,15 @@ export function task<Input = void, Output = unknown>(
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
     handler,
   });
+}
+
+function readExpiry(what: string, expiresIn: Duration): number {
+  const ms = toMs(expiresIn, 'expiresIn');
+  if (ms > 0) return ms;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `expiresIn of ${what} is no time at all, so that its runs could never start. Use more, or leave it out.`,
+  );
 }
 
 function resolveAttempts({

@@ -117,8 +117,8 @@ export function watchClaims(store: Provider): WatchedProvider {
     writeRecord: (name, value) => follow(store.writeRecord(name, value)),
     createTasks: (tasks) => follow(store.createTasks(tasks)),
     putSchedule: (write) => follow(store.putSchedule(write)),
-    setSchedulePaused: (name, paused, nextAt) =>
-      follow(store.setSchedulePaused(name, paused, nextAt)),
+    setSchedulePaused: (name, paused, resume) =>
+      follow(store.setSchedulePaused(name, paused, resume)),
     deleteSchedule: (name) => follow(store.deleteSchedule(name)),
     listSchedules: (params) => follow(store.listSchedules(params)),
     dueSchedules: (max) => follow(store.dueSchedules(max)),

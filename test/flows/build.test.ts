@@ -252,6 +252,18 @@ describe('a flow that is built', () => {
     expect(Object.isFrozen(graph.steps[0]?.when)).toBe(true);
   });
 
+  it('leaves what its author gave it as it was', () => {
+    const initial = { seen: ['none'] };
+    const needs = ['a'] as const;
+    const built = flow('polite')
+      .step('a', () => [1])
+      .reduce('b', { over: ({ a }) => a, needs, initial }, (_ctx, all) => all)
+      .output();
+    initial.seen.push('changed');
+    expect([Object.isFrozen(initial), Object.isFrozen(needs)]).toEqual([false, false]);
+    expect(built.graph.steps[1]?.initial).toEqual({ seen: ['none'] });
+  });
+
   it('may be defined in any order where there are no types', () => {
     const { graph } = untyped('order')
       .step('b', { needs: ['a'] }, nothing)

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import { event, isPerdureError, Perdure } from 'perdure';
+import { expect, it } from 'vitest';
+import { event } from 'perdure';
 import { flow, readFlowItems, readFlowRun, type FlowRun } from 'perdure/flows';
 import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
@@ -90,6 +90,41 @@ describeEngine(
       });
       const { items } = await readFlowItems(client, run.id, 'm');
       expect(items[0]).toMatchObject({ index: 0, status: 'canceled', reason: 'enough' });
+    });
+
+    it('is one transaction: nothing of it waits or can be claimed once the cancel is answered', async () => {
+      const both = flow('both')
+        .input<readonly number[]>()
+        .step('a', () => 1)
+        .map('m', { over: ({ input }) => input }, (_ctx, n) => n)
+        .step('later', { needs: ['a', 'm'] }, () => 2)
+        .output();
+      const engine = await open({ orchestrations: [both.orchestration] });
+      const run = await engine.client.runFlow(
+        both,
+        Array.from({ length: 30 }, (_, index) => index),
+      );
+      const other = await engine.openProvider();
+      const fetch = (max: number) => other.fetchWorkItems({ max, lockMs: 60_000, waitMs: 5_000 });
+      try {
+        const [step, item] = await fetch(2);
+        expect([step?.name, item?.name]).toEqual(['both/a', 'both/m$map']);
+        await run.cancel({ reason: 'stop' });
+        expect(await other.fetchWorkItems({ max: 100, lockMs: 60_000, waitMs: 0 })).toEqual([]);
+        const held = [step, item].flatMap((one) => (one === undefined ? [] : [one]));
+        const renewals = held.map(({ lockToken }) => ({ lockToken }));
+        for (const answer of await other.renewWorkItemLocks(renewals, 60_000)) {
+          expect(answer).toMatchObject({ held: true, cancel: { reason: 'stop' } });
+        }
+        const during = await readFlowRun(engine.client, run.id);
+        expect(statuses(during)).toEqual(['running', 'running', 'canceled']);
+        expect(during?.steps[1]?.items).toMatchObject({ running: 1, canceled: 29, queued: 0 });
+        const outcome = { kind: 'canceled', leaked: false } as const;
+        await other.ackWorkItems(renewals.map(({ lockToken }) => ({ lockToken, outcome })));
+        await expect(run.result()).rejects.toMatchObject({ reason: 'stop' });
+      } finally {
+        await other.close();
+      }
     });
 
     it('between two attempts of a step ends it at once, and nothing is tried again', async () => {
@@ -255,6 +290,35 @@ describeEngine(
       });
     });
 
+    it('that waits for its last step completes with what that returns; with more to do it is canceled', async () => {
+      const runs = signalled<void>();
+      const ran: string[] = [];
+      const handler = async (ctx: { canceled(): Promise<unknown> }) => {
+        runs.resolve();
+        await ctx.canceled();
+        return 'kept';
+      };
+      const last = flow('last').step('a', { cancellation: 'wait' }, handler).output();
+      const more = flow('more')
+        .step('a', { cancellation: 'wait' }, handler)
+        .step('b', { needs: ['a'] }, () => void ran.push('b'))
+        .output();
+      const { client } = await open({ flows: [last, more] });
+      const first = await client.runFlow(last);
+      await runs.promise;
+      await first.cancel({ reason: 'too late' });
+      expect(await first.result()).toBe('kept');
+      expect(await readFlowRun(client, first.id)).toMatchObject({
+        status: 'completed',
+        cancel: { reason: 'too late' },
+      });
+      const second = await client.runFlow(more);
+      await expect.poll(async () => (await client.running(second.id)).length).toBe(1);
+      await second.cancel({ reason: 'in time' });
+      await expect(second.result()).rejects.toMatchObject({ reason: 'in time' });
+      expect(ran).toEqual([]);
+    });
+
     it('is not what a shutdown of the worker is: the handler can tell, and another worker goes on', async () => {
       const runs = signalled<void>();
       const told = signalled<unknown>();
@@ -310,47 +374,3 @@ describeEngine(
   },
   modesOfFlows,
 );
-
-describe('a cancel that races with the end of a flow', () => {
-  it('leaves one terminal state and one terminal event, in 300 races with success and failure', async () => {
-    const gates = new Map<string, () => void>();
-    const racing = flow('racing')
-      .input<boolean>()
-      .step('a', async (ctx, { input }) => {
-        await new Promise<void>((resolve) => gates.set(ctx.runId, resolve));
-        if (!input) throw new Error('failed');
-        return 'done';
-      })
-      .output();
-    await using perdure = await Perdure.open(':memory:');
-    const { client } = perdure;
-    await perdure.startWorker({ flows: [racing] });
-    const ends = { completed: 0, failed: 0, canceled: 0 };
-    for (let race = 0; race < 300; race += 1) {
-      const run = await client.runFlow(racing, race % 2 === 0);
-      await expect.poll(() => gates.has(run.id), { interval: 1 }).toBe(true);
-      const cancel = async (): Promise<unknown> => {
-        for (let turn = 0; turn < race % 7; turn += 1) await new Promise(setImmediate);
-        return run.cancel({ reason: 'race' });
-      };
-      gates.get(run.id)?.();
-      const [answer, result] = await Promise.allSettled([cancel(), run.result()]);
-      expect(answer.status).toBe('fulfilled');
-      const info = await client.get(run.id);
-      const status = info?.status as keyof typeof ends;
-      ends[status] += 1;
-      if (status === 'canceled') {
-        expect(isPerdureError((result as { reason?: unknown }).reason, 'OPERATION_CANCELED')).toBe(
-          true,
-        );
-      }
-      const { events } = await client.exportHistory(run.id);
-      const terminal = events.filter(({ kind }) =>
-        ['executionCompleted', 'executionFailed', 'executionCanceled'].includes(kind),
-      );
-      expect(terminal).toHaveLength(1);
-      expect(terminal[0]?.kind.toLowerCase()).toBe(`execution${status}`);
-    }
-    expect(ends.completed + ends.failed + ends.canceled).toBe(300);
-  });
-});

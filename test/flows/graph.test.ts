@@ -154,6 +154,36 @@ describeEngine(
       ]);
     });
 
+    it('has a priority, which its steps have unless they say otherwise', async () => {
+      const began: string[] = [];
+      const mayBegin = Promise.withResolvers<void>();
+      const blocker = flow('blocker')
+        .step('block', () => mayBegin.promise)
+        .output();
+      const job = flow('job')
+        .input<string>()
+        .step('first', (ctx, { input }) => void began.push(`${input} ${ctx.step}`))
+        .step('low', { priority: 1 }, (ctx, { input }) => void began.push(`${input} ${ctx.step}`))
+        .output();
+      const { client } = await open({ flows: [blocker, job], activityConcurrency: 1 });
+      const blocking = await client.runFlow(blocker);
+      await expect.poll(async () => (await client.running(blocking.id)).length).toBe(1);
+      const plain = await client.runFlow(job, 'plain');
+      const urgent = await client.runFlow(job, 'urgent', { priority: 50 });
+      await expect.poll(async () => (await client.queueDepths()).activities.ready).toBe(4);
+      mayBegin.resolve();
+      await Promise.all([plain.result(), urgent.result()]);
+      expect(began[0]).toBe('urgent first');
+      expect(new Set(began.slice(1, 3))).toEqual(new Set(['plain low', 'urgent low']));
+      expect(began[3]).toBe('plain first');
+      expect(await readFlowRun(client, urgent.id)).toMatchObject({ priority: 50 });
+      for (const priority of [-1, 101, 0.5]) {
+        await expect(client.runFlow(job, 'x', { priority })).rejects.toMatchObject({
+          code: 'INVALID_OPTION',
+        });
+      }
+    });
+
     it('checks its input with a schema before anything is started', async () => {
       const strict = flow('strict')
         .input(z.object({ euros: z.number() }))

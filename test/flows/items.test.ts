@@ -164,6 +164,26 @@ describeEngine(
       expect(folded.join('')).toBe('abcdcde');
     });
 
+    it('that are too large to be folded together are folded in smaller batches', async () => {
+      const large = flow('large')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input }, (_ctx, n) => ({
+          n,
+          text: 'x'.repeat(300_000),
+        }))
+        .reduce('fold', { over: ({ m }) => m, initial: [] as number[] }, (_ctx, all, { n }) => [
+          ...all,
+          n,
+        ])
+        .output();
+      const { client } = await open({ flows: [large] });
+      const numbers = Array.from({ length: 12 }, (_, index) => index);
+      const run = await client.runFlow(large, numbers);
+      expect(await run.result()).toEqual(numbers);
+      const [, fold] = (await readFlowRun(client, run.id))?.steps ?? [];
+      expect(fold).toMatchObject({ name: 'fold', status: 'completed', output: numbers });
+    });
+
     it('of a generator are worked on while it runs', async () => {
       const { promise: firstIsDone, resolve: done } = Promise.withResolvers<void>();
       const pages = flow('pages')
@@ -309,6 +329,25 @@ describeEngine(
     });
   },
   modesOfFlows,
+);
+
+// An instance that is replayed for each turn does not know what it has left in the queue.
+describeEngine(
+  'the items of a map',
+  (open) => {
+    it('begin in the order of the array, also where later ones are scheduled while earlier ones wait', async () => {
+      const began: number[] = [];
+      const ordered = flow('ordered')
+        .input<readonly number[]>()
+        .map('m', { over: ({ input }) => input, concurrency: 4 }, (_ctx, n) => void began.push(n))
+        .output();
+      const { client } = await open({ flows: [ordered], activityConcurrency: 1 });
+      const all = Array.from({ length: 20 }, (_, index) => index);
+      await (await client.runFlow(ordered, all)).result();
+      expect(began).toEqual(all);
+    });
+  },
+  modesOfFlows.filter((mode) => mode !== 'no warm cache'),
 );
 
 describe('many items', () => {

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, type Client, type StartWorkerOptions } from 'perdure';
 import { readFlowRun, signalFlow } from 'perdure/flows';
+import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 import { flowSpec, type FlowSpec } from './flow-spec.ts';
 import { Gates, toFlow, toInput } from './gated-flow.ts';
 import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts';
@@ -9,10 +10,14 @@ import { ReferenceFlow, type Action, type Predicted } from './reference-flow.ts'
 const patience = { timeout: 5_000, interval: 1 };
 
 /** Takes a run from its start to its end, one thing at a time, and compares it with the reference after each. */
-async function checkRun(spec: FlowSpec, worker: StartWorkerOptions): Promise<void> {
+async function checkRun(
+  spec: FlowSpec,
+  store: EngineStore,
+  worker: StartWorkerOptions,
+): Promise<void> {
   const gates = new Gates();
   const definition = toFlow(spec, gates);
-  await using perdure = await Perdure.open(':memory:');
+  await using perdure = await Perdure.open(await store.open());
   await perdure.startWorker({ ...worker, flows: [definition], shutdownGrace: 0 });
   const { client } = perdure;
   const run = await client.runFlow(definition, toInput(spec));
@@ -79,21 +84,22 @@ async function observe(client: Client, id: string): Promise<Predicted> {
   };
 }
 
-const modes: readonly (readonly [string, StartWorkerOptions])[] = [
-  ['all fast paths', {}],
-  ['a replay after every turn', { alwaysReplay: true }],
+const modes: readonly (readonly [string, StoreKind, StartWorkerOptions])[] = [
+  ['all fast paths', 'SQLite', {}],
+  ['a replay after every turn', 'SQLite', { alwaysReplay: true }],
+  ['PostgreSQL', 'PostgreSQL', {}],
 ];
 
-describe('every random flow, whatever fails and whoever cancels it', () => {
-  it.each(modes)(
-    'has the states that the reference predicts, all along (%s)',
-    { timeout: 120_000 },
-    async (_mode, worker) => {
-      await fc.assert(
-        fc.asyncProperty(flowSpec, (spec) => checkRun(spec, worker)),
-        // Shrinking would wait for every disagreement anew.
-        { numRuns: 60, endOnFailure: true },
-      );
-    },
-  );
+describe.each(modes)('every random flow (%s)', (_mode, kind, worker) => {
+  const newStore = engineStores(kind);
+
+  it('has the states that the reference predicts, all along, whatever fails and whoever cancels it', async () => {
+    const store = await newStore();
+    onTestFinished(() => store.remove());
+    await fc.assert(
+      fc.asyncProperty(flowSpec, (spec) => checkRun(spec, store, worker)),
+      // Shrinking would wait for every disagreement anew.
+      { numRuns: 60, endOnFailure: true },
+    );
+  }, 120_000);
 });

@@ -1,7 +1,7 @@
 import { decodeEvent } from '../../src/model/event.ts';
 import { isTerminal } from '../../src/model/status.ts';
 import type { TreeDeletionResult } from '../../src/providers/management.ts';
-import type { TurnAck } from '../../src/providers/work-queue.ts';
+import type { HandBackResult, TurnAck } from '../../src/providers/work-queue.ts';
 import type { ExpectedDeletion, ModelItem, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 import { isDeepStrictEqual } from 'node:util';
@@ -203,11 +203,12 @@ function observeItemCall(
       return;
     case 'abandonWorkItems':
     case 'retryWorkItems':
-      for (const [{ lockToken }, result] of pairs<{ lockToken: string }, boolean>(
+      for (const [{ lockToken }, result] of pairs<{ lockToken: string }, HandBackResult>(
         call.args[0],
         call.result,
       )) {
-        const item = result ? model.heldBy(lockToken, 'an item was handed back') : undefined;
+        const item =
+          result !== false ? model.heldBy(lockToken, 'an item was handed back') : undefined;
         if (item?.flagged === true) model.settle(item, 'canceled');
         else if (item) {
           item.token = null;

@@ -54,6 +54,7 @@ const cases = [
   'scan/looks',
   'figures/',
   'lease/is',
+  'expiry/goes-on',
   'record/',
   'task-ack/counts',
   'on-fail/its-own',

@@ -9,6 +9,7 @@ import {
   it,
   onTestFinished,
 } from 'vitest';
+import { flow } from '../../src/flows.ts';
 import { activity, orchestration, Perdure, task } from '../../src/index.ts';
 import { createDatabase, runSql, type TestDatabase } from './server.ts';
 
@@ -91,6 +92,23 @@ describe('a transaction of the application', () => {
         const results = [one, again, ...many].map((handle) => handle.result({ timeout: '10s' }));
         expect(await Promise.all(results)).toEqual([3, 3, 6, 9]);
       }
+    }
+  });
+
+  it('runs a flow when it commits, and none when it is rolled back', async () => {
+    const sum = flow('sum')
+      .input<readonly number[]>()
+      .map('twice', { over: ({ input }) => input }, (_ctx, n) => 2 * n)
+      .output();
+    await perdure.startWorker({ flows: [sum] });
+    for (const end of ['ROLLBACK', 'COMMIT']) {
+      await client.query('BEGIN');
+      const transaction = perdure.client.withTransaction(client);
+      const run = await transaction.runFlow(sum, [1, 2], { id: 'sum' });
+      expect(await perdure.client.get('sum')).toBeUndefined();
+      await client.query(end);
+      if (end === 'ROLLBACK') expect(await perdure.client.get('sum')).toBeUndefined();
+      else expect(await run.result({ timeout: '10s' })).toEqual([2, 4]);
     }
   });
 

@@ -31,6 +31,11 @@ describeScheduled('bad input for schedules', (scheduledStore) => {
       { ...starts, every: '1h', options: { id: 'x' } },
       'INVALID_INPUT',
     ],
+    [
+      'an expiry of no time',
+      { ...starts, every: '1h', options: { expiresIn: 0 } },
+      'INVALID_INPUT',
+    ],
     ['a priority below 0', { ...starts, every: '1h', options: { priority: -1 } }, 'INVALID_OPTION'],
     ['input that cannot be kept', { task: work, input: 1n, every: '1h' }, 'NOT_SERIALIZABLE'],
   ])('refuses %s, and keeps nothing of it', async (_what, schedule, code) => {

@@ -1,5 +1,12 @@
 import { expect, it } from 'vitest';
-import { orchestration, task, type CatchUp, type Client, type FlowRef } from '../../src/index.ts';
+import {
+  orchestration,
+  Perdure,
+  task,
+  type CatchUp,
+  type Client,
+  type FlowRef,
+} from '../../src/index.ts';
 import { silentLogger } from '../../src/model/logger.ts';
 import { Scheduler } from '../../src/schedules/scheduler.ts';
 import { describeScheduled, minute } from './scheduled-store.ts';
@@ -275,6 +282,58 @@ describeScheduled('schedules', (scheduledStore) => {
     await scheduler.stop();
     expect(portions.reduce((sum, portion) => sum + portion)).toBe(4 * 600);
     expect(Math.max(...portions)).toBeLessThanOrEqual(1_000);
+  });
+
+  it('one that is on time does not wait until many others have caught up', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure, provider } = await open();
+    const { schedules } = perdure.client;
+    const behind = { every: '1h', task: work, input: '', catchUp: 'all' } as const;
+    for (let n = 0; n < 120; n += 1) await schedules.put(`behind-${n}`, behind);
+    await schedules.put('punctual', { ...behind, every: '24h' });
+    await clock.advance('24h');
+    const portions: boolean[] = [];
+    const watched: typeof provider = {
+      ...provider,
+      tickSchedules: (ticks) => {
+        portions.push(ticks.some(({ name }) => name === 'punctual'));
+        return provider.tickSchedules(ticks);
+      },
+    };
+    const scheduler = new Scheduler({
+      provider: watched,
+      clock,
+      logger: silentLogger,
+      recheckMs: 60_000,
+    });
+    scheduler.start();
+    await clock.advance('10s');
+    await scheduler.stop();
+    expect(portions.indexOf(true)).toBe(1);
+    expect((await provider.dueSchedules(1)).due).toEqual([]);
+  });
+
+  it('a resume does not bring back the timing that was changed meanwhile', async () => {
+    const { clock, open } = await scheduledStore();
+    const { perdure, provider } = await open();
+    const { schedules } = perdure.client;
+    await schedules.put('s', { every: '10m', task: work, input: '' });
+    await schedules.pause('s');
+    const racing = await Perdure.open(
+      {
+        ...provider,
+        hints: (listener) => provider.hints(listener),
+        async setSchedulePaused(name, paused, resume) {
+          await schedules.put('s', { every: '1h', task: work, input: '' });
+          return provider.setSchedulePaused(name, paused, resume);
+        },
+        close: async () => undefined,
+      },
+      { clock },
+    );
+    await racing.client.schedules.resume('s');
+    await racing.close();
+    expect(await schedules.get('s')).toMatchObject({ paused: false, nextAt: minute(60) });
   });
 
   it('a worker that has stopped leaves no alarm behind', async () => {

@@ -11,6 +11,8 @@ interface Run {
   readonly priority: number;
   readonly key: string | undefined;
   readonly hasOnFail: boolean;
+  readonly expiresAt: number | undefined;
+  startedAt: number | undefined;
   status: InstanceStatus;
   failures: number;
   onFail: OnFailState | null;
@@ -26,11 +28,15 @@ interface Item {
   /** The claim that holds it, or held it last. */
   token: string | undefined;
   lockedUntil: number;
+  claimedAt: number;
   claims: number;
   failures: number;
   isFlagged: boolean;
   isPastReturn: boolean;
 }
+
+/** How a claim is given up. */
+export type HandBack = 'retry' | 'abandon' | 'giveBack' | 'unstarted';
 
 export interface NewRun {
   readonly id: string;
@@ -62,7 +68,7 @@ export class TaskModel {
     const expiresAt = expiresInMs === undefined ? undefined : this.now + expiresInMs;
     const item = this.#newItem('task', this.now + delayMs, expiresAt);
     const run = { id, priority, key, hasOnFail, status: 'pending', failures: 0 } as const;
-    this.runs.set(id, { ...run, onFail: null, item });
+    this.runs.set(id, { ...run, expiresAt, startedAt: undefined, onFail: null, item });
     return 'created';
   }
 
@@ -87,8 +93,10 @@ export class TaskModel {
   claimed(run: Run, token: string): void {
     const { item } = run;
     if (item === undefined) return;
-    Object.assign(item, { token, lockedUntil: this.now + lockMs, expiresAt: undefined });
+    const lockedUntil = this.now + lockMs;
+    Object.assign(item, { token, lockedUntil, claimedAt: this.now, expiresAt: undefined });
     item.claims += 1;
+    run.startedAt ??= this.now;
     if (run.status === 'pending') run.status = 'running';
     if (item.kind === 'onFail') run.onFail = 'running';
   }
@@ -118,16 +126,22 @@ export class TaskModel {
     return `ok ${status}`;
   }
 
-  handBack(token: string, delayMs: number, how: 'retry' | 'abandon' | 'giveBack'): boolean {
+  handBack(token: string, delayMs: number, how: HandBack): boolean | InstanceStatus {
     const run = this.#heldBy(token);
     if (run?.item === undefined) return false;
     const { item } = run;
     if (item.isFlagged) {
+      const wasOver = isTerminal(run.status);
       this.ack(token, { kind: 'canceled', leaked: false });
-      return true;
+      return item.kind === 'task' && !wasOver ? 'canceled' : true;
     }
     Object.assign(item, { token: undefined, nextAt: this.now + delayMs });
-    if (how === 'giveBack') item.claims = Math.max(item.claims - 1, 0);
+    if (how === 'giveBack' || how === 'unstarted') item.claims = Math.max(item.claims - 1, 0);
+    const isFirst = run.status === 'running' && run.startedAt === item.claimedAt;
+    if (how === 'unstarted' && item.kind === 'task' && isFirst) {
+      Object.assign(run, { status: 'pending', startedAt: undefined });
+      item.expiresAt = run.expiresAt;
+    }
     if (how === 'retry') {
       item.claims = 0;
       item.failures += 1;
@@ -201,6 +215,7 @@ export class TaskModel {
       expiresAt,
       token: undefined,
       lockedUntil: 0,
+      claimedAt: 0,
       ...fresh,
     };
   }

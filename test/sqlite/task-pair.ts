@@ -5,7 +5,7 @@ import type { Provider } from '../../src/providers/provider.ts';
 import { expectInAnyOrder } from '../../src/testing/conformance/expectations.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
-import { lockMs, TaskModel, type NewRun } from './task-model.ts';
+import { lockMs, TaskModel, type HandBack, type NewRun } from './task-model.ts';
 
 const stop = { reason: 'x', actor: null };
 const id = fc.constantFrom('a', 'b', 'c');
@@ -35,7 +35,7 @@ const handBack = fc.record({
   kind: fc.constant('handBack' as const),
   which,
   delayMs,
-  how: fc.constantFrom('retry' as const, 'abandon' as const, 'giveBack' as const),
+  how: fc.constantFrom<HandBack>('retry', 'abandon', 'giveBack', 'unstarted'),
 });
 
 /** Something that happens to task runs, at random. */
@@ -145,7 +145,13 @@ export class TaskPair {
         const [actual] =
           how === 'retry'
             ? await provider.retryWorkItems([{ ...held, failure: '{}' }])
-            : await provider.abandonWorkItems([{ ...held, giveBackClaim: how === 'giveBack' }]);
+            : await provider.abandonWorkItems([
+                {
+                  ...held,
+                  giveBackClaim: how !== 'abandon',
+                  unstarted: how === 'unstarted',
+                },
+              ]);
         return { actual, expected: model.handBack(held.lockToken, delay, how) };
       }
       case 'pass': {

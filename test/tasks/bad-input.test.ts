@@ -1,13 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { Perdure, task, type ErrorCode, type RunTaskOptions } from '../../src/index.ts';
+import { engineStores, type EngineStore } from '../engine/engine-store.ts';
 
-describe('bad input for tasks', () => {
+describe.each(['SQLite', 'PostgreSQL'] as const)('bad input for tasks (%s)', (kind) => {
+  const newStore = engineStores(kind);
+  let store: EngineStore;
   let perdure: Perdure;
   beforeEach(async () => {
-    perdure = await Perdure.open(':memory:');
+    store = await newStore();
+    perdure = await Perdure.open(await store.open());
   });
-  afterEach(() => perdure.close());
+  afterEach(async () => {
+    await perdure.close();
+    await store.remove();
+  });
 
   const work = task('work', (_ctx, _n: number) => undefined);
 
@@ -83,21 +90,6 @@ describe('bad input for tasks', () => {
     expect(await client.get('free')).toMatchObject({ status: 'pending' });
   });
 
-  it.each<[string, () => unknown]>([
-    ['a handler that is missing', () => task('t', undefined as never)],
-    ['an option that does not exist', () => task('t', () => 1, { retries: 3 } as object)],
-    ['a negative priority', () => task('t', () => 1, { priority: -1 })],
-    ['a concurrency of 0', () => task('t', () => 1, { concurrency: 0 })],
-    ['a condition that is no function', () => task('t', () => 1, { condition: true as never })],
-    ['on-fail without a handler', () => task('t', () => 1, { onFail: {} as never })],
-    ['an on-fail that is only a function', () => task('t', () => 1, { onFail: 1 as never })],
-    ['a breaker of 0 failures', () => task('t', () => 1, { circuitBreaker: { failures: 0 } })],
-    ['a schema that is none', () => task('t', () => 1, { input: {} as never })],
-    ['a retry policy that makes no sense', () => task('t', () => 1, { retry: { maxAttempts: 0 } })],
-  ])('a definition is refused for %s', (_what, define) => {
-    expect(define).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
-  });
-
   it('a worker refuses what is no task, and two tasks of one name', async () => {
     await expect(perdure.startWorker({ tasks: [{} as typeof work] })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
@@ -107,10 +99,36 @@ describe('bad input for tasks', () => {
     });
   });
 
+  it('a cancel of what is no id is refused, and one of an unknown id changes nothing', async () => {
+    const { client } = perdure;
+    const run = await client.runTask(work, 1, { id: 'one' });
+    for (const id of ['', 'i'.repeat(10_240), 7 as unknown as string]) {
+      await expect(client.cancel(id)).rejects.toMatchObject({ code: 'INVALID_ID' });
+    }
+    expect(await client.cancel('onE')).toEqual({ found: false, changed: false, status: null });
+    expect(await run.status()).toMatchObject({ status: 'pending' });
+  });
+
   it('a client that is closed runs no tasks', async () => {
     const { client } = perdure;
     await perdure.close();
     await expect(client.runTask(work, 1)).rejects.toMatchObject({ code: 'CLOSED' });
     await expect(client.schedules.list()).rejects.toMatchObject({ code: 'CLOSED' });
   });
+});
+
+it.each<[string, () => unknown]>([
+  ['a handler that is missing', () => task('t', undefined as never)],
+  ['an option that does not exist', () => task('t', () => 1, { retries: 3 } as object)],
+  ['a negative priority', () => task('t', () => 1, { priority: -1 })],
+  ['an expiry of no time', () => task('t', () => 1, { expiresIn: 0 })],
+  ['a concurrency of 0', () => task('t', () => 1, { concurrency: 0 })],
+  ['a condition that is no function', () => task('t', () => 1, { condition: true as never })],
+  ['on-fail without a handler', () => task('t', () => 1, { onFail: {} as never })],
+  ['an on-fail that is only a function', () => task('t', () => 1, { onFail: 1 as never })],
+  ['a breaker of 0 failures', () => task('t', () => 1, { circuitBreaker: { failures: 0 } })],
+  ['a schema that is none', () => task('t', () => 1, { input: {} as never })],
+  ['a retry policy that makes no sense', () => task('t', () => 1, { retry: { maxAttempts: 0 } })],
+])('a definition is refused for %s', (_what, define) => {
+  expect(define).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
 });

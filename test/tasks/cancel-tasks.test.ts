@@ -58,6 +58,9 @@ describeEngine(
       });
       mayEnd.open();
       await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+      const { status, cancel, endedAt = 0 } = await handle.status();
+      expect([status, cancel?.reason]).toEqual(['canceled', 'stop']);
+      expect(endedAt).toBeGreaterThanOrEqual(cancel?.requestedAt ?? Infinity);
     });
 
     it('what a handler returns or throws after the cancel changes nothing', async () => {

@@ -110,14 +110,20 @@ describeEngine(
           throw new Error('down');
         },
         {
-          circuitBreaker: { failures: 1, openFor: 40 },
+          concurrency: 2,
+          circuitBreaker: { failures: 2, openFor: '1h' },
           onFail: { handler: (ctx) => void told.push(ctx.runId) },
         },
       );
       const { client } = await open({ tasks: [call] });
-      const handles = await client.runTasks(Array.from({ length: 3 }, () => ({ task: call })));
-      await expect.poll(() => told.length, { interval: 5 }).toBe(3);
-      expect(new Set(told)).toEqual(new Set(handles.map(({ id }) => id)));
+      const handles = await client.runTasks(
+        Array.from({ length: 5 }, () => ({ task: call, options: { expiresIn: '2h' } })),
+      );
+      await expect.poll(() => told.length, { interval: 5 }).toBe(2);
+      const runs = await Promise.all(handles.map((handle) => handle.status()));
+      const failed = runs.filter(({ status }) => status === 'failed').map(({ id }) => id);
+      expect(new Set(told)).toEqual(new Set(failed));
+      expect(runs.filter(({ status }) => status === 'pending')).toHaveLength(3);
     });
   },
   modesWithoutTurns,

@@ -59,6 +59,8 @@ export function createCancellationStore(store: Store): CancellationStore {
           name: store.definitions.get(row.definitionKey).name,
           attempt: row.failures + 1,
           lockedUntil: row.lockedUntil,
+          worker: row.worker,
+          claimedAt: row.claimedAt,
           cancel:
             row.cancelTrigger === null || row.cancelReason === null
               ? null

@@ -10,6 +10,8 @@ export interface ClaimParts {
   /** The keys of the items, and of the task runs among them, as arrays. */
   readonly itemKeys: string;
   readonly runKeys: string;
+  /** Who claims. */
+  readonly worker: string;
   readonly now: string;
   readonly until: string;
 }
@@ -30,7 +32,7 @@ export function dueItemsText(schema: string, suspect: string): string {
 
 /** The common tables that claim items which are locked, and the query that reads them; they follow a `WITH`. */
 export function claimText(schema: string, parts: ClaimParts): string {
-  const { wanted, itemKeys, runKeys, now, until } = parts;
+  const { wanted, itemKeys, runKeys, worker, now, until } = parts;
   return `run AS MATERIALIZED (
       SELECT instance_key, status, on_fail FROM ${schema}.instances WHERE instance_key = ANY (${runKeys})
       FOR NO KEY UPDATE SKIP LOCKED
@@ -44,7 +46,7 @@ export function claimText(schema: string, parts: ClaimParts): string {
     ), claimed AS (
       UPDATE ${schema}.worker_queue AS item
       SET lock_token = wanted.secret, locked_until = ${until}, next_at = ${until}, claims = claims + 1,
-          expires_at = NULL
+          claimed_by = ${worker}, claimed_at = ${now}, expires_at = NULL
       FROM ${wanted} AS wanted (item_key, secret, run_key, place) LEFT JOIN run ON run.instance_key = run_key
       WHERE item.item_key = wanted.item_key AND item.item_key = ANY (${itemKeys})
         AND (run_key IS NULL OR run.instance_key IS NOT NULL OR (

@@ -1,7 +1,7 @@
 import type { CancelTrigger } from '../../model/errors.ts';
 import type { OnFailState } from '../tasks.ts';
 import type { FetchWorkItemsParams } from '../work-queue.ts';
-import { numbers, texts } from './arrays.ts';
+import { numbers, text, texts } from './arrays.ts';
 import { chooseDue } from './choose-due.ts';
 import { claimText, dueItemsText } from './claim-text.ts';
 import type { Statement } from './connection.ts';
@@ -83,6 +83,7 @@ export class DueItems {
         wanted: 'unnest($1::bigint[], $2::text[], $6::bigint[]) WITH ORDINALITY',
         itemKeys: '$1::bigint[]',
         runKeys: '$5::bigint[]',
+        worker: '$7::text',
         now: '$4::bigint',
         until: '$3::bigint',
       })}`,
@@ -92,7 +93,7 @@ export class DueItems {
   /** Claims up to `max` items, in the order in which they are due, and reads the clock. */
   async claim(
     scope: Scope,
-    { max, lockMs, names, tasks }: FetchWorkItemsParams,
+    { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
   ): Promise<readonly ClaimedItem[]> {
     const { tx, nowParameter } = scope;
     const wanted = [nowParameter, namesParameter(names), namesParameter(tasks)];
@@ -120,6 +121,7 @@ export class DueItems {
       scope.now,
       numbers(runKeys.filter((key) => key !== null)),
       numbers(runKeys),
+      worker === undefined ? null : text(worker),
     ]);
   }
 }

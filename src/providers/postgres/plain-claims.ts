@@ -1,5 +1,5 @@
 import type { FetchWorkItemsParams } from '../work-queue.ts';
-import { texts } from './arrays.ts';
+import { text, texts } from './arrays.ts';
 import { claimText, dueItemsText } from './claim-text.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { ClaimedItem } from './due-items.ts';
@@ -50,6 +50,7 @@ export class PlainClaims {
           wanted: `(SELECT * FROM chosen)`,
           itemKeys: chosen('"itemKey"'),
           runKeys: chosen('run_key'),
+          worker: '$8::text',
           now: nowSql,
           until: `${nowSql} + $4::bigint`,
         })}`,
@@ -58,7 +59,7 @@ export class PlainClaims {
 
   /** Claims up to `max` items, in the order in which they are due; none where another way has to be taken. */
   claim(
-    { max, lockMs, names, tasks }: FetchWorkItemsParams,
+    { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     nowParameter: number | null,
   ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
     const secrets = Array.from({ length: max }, newSecret);
@@ -70,6 +71,7 @@ export class PlainClaims {
       max,
       texts(secrets),
       texts(secrets.map(newTaskSecret)),
+      worker === undefined ? null : text(worker),
     ]);
   }
 }

@@ -57,15 +57,15 @@ export class PlainStarts {
             AS event (instance, event_id, kind, at, data, payload)
         ), scheduled AS (
           INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, operation, definition_key, priority, next_at,
-            lock_token, locked_until, claims, cancellation, shielded, created_at, options, payload)
+            lock_token, locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
           OVERRIDING SYSTEM VALUE
           SELECT (SELECT item_keys FROM drawn)[place], (SELECT instance_keys FROM drawn)[instance], 1, operation,
             definition_key, priority, ${nowSql} + coalesce(claim_ms, 0), secret, ${nowSql} + claim_ms,
-            CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${nowSql}, options, payload
+            claimed_by, CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${nowSql}, options, payload
           FROM unnest($16::int[], $17::int[], $18::int[], $19::bigint[], $20::text[], $21::text[], $22::boolean[],
-              $23::text[], $24::text[], $25::smallint[]) WITH ORDINALITY
+              $23::text[], $24::text[], $25::smallint[], $26::text[]) WITH ORDINALITY
             AS item (instance, operation, definition_key, claim_ms, secret, cancellation, shielded, options, payload,
-              priority, place)
+              priority, claimed_by, place)
         )
         SELECT ${nowSql} AS "now", instance_keys AS "instanceKeys", item_keys AS "itemKeys" FROM drawn`,
     };
@@ -116,6 +116,7 @@ export class PlainStarts {
       texts(items.map(({ item }) => item.options)),
       texts(items.map(({ item }) => item.payload)),
       numbers(items.map(({ item }) => item.priority ?? 0)),
+      texts(items.map(({ item }) => item.claimedBy ?? null)),
     ]);
     if (row === undefined) return undefined;
     const effects = new Effects();

@@ -195,15 +195,15 @@ function commitText(schema: string): string {
       ${ifOk}
     ), scheduled AS (
       INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, operation, definition_key, priority, next_at,
-        lock_token, locked_until, claims, cancellation, shielded, created_at, options, payload)
+        lock_token, locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
       OVERRIDING SYSTEM VALUE
       SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, operation, definition_key, priority,
-        ${nowSql} + coalesce(claim_ms, 0), secret, ${nowSql} + claim_ms, CASE WHEN secret IS NULL THEN 0 ELSE 1 END,
-        cancellation, shielded, ${nowSql}, options, payload
+        ${nowSql} + coalesce(claim_ms, 0), secret, ${nowSql} + claim_ms, claimed_by,
+        CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${nowSql}, options, payload
       FROM unnest($26::bigint[], $27::int[], $28::int[], $29::int[], $30::bigint[], $31::text[], $32::text[],
-          $33::boolean[], $34::text[], $35::text[], $36::smallint[]) WITH ORDINALITY
+          $33::boolean[], $34::text[], $35::text[], $36::smallint[], $37::text[]) WITH ORDINALITY
         AS item (instance_key, execution_id, operation, definition_key, claim_ms, secret, cancellation, shielded, options,
-          payload, priority, place)
+          payload, priority, claimed_by, place)
       ${ifOk}
     ), committed AS (
       UPDATE ${schema}.instances AS instance
@@ -278,6 +278,7 @@ function commitValues(
     texts(items.map(({ item }) => item.options)),
     texts(items.map(({ item }) => item.payload)),
     numbers(items.map(({ item }) => item.priority ?? 0)),
+    texts(items.map(({ item }) => item.claimedBy ?? null)),
   ];
 }
 

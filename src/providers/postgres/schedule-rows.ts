@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { ScheduleRecord, ScheduleTick, ScheduleWrite } from '../schedules.ts';
+import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { nowSql } from './scope.ts';
@@ -50,7 +50,7 @@ export class ScheduleRows {
       text: `UPDATE ${table}
         SET paused = $3, next_at = CASE WHEN $4 THEN $5::bigint ELSE next_at END, updated_at = ${nowSql},
             revision = revision + 1
-        WHERE name = $2`,
+        WHERE name = $2 AND revision = coalesce($6::bigint, revision)`,
     };
     this.#delete = {
       name: 'perdure_delete_schedule',
@@ -108,16 +108,12 @@ export class ScheduleRows {
 
   async setPaused(
     tx: Transaction,
-    options: {
-      readonly name: string;
-      readonly paused: boolean;
-      /** `undefined`: as it is. */
-      readonly nextAt: number | null | undefined;
-    },
+    options: ScheduleResume & { readonly name: string; readonly paused: boolean },
     nowParameter: number | null,
   ): Promise<boolean> {
-    const { name, paused, nextAt } = options;
-    const values = [nowParameter, text(name), paused, nextAt !== undefined, nextAt ?? null];
+    const { name, paused, nextAt, ifRevision = null } = options;
+    const isMoved = nextAt !== undefined;
+    const values = [nowParameter, text(name), paused, isMoved, nextAt ?? null, ifRevision];
     return (await tx.execute(this.#setPaused, values)) === 1;
   }
 

@@ -15,9 +15,9 @@ export function createScheduleStore(store: Store): ScheduleStore {
     putSchedule: (write) =>
       store.writeOnce('putSchedule', ({ tx, nowParameter }) => rows.put(tx, write, nowParameter)),
 
-    setSchedulePaused: (name, paused, nextAt) =>
+    setSchedulePaused: (name, paused, resume) =>
       store.writeOnce('setSchedulePaused', ({ tx, nowParameter }) =>
-        rows.setPaused(tx, { name, paused, nextAt }, nowParameter),
+        rows.setPaused(tx, { ...resume, name, paused }, nowParameter),
       ),
 
     deleteSchedule: (name) => store.writeOnce('deleteSchedule', ({ tx }) => rows.delete(tx, name)),

@@ -47,6 +47,7 @@ export class TaskRows {
   readonly #endOnFail: Statement;
   readonly #countFailures: Statement;
   readonly #expire: Statement;
+  readonly #unstart: Statement;
 
   constructor(schema: string) {
     const table = `${schema}.instances`;
@@ -93,6 +94,23 @@ export class TaskRows {
     this.#countFailures = {
       name: 'perdure_count_failures',
       text: `UPDATE ${table} SET failures = failures + 1 WHERE instance_key = ANY ($1::bigint[])`,
+    };
+    // Its first claim made it `running`, at that very moment.
+    this.#unstart = {
+      name: 'perdure_unstart_runs',
+      text: `WITH item AS MATERIALIZED (
+          SELECT item_key, instance_key, claimed_at FROM ${items} WHERE item_key = ANY ($1::bigint[])
+        ), run AS (
+          UPDATE ${table} AS run SET status = 'pending', started_at = NULL, execution_started_at = NULL
+          FROM item
+          WHERE run.instance_key = item.instance_key AND run.instance_key = ANY (ARRAY(SELECT instance_key FROM item))
+            AND run.status = 'running' AND run.started_at = item.claimed_at
+          RETURNING item.item_key, run.expires_at
+        )
+        UPDATE ${items} AS back SET expires_at = run.expires_at
+        FROM run
+        WHERE back.item_key = run.item_key AND back.item_key = ANY ($1::bigint[]) AND run.expires_at IS NOT NULL
+        RETURNING back.expires_at AS "expiresAt"`,
     };
     // Waits for nobody: whoever holds a run, or its item, ends it or has it canceled.
     this.#expire = {
@@ -161,6 +179,13 @@ export class TaskRows {
   /** Counts one more failed attempt for each run. */
   async countFailures(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
     if (instanceKeys.length > 0) await tx.execute(this.#countFailures, [numbers(instanceKeys)]);
+  }
+
+  /** Makes runs `pending` again that their first claim made `running`, by their items; answers when they expire. */
+  async unstart(tx: Transaction, itemKeys: readonly number[]): Promise<readonly number[]> {
+    if (itemKeys.length === 0) return [];
+    const rows = await tx.query<{ expiresAt: number }>(this.#unstart, [numbers(itemKeys)]);
+    return rows.map(({ expiresAt }) => expiresAt);
   }
 
   /** Ends runs that were to have started by now; some stay for the next call where there are many. Answers their ids. */

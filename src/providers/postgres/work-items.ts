@@ -44,6 +44,7 @@ export interface HandedBack {
   readonly claims: number;
   /** Counts as one more. */
   readonly failure: string | undefined;
+  readonly unstarted?: boolean | undefined;
 }
 
 /** A held item as operators see it. */
@@ -52,6 +53,8 @@ export interface RunningRow {
   readonly definitionKey: number;
   readonly failures: number;
   readonly lockedUntil: number;
+  readonly worker: string | null;
+  readonly claimedAt: number;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
@@ -75,13 +78,13 @@ export class WorkItems {
     this.#insert = {
       name: 'perdure_insert_work_items',
       text: `INSERT INTO ${table} (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
-          locked_until, claims, cancellation, shielded, created_at, options, payload)
+          locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
         SELECT instance_key, execution_id, operation, definition_key, priority, coalesce(locked_until, $11::bigint), secret,
-          locked_until, CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, $11::bigint, options, payload
+          locked_until, claimed_by, CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, $11::bigint, options, payload
         FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::boolean[],
-            $9::text[], $10::text[], $12::smallint[])
+            $9::text[], $10::text[], $12::smallint[], $13::text[])
           WITH ORDINALITY AS new (instance_key, execution_id, operation, definition_key, secret, locked_until,
-            cancellation, shielded, options, payload, priority, place)
+            cancellation, shielded, options, payload, priority, claimed_by, place)
         ORDER BY place
         RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation`,
     };
@@ -127,7 +130,7 @@ export class WorkItems {
     this.#selectRunning = {
       name: 'perdure_select_running_items',
       text: `SELECT operation, item.definition_key AS "definitionKey", item.failures, locked_until AS "lockedUntil",
-          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
+          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
         FROM ${schema}.instances CROSS JOIN LATERAL (
           SELECT * FROM ${table} AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS item
         WHERE instance_id = $2 AND locked_until > ${nowSql} ORDER BY item.execution_id, operation`,
@@ -167,6 +170,7 @@ export class WorkItems {
         texts(rows.map(({ item }) => item.payload)),
         now,
         numbers(rows.map(({ item }) => item.priority ?? 0)),
+        texts(rows.map(({ item }) => item.claimedBy ?? null)),
       ],
     );
     // Rows come back in the order in which they were inserted.

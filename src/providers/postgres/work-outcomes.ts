@@ -15,12 +15,19 @@ export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMess
   const { executionId, operation } = item;
   switch (outcome.kind) {
     case 'completed': {
-      const { payload } = outcome;
-      return { kind: 'activityCompleted', executionId, operation, data: '{}', payload };
+      const { payload, ran = {} } = outcome;
+      const data = JSON.stringify(ran);
+      return { kind: 'activityCompleted', executionId, operation, data, payload };
     }
     case 'failed': {
       const failure = parseFailure(outcome.failure);
-      return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
+      return encodeMessage({
+        kind: 'activityFailed',
+        executionId,
+        operation,
+        failure,
+        ...outcome.ran,
+      });
     }
     case 'skipped':
       throw new ProviderError({
@@ -36,6 +43,7 @@ export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMess
         trigger: item.cancelTrigger ?? 'cancel',
         reason: item.cancelReason ?? 'canceled',
         ...(outcome.leaked && { leaked: true }),
+        ...outcome.ran,
       });
   }
 }

@@ -3,6 +3,7 @@ import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
   FetchWorkItemsParams,
+  HandBackResult,
   RenewResult,
   TurnAck,
   WorkItem,
@@ -67,9 +68,10 @@ export function createWorkQueue(store: Store): WorkQueue {
     abandonWorkItems: store.batching({
       operation: 'abandonWorkItems',
       run: (scope, abandons) =>
-        handBack(store, scope, abandons, ({ giveBackClaim }, claims) => ({
+        handBack(store, scope, abandons, ({ giveBackClaim, unstarted }, claims) => ({
           claims: giveBackClaim ? Math.max(claims - 1, 0) : claims,
           failure: undefined,
+          unstarted,
         })),
       maxInFlight: 1,
     }),
@@ -273,8 +275,8 @@ async function handBack<Item extends { readonly lockToken: string; readonly dela
   store: Store,
   scope: Scope,
   entries: readonly Item[],
-  how: (entry: Item, claims: number) => Pick<HandedBack, 'claims' | 'failure'>,
-): Promise<readonly boolean[]> {
+  how: (entry: Item, claims: number) => Pick<HandedBack, 'claims' | 'failure' | 'unstarted'>,
+): Promise<readonly HandBackResult[]> {
   const batch = store.newBatch(scope);
   const held = await lockHeld(
     store,
@@ -284,6 +286,7 @@ async function handBack<Item extends { readonly lockToken: string; readonly dela
   const settlements: Settlement[] = [];
   const back: HandedBack[] = [];
   const failed: number[] = [];
+  const unstarted: number[] = [];
   for (const [index, entry] of entries.entries()) {
     const item = held[index];
     if (item === undefined) continue;
@@ -296,14 +299,18 @@ async function handBack<Item extends { readonly lockToken: string; readonly dela
     const handed = { itemKey: item.itemKey, nextAt, ...how(entry, item.claims) };
     back.push(handed);
     if (handed.failure !== undefined && isRun(batch, item)) failed.push(item.instanceKey);
+    if (handed.unstarted === true && isRun(batch, item)) unstarted.push(item.itemKey);
     scope.effects.due('work', nextAt);
   }
-  await Promise.all([
+  const [ends, expiries] = await Promise.all([
+    settle(store, batch, settlements),
+    store.taskRows.unstart(scope.tx, unstarted),
     store.workItems.handBack(scope.tx, back),
     store.taskRows.countFailures(scope.tx, failed),
-    settle(store, batch, settlements),
   ]);
-  return held.map((item) => item !== undefined);
+  for (const expiresAt of expiries) scope.effects.due('work', expiresAt);
+  const ended = new Map(settlements.map(({ item }, index) => [item, ends[index]]));
+  return held.map((item) => item !== undefined && (ended.get(item) ?? true));
 }
 
 async function claim(

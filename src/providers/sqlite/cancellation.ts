@@ -62,6 +62,8 @@ function listRunningItems(store: Store, instanceId: string): readonly RunningIte
     name: store.definitions.get(row.definitionKey).name,
     attempt: row.failures + 1,
     lockedUntil: row.lockedUntil,
+    worker: row.worker,
+    claimedAt: row.claimedAt,
     cancel:
       row.cancelTrigger === null || row.cancelReason === null
         ? null

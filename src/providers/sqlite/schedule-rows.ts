@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
-import type { ScheduleRecord, ScheduleTick, ScheduleWrite } from '../schedules.ts';
+import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
 
 type Row = Omit<ScheduleRecord, 'paused'> & { readonly paused: 0 | 1 };
 
@@ -28,9 +28,9 @@ export class ScheduleRows {
       `UPDATE schedules SET definition = ?, next_at = ?, updated_at = ?, revision = revision + 1
        WHERE name = ?`,
     );
-    this.#setPaused = db.prepare<[0 | 1, 0 | 1, number | null, number, string]>(
+    this.#setPaused = db.prepare<[0 | 1, 0 | 1, number | null, number, string, number | null]>(
       `UPDATE schedules SET paused = ?, next_at = iif(?, ?, next_at), updated_at = ?, revision = revision + 1
-       WHERE name = ?`,
+       WHERE name = ? AND revision = coalesce(?, revision)`,
     );
     this.#delete = db.prepare<[string]>('DELETE FROM schedules WHERE name = ?');
     this.#selectDue = db.prepare<[number], Row>(
@@ -66,16 +66,22 @@ export class ScheduleRows {
     return this.get(name);
   }
 
-  setPaused(options: {
-    readonly name: string;
-    readonly paused: boolean;
-    /** `undefined`: as it is. */
-    readonly nextAt: number | null | undefined;
-    readonly now: number;
-  }): boolean {
-    const { name, paused, nextAt, now } = options;
-    const isMoved = nextAt === undefined ? 0 : 1;
-    const { changes } = this.#setPaused.run(paused ? 1 : 0, isMoved, nextAt ?? null, now, name);
+  setPaused(
+    options: ScheduleResume & {
+      readonly name: string;
+      readonly paused: boolean;
+      readonly now: number;
+    },
+  ): boolean {
+    const { name, paused, nextAt, ifRevision = null, now } = options;
+    const { changes } = this.#setPaused.run(
+      paused ? 1 : 0,
+      nextAt === undefined ? 0 : 1,
+      nextAt ?? null,
+      now,
+      name,
+      ifRevision,
+    );
     return changes === 1;
   }
 

@@ -17,9 +17,9 @@ export function createScheduleStore(store: Store): ScheduleStore {
       return record;
     },
 
-    setSchedulePaused: (name, paused, nextAt) =>
+    setSchedulePaused: (name, paused, resume) =>
       store.writeOnce('setSchedulePaused', ({ now }) =>
-        rows.setPaused({ name, paused, nextAt, now }),
+        rows.setPaused({ ...resume, name, paused, now }),
       ),
 
     deleteSchedule: (name) => store.writeOnce('deleteSchedule', () => rows.delete(name)),

@@ -221,6 +221,8 @@ CREATE TABLE worker_queue (
   expires_at INTEGER, -- of a task run that was never claimed
   lock_token TEXT,
   locked_until INTEGER,
+  claimed_by TEXT, -- the worker that claimed it last, as far as it said its name
+  claimed_at INTEGER, -- NULL: by whoever inserted it, if anybody
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
   cancellation TEXT NOT NULL DEFAULT 'request',

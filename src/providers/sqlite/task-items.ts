@@ -26,6 +26,7 @@ interface TaskItem {
 /** The rows of `worker_queue` that are task runs, as far as they differ from activities. */
 export class TaskItems {
   readonly #insert;
+  readonly #setExpiry;
   readonly #selectExpired;
   readonly #selectInstance;
 
@@ -37,6 +38,9 @@ export class TaskItems {
       `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
                                  claims, failures, created_at, options)
        VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
+    );
+    this.#setExpiry = db.prepare<[number, number]>(
+      'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
     );
     this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
       `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
@@ -59,6 +63,10 @@ export class TaskItems {
       item.now,
       item.options,
     );
+  }
+
+  setExpiry(itemKey: number, expiresAt: number): void {
+    this.#setExpiry.run(expiresAt, itemKey);
   }
 
   /** Items of task runs that were to have started by now, the longest overdue first. */

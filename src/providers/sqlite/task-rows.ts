@@ -25,6 +25,7 @@ interface End {
 export class TaskRows {
   readonly #insert;
   readonly #start;
+  readonly #unstart;
   readonly #countFailure;
   readonly #complete;
   readonly #fail;
@@ -65,6 +66,13 @@ export class TaskRows {
       `UPDATE instances SET status = 'running', started_at = ?, execution_started_at = ?
        WHERE instance_key = ? AND status = 'pending'`,
     );
+    this.#unstart = db
+      .prepare<[{ instanceKey: number; claimedAt: number | null }], number | null>(
+        `UPDATE instances SET status = 'pending', started_at = NULL, execution_started_at = NULL
+         WHERE instance_key = :instanceKey AND status = 'running' AND started_at = :claimedAt
+         RETURNING expires_at`,
+      )
+      .pluck();
     this.#countFailure = db.prepare<[number]>(
       'UPDATE instances SET failures = failures + 1 WHERE instance_key = ?',
     );
@@ -133,6 +141,11 @@ export class TaskRows {
   /** Makes a pending run `running`. */
   start(instanceKey: number, now: number): void {
     this.#start.run(now, now, instanceKey);
+  }
+
+  /** Makes a run `pending` again that its first claim made `running`; answers when it expires, if it does. */
+  unstart(instanceKey: number, claimedAt: number | null): number | null {
+    return this.#unstart.get({ instanceKey, claimedAt }) ?? null;
   }
 
   countFailure(instanceKey: number): void {

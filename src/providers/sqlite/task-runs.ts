@@ -90,6 +90,15 @@ export class TaskRuns {
     }
   }
 
+  /** A run was handed back as it was claimed: if that was its first claim, it has not begun. */
+  unstarted({ effects }: Scope, { itemKey, instanceKey, operation, claimedAt }: HeldItem): void {
+    if (operation !== taskOperation) return;
+    const expiresAt = this.#rows.unstart(instanceKey, claimedAt);
+    if (expiresAt === null) return;
+    this.#items.setExpiry(itemKey, expiresAt);
+    effects.due('work', expiresAt);
+  }
+
   /** An attempt at a run failed, and another follows. */
   retried({ instanceKey, operation }: HeldItem): void {
     if (operation === taskOperation) this.#rows.countFailure(instanceKey);

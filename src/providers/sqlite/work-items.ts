@@ -20,6 +20,7 @@ export interface HeldItem {
   readonly operation: number;
   readonly definitionKey: number;
   readonly claims: number;
+  readonly claimedAt: number | null;
   readonly cancelRequested: 0 | 1;
 }
 
@@ -50,12 +51,21 @@ export interface ClaimedRun {
   readonly onFail: OnFailState | 'ready' | null;
 }
 
+/** Who claims an item, when, and until when. */
+interface ClaimBy {
+  readonly worker: string | null;
+  readonly now: number;
+  readonly lockedUntil: number;
+}
+
 /** A held item as operators see it. */
 export interface RunningRow {
   readonly operation: number;
   readonly definitionKey: number;
   readonly failures: number;
   readonly lockedUntil: number;
+  readonly worker: string | null;
+  readonly claimedAt: number;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
@@ -98,6 +108,7 @@ export class WorkItems {
         number,
         string | null,
         number | null,
+        string | null,
         number,
         number,
         string | null,
@@ -105,8 +116,8 @@ export class WorkItems {
       ]
     >(
       `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
-                                 locked_until, claims, failures, created_at, options, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+                                 locked_until, claimed_by, claims, failures, created_at, options, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
     );
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
@@ -116,13 +127,15 @@ export class WorkItems {
     );
     this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
       `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation,
-              definition_key AS definitionKey, claims, cancel_requested AS cancelRequested
+              definition_key AS definitionKey, claims, claimed_at AS claimedAt, cancel_requested AS cancelRequested
        FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
     );
     const claim = (assignment: string) =>
-      db.prepare<[string, number, number, number]>(
-        `UPDATE worker_queue SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1 ${assignment}
-         WHERE item_key = ?`,
+      db.prepare<[ClaimBy & { itemKey: number; secret: string }]>(
+        `UPDATE worker_queue
+         SET lock_token = :secret, locked_until = :lockedUntil, next_at = :lockedUntil, claims = claims + 1,
+             claimed_by = :worker, claimed_at = :now ${assignment}
+         WHERE item_key = :itemKey`,
       );
     this.#claim = claim('');
     // What has started does not expire. Apart, because an index more to look at would cost every activity.
@@ -171,6 +184,7 @@ export class WorkItems {
     );
     this.#selectRunning = db.prepare<[number, number], RunningRow>(
       `SELECT operation, definition_key AS definitionKey, failures, locked_until AS lockedUntil,
+              claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
               cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
        FROM worker_queue WHERE instance_key = ? AND locked_until > ? ORDER BY execution_id, operation`,
     );
@@ -197,6 +211,7 @@ export class WorkItems {
       lockedUntil ?? now,
       secret,
       lockedUntil,
+      item.claimedBy ?? null,
       secret === null ? 0 : 1,
       now,
       item.options,
@@ -223,12 +238,12 @@ export class WorkItems {
   /** Locks an item and counts the claim; `undefined`, and the item deleted, when its instance is gone. */
   claim(
     itemKey: number,
-    lockedUntil: number,
+    by: ClaimBy,
     isTask: boolean,
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
     const secret = newSecret();
     const claim = isTask ? this.#claimTask : this.#claim;
-    claim.run(secret, lockedUntil, lockedUntil, itemKey);
+    claim.run({ ...by, itemKey, secret });
     const row = this.#selectClaimed.get(itemKey);
     if (row === undefined) {
       this.#delete.run(itemKey);

@@ -4,6 +4,7 @@ import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
   FetchWorkItemsParams,
+  HandBackResult,
   TurnAck,
   WorkItem,
   WorkItemAck,
@@ -47,10 +48,9 @@ export function createWorkQueue(store: Store): WorkQueue {
       }),
 
     abandonWorkItems: (abandons) =>
-      store.write('abandonWorkItems', abandons, (scope, { lockToken, delayMs, giveBackClaim }) =>
+      store.write('abandonWorkItems', abandons, (scope, { giveBackClaim, ...abandon }) =>
         handBack(store, scope, {
-          lockToken,
-          delayMs,
+          ...abandon,
           claims: (claims) => (giveBackClaim ? Math.max(claims - 1, 0) : claims),
         }),
       ),
@@ -118,21 +118,22 @@ function handBack(
     readonly delayMs: number;
     readonly claims: (claims: number) => number;
     readonly failure?: string;
+    readonly unstarted?: boolean;
   },
-): boolean {
+): HandBackResult {
   const { now, effects } = scope;
   const item = store.workItems.heldBy(how.lockToken, now);
   if (item === undefined) return false;
   // What was asked to stop does not start again.
   if (item.cancelRequested === 1) {
-    settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } });
-    return true;
+    return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
   if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
   const nextAt = now + Math.ceil(how.delayMs);
   const claims = how.claims(item.claims);
   store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
   effects.due('work', nextAt);
+  if (how.unstarted === true && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;
 }
 
@@ -165,12 +166,19 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
   const { executionId, operation } = item;
   switch (outcome.kind) {
     case 'completed': {
-      const { payload } = outcome;
-      return { kind: 'activityCompleted', executionId, operation, data: '{}', payload };
+      const { payload, ran = {} } = outcome;
+      const data = JSON.stringify(ran);
+      return { kind: 'activityCompleted', executionId, operation, data, payload };
     }
     case 'failed': {
       const failure = parseFailure(outcome.failure);
-      return encodeMessage({ kind: 'activityFailed', executionId, operation, failure });
+      return encodeMessage({
+        kind: 'activityFailed',
+        executionId,
+        operation,
+        failure,
+        ...outcome.ran,
+      });
     }
     case 'skipped':
       throw new ProviderError({
@@ -189,6 +197,7 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
         trigger: trigger ?? 'cancel',
         reason: reason ?? 'canceled',
         ...(outcome.leaked && { leaked: true }),
+        ...outcome.ran,
       });
     }
   }
@@ -196,7 +205,7 @@ function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMe
 
 function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
-  const { max, lockMs } = params;
+  const { max, lockMs, worker = null } = params;
   store.taskRuns.expireDue(scope);
   const keys = definitionKeys(store, params);
   const select = (suspect: boolean, max: number): DueItem[] =>
@@ -212,7 +221,7 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
   for (const due of chosen) {
     if (due.isExpired) store.taskRuns.expire(scope, due);
     else {
-      const item = claimOne(store, scope, { due, lockMs });
+      const item = claimOne(store, scope, { due, lockMs, worker });
       if (item !== undefined) items.push(item);
     }
   }
@@ -223,10 +232,15 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
 function claimOne(
   store: Store,
   scope: Scope,
-  { due, lockMs }: { readonly due: DueItem; readonly lockMs: number },
+  {
+    due,
+    lockMs,
+    worker,
+  }: { readonly due: DueItem; readonly lockMs: number; readonly worker: string | null },
 ): WorkItem | undefined {
   const { now } = scope;
-  const claimed = store.workItems.claim(due.itemKey, now + Math.ceil(lockMs), isTask(store, due));
+  const by = { worker, now, lockedUntil: now + Math.ceil(lockMs) };
+  const claimed = store.workItems.claim(due.itemKey, by, isTask(store, due));
   if (claimed === undefined) return undefined;
   const { lockToken, row } = claimed;
   const { run } = row;

@@ -309,6 +309,16 @@ export const brokenStops: readonly BrokenProvider[] = [
       }),
   },
   {
+    fault: 'who claimed an item is forgotten',
+    rejectedBy: 'read/running-items',
+    override: ({ provider }) => ({
+      fetchWorkItems(params) {
+        const { worker: _, ...anonymous } = params;
+        return provider.fetchWorkItems(anonymous);
+      },
+    }),
+  },
+  {
     fault: 'what runs is not listed',
     rejectedBy: 'read/running-items',
     override: () => ({ listRunningItems: async () => [] }),

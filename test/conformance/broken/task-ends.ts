@@ -37,6 +37,22 @@ function editOutcomes(
 /** Acks, stops and handlers for failures of task runs, each with one guard taken out. */
 export const brokenTaskEnds: readonly BrokenProvider[] = [
   {
+    fault: 'a run that is handed back unstarted counts as started',
+    rejectedBy: 'expiry/goes-on-for-what-is-handed-back-unstarted',
+    override: ({ provider }) => ({
+      abandonWorkItems: (abandons) =>
+        provider.abandonWorkItems(abandons.map((abandon) => ({ ...abandon, unstarted: false }))),
+    }),
+  },
+  {
+    fault: 'a hand-back that ends a run does not say so',
+    rejectedBy: 'task-cancel/a-handed-back-run-ends-instead',
+    override: ({ provider }) => ({
+      retryWorkItems: async (retries) =>
+        (await provider.retryWorkItems(retries)).map((result) => result !== false),
+    }),
+  },
+  {
     fault: 'a run that completed has no output',
     rejectedBy: 'task-ack/completes-a-run',
     override: (intact) => afterAcks(intact, 'UPDATE instances SET output = NULL'),

@@ -63,6 +63,20 @@ export const brokenWork: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'who ran an item is not told',
+    rejectedBy: 'work-ack/tells-who-ran-it',
+    override: ({ provider }) => ({
+      ackWorkItems: (acks) =>
+        provider.ackWorkItems(
+          acks.map(({ lockToken, outcome }) => {
+            if (outcome.kind === 'skipped') return { lockToken, outcome };
+            const { ran: _, ...rest } = outcome;
+            return { lockToken, outcome: rest };
+          }),
+        ),
+    }),
+  },
+  {
     fault: 'one lost item fails its whole batch of acks',
     rejectedBy: 'batch/lost-work-spares-its-neighbours',
     override: ({ provider, db }) => {

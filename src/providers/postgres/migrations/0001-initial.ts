@@ -161,6 +161,8 @@ CREATE TABLE worker_queue (
   expires_at bigint, -- of a task run that was never claimed
   lock_token text,
   locked_until bigint,
+  claimed_by text, -- the worker that claimed it last, as far as it said its name
+  claimed_at bigint, -- NULL: by whoever inserted it, if anybody
   claims integer NOT NULL,
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
   failures integer NOT NULL DEFAULT 0,

@@ -96,6 +96,40 @@ export const expiries: Capability = {
       },
     },
     {
+      id: 'expiry/goes-on-for-what-is-handed-back-unstarted',
+      title:
+        'a run whose first claim is handed back unstarted is pending again and expires; one that began before does not',
+      async run(store) {
+        const { provider } = store;
+        const expiresAt = store.clock.now() + 10;
+        const unstarted = { delayMs: 5, giveBackClaim: true, unstarted: true };
+        const began = await startTask(store, 'began', { expiresAt });
+        await provider.abandonWorkItems([
+          { lockToken: began.lockToken, delayMs: 0, giveBackClaim: true },
+        ]);
+        await store.clock.advance(1);
+        const again = await store.claimWorkOne();
+        const { lockToken } = await startTask(store, 'unstarted', { expiresAt });
+        await startTask(store, 'lost', { expiresAt }, { lockMs: 2 });
+        await store.clock.advance(2);
+        const lost = await store.claimWorkOne();
+        const answers = await provider.abandonWorkItems(
+          [again, { lockToken }, lost].map((held) => ({
+            ...unstarted,
+            lockToken: held.lockToken,
+          })),
+        );
+        assert.deepEqual(answers, [true, true, true]);
+        const record = await store.record('unstarted');
+        assert.deepEqual([record.status, record.startedAt], ['pending', null]);
+        for (const id of ['began', 'lost']) await expectStatus(store, id, 'running');
+        await store.clock.advance(7);
+        await store.claimWork();
+        await expectStatus(store, 'unstarted', 'expired');
+        for (const id of ['began', 'lost']) await expectStatus(store, id, 'running');
+      },
+    },
+    {
       id: 'expiry/comes-before-its-time-to-run',
       title: 'a run that expires before it may start ends when it expires',
       async run(store) {

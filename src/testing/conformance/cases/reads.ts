@@ -282,13 +282,18 @@ export const reads: Capability = {
     },
     {
       id: 'read/running-items',
-      title: 'the items that somebody holds are listed, with their attempt, lease and request',
+      title:
+        'the items that somebody holds are listed, with their worker, attempt, lease and request',
       async run(store) {
         const workItems = [1, 2, 3, 4].map((operation) =>
           workItem(operation, { name: `activity ${operation}` }),
         );
         await store.begin('a', { workItems });
-        await store.begin('b', { workItems: [workItem(1, { claimMs: lockMs })] });
+        const beganAt = store.clock.now();
+        const claimedAtInsert = workItem(1, { claimMs: lockMs, claimedBy: 'inserter' });
+        await store.begin('b', { workItems: [claimedAtInsert] });
+        const [held] = await store.provider.listRunningItems('b');
+        assert.deepEqual([held?.worker, held?.claimedAt], ['inserter', beganAt]);
         const [one, , three] = await store.claimWorkInOrder();
         assert.ok(one && three);
         const retry = { lockToken: three.lockToken, delayMs: 0, failure: '{}' };
@@ -297,13 +302,15 @@ export const reads: Capability = {
           { lockToken: one.lockToken, delayMs: 60_000, giveBackClaim: true },
         ]);
         await store.clock.advance(lockMs - 1);
-        await store.claimWorkOne();
+        await store.claimWorkOne({ worker: 'one' });
         await store.clock.advance(1);
         await store.claimWorkOne({ names: ['activity 2'] });
-        const end = store.clock.now() + lockMs;
+        const now = store.clock.now();
+        const second = { worker: null, claimedAt: now, lockedUntil: now + lockMs, cancel: null };
+        const third = { worker: 'one', claimedAt: now - 1, lockedUntil: now - 1 + lockMs };
         const running = [
-          { operation: 2, name: 'activity 2', attempt: 1, lockedUntil: end, cancel: null },
-          { operation: 3, name: 'activity 3', attempt: 2, lockedUntil: end - 1, cancel: null },
+          { operation: 2, name: 'activity 2', attempt: 1, ...second },
+          { operation: 3, name: 'activity 3', attempt: 2, ...third, cancel: null },
         ];
         assert.deepEqual(await store.provider.listRunningItems('a'), running);
         await store.cancel('a', { reason: 'stop' });

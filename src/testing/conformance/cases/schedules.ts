@@ -95,11 +95,32 @@ export const schedules: Capability = {
         assert.deepEqual([paused.paused, paused.nextAt], [true, now]);
         assert.notEqual(paused.revision, revision);
         assert.deepEqual(await provider.dueSchedules(9), { due: [], nowMs: now, nextAt: null });
-        assert.equal(await provider.setSchedulePaused('a', false, now + 10), true);
+        assert.equal(await provider.setSchedulePaused('a', false, { nextAt: now + 10 }), true);
         assert.deepEqual(await provider.dueSchedules(9), { due: [], nowMs: now, nextAt: now + 10 });
-        assert.equal(await provider.setSchedulePaused('a', false, null), true);
+        assert.equal(await provider.setSchedulePaused('a', false, { nextAt: null }), true);
         assert.equal((await read(store, 'a')).nextAt, null);
         assert.equal(await provider.setSchedulePaused('nobody', true), false);
+      },
+    },
+    {
+      id: 'schedule/a-resume-can-be-fenced',
+      title: 'a schedule is only resumed as what it was when somebody looked at it',
+      async run(store) {
+        const { provider } = store;
+        const now = store.clock.now();
+        await putSchedule(store, 'a', now + 5);
+        await provider.setSchedulePaused('a', true);
+        const { revision: old } = await read(store, 'a');
+        await provider.putSchedule({ name: 'a', definition: 'another', nextAt: now + 7 });
+        const resume = { nextAt: now + 6, ifRevision: old };
+        assert.equal(await provider.setSchedulePaused('a', false, resume), false);
+        const { paused, nextAt, revision } = await read(store, 'a');
+        assert.deepEqual([paused, nextAt], [true, now + 7]);
+        const again = { nextAt: now + 8, ifRevision: revision };
+        assert.equal(await provider.setSchedulePaused('a', false, again), true);
+        const resumed = await read(store, 'a');
+        assert.deepEqual([resumed.paused, resumed.nextAt], [false, now + 8]);
+        assert.equal(await provider.setSchedulePaused('b', false, again), false);
       },
     },
     {

@@ -87,9 +87,11 @@ export const taskStops: Capability = {
         const first = await startTask(store, 'retried');
         const second = await startTask(store, 'handed-back');
         await Promise.all([store.cancel('retried'), store.cancel('handed-back')]);
-        await provider.retryWorkItems([{ lockToken: first.lockToken, delayMs: 0, failure }]);
-        const { lockToken } = second;
-        await provider.abandonWorkItems([{ lockToken, delayMs: 0, giveBackClaim: true }]);
+        const retry = { lockToken: first.lockToken, delayMs: 0, failure };
+        assert.deepEqual(await provider.retryWorkItems([retry]), ['canceled']);
+        const abandon = { lockToken: second.lockToken, delayMs: 0, giveBackClaim: true };
+        assert.deepEqual(await provider.abandonWorkItems([abandon]), ['canceled']);
+        assert.deepEqual(await provider.abandonWorkItems([abandon]), [false]);
         for (const id of ['retried', 'handed-back']) await expectStatus(store, id, 'canceled');
         assert.deepEqual(finished(), ['retried', 'handed-back']);
         await store.expectIdle();

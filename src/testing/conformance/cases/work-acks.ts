@@ -83,6 +83,29 @@ export const workAcks: Capability = {
       },
     },
     {
+      id: 'work-ack/tells-who-ran-it',
+      title: 'the message of an item says who ran it since when, if the ack does',
+      async run(store) {
+        await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
+        const [one, two, three] = await store.claimWorkInOrder();
+        assert.ok(one && two && three);
+        const ran = { worker: 'w "1"', startedAt: 17 };
+        const failure = { name: 'Error', message: 'no' };
+        const completed = { kind: 'completed', payload: '1', ran } as const;
+        const failed = { kind: 'failed', failure: JSON.stringify(failure), ran } as const;
+        const canceled = { kind: 'canceled', leaked: false, ran } as const;
+        expectCommitted(await store.ackWork(one.lockToken, completed));
+        expectCommitted(await store.ackWork(two.lockToken, failed));
+        expectCommitted(await store.ackWork(three.lockToken, canceled));
+        const { messages } = await store.claimOne();
+        const told = messages.map((message) => decodeMessage(message) as Partial<typeof ran>);
+        assert.deepEqual(
+          told.map(({ worker, startedAt }) => ({ worker, startedAt })),
+          [ran, ran, ran],
+        );
+      },
+    },
+    {
       id: 'work-ack/comes-in-the-order-of-the-acks',
       title: 'outcomes come in the order in which their items were settled',
       async run(store) {

@@ -1,0 +1,90 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Perdure } from 'perdure';
+import { flow, readFlowRun } from 'perdure/flows';
+import { engineStores } from '../engine/engine-store.ts';
+
+const iterations = 1_000;
+const atOnce = 10;
+
+type Plan = 'complete' | 'fail' | 'retry' | 'early';
+
+const plans: readonly Plan[] = ['complete', 'fail', 'retry', 'early'];
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('flows on %s', (kind) => {
+  const newStore = engineStores(kind);
+
+  test('of a cancel, a completion and a failure exactly one wins, and is told once', async () => {
+    const store = await newStore();
+    onTestFinished(() => store.remove());
+    const provider = await store.open();
+    const perdure = await Perdure.open(provider);
+    onTestFinished(() => perdure.close());
+    const { client } = perdure;
+    const finished = new Map<string, number>();
+    provider.hints((hint) => {
+      if (hint.kind !== 'finished') return;
+      for (const id of hint.instanceIds) finished.set(id, (finished.get(id) ?? 0) + 1);
+    });
+    const onFails: string[] = [];
+    const racing = flow('racing')
+      .input<Plan>()
+      .completesEarly<string>()
+      .step('a', { retry: { maxAttempts: 2, initialDelay: 1, jitter: 0 } }, (ctx, { input }) => {
+        if (input === 'early') ctx.completeEarly('early', 'seen enough');
+        if (input === 'fail') throw Object.assign(new Error('failed'), { nonRetryable: true });
+        if (input === 'retry' && ctx.attempt === 1) throw new Error('once more');
+        return input;
+      })
+      .step('b', { needs: ['a'] }, (_ctx, { a }) => a)
+      .onFail((ctx) => void onFails.push(ctx.runId))
+      .output();
+    await perdure.startWorker({ flows: [racing], activityConcurrency: 20 });
+    const race = async (index: number): Promise<readonly [id: string, status: string]> => {
+      const plan = plans[index % plans.length] ?? 'complete';
+      const { id } = await client.runFlow(racing, plan, { id: `race-${index}` });
+      // Later and later, from before the first claim to after the end.
+      const turns = Math.floor(index / plans.length) % 24;
+      for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate);
+      const { status } = await client.cancel(id, { reason: 'race' });
+      const info = await client.wait(id);
+      // A turn that was under way when the request came may still end the run; it says so itself.
+      if (status !== 'canceling') expect(info.status).toBe(status);
+      expect(info).toMatchObject(
+        {
+          completed: { output: plan },
+          failed: { failure: { cause: { message: 'failed' } } },
+          canceled: { cancel: { reason: 'race' } },
+        }[info.status as 'completed' | 'failed' | 'canceled'],
+      );
+      return [id, info.status];
+    };
+    const ends: (readonly [string, string])[] = [];
+    for (let index = 0; index < iterations; index += atOnce) {
+      const batch = Array.from({ length: atOnce }, (_, offset) => race(index + offset));
+      ends.push(...(await Promise.all(batch)));
+    }
+    for (const [id, status] of ends) {
+      const run = await readFlowRun(client, id);
+      expect(run?.status).toBe(status);
+      for (const step of run?.steps ?? []) {
+        expect(['completed', 'failed', 'canceled']).toContain(step.status);
+      }
+      const { events } = await client.exportHistory(id);
+      const terminal = events.filter(({ kind: each }) =>
+        ['executionCompleted', 'executionFailed', 'executionCanceled'].includes(each),
+      );
+      // One that is canceled before its first turn has no history.
+      if (events.length > 0 || status !== 'canceled') {
+        expect(terminal.map(({ kind: each }) => each.toLowerCase())).toEqual([
+          `execution${status}`,
+        ]);
+      }
+      expect(finished.get(id)).toBe(1);
+      if (status !== 'failed') expect(onFails).not.toContain(id);
+    }
+    // A race that one side always wins shows nothing.
+    for (const wanted of ['completed', 'failed', 'canceled']) {
+      expect(ends.filter(([, status]) => status === wanted).length).toBeGreaterThan(20);
+    }
+  }, 120_000);
+});
