@@ -21,6 +21,7 @@ interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
   readonly 'Index Cond'?: string;
+  readonly 'Join Filter'?: string;
   readonly 'Sort Space Type'?: string;
   readonly 'Shared Hit Blocks'?: number;
   readonly 'Shared Read Blocks'?: number;
@@ -89,15 +90,16 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** The parts of a plan that read a whole table, or sort on disk. */
+/** The parts of a plan that read a whole table, compare each row of a batch with each, or sort on disk. */
 function unbounded(node: PlanNode, isLimited = false): readonly string[] {
-  const { 'Node Type': type, 'Relation Name': table } = node;
+  const { 'Node Type': type, 'Relation Name': table, 'Join Filter': joinFilter = '' } = node;
   // Definitions are as few as an application has names.
   const isScan = type.endsWith(' Scan') && table !== undefined && table !== 'definitions';
   const isBounded =
     node['Index Cond'] !== undefined || isLimited || /^(Bitmap Heap|Tid) Scan$/.test(type);
   const bad: string[] = [];
   if (isScan && (type === 'Seq Scan' || !isBounded)) bad.push(`${type} on ${table}`);
+  if (/\w\.\w+ = \w+\.\w/.test(joinFilter)) bad.push(`a loop with ${joinFilter}`);
   if (node['Sort Space Type'] === 'Disk') bad.push('a sort on disk');
   const limits = isLimited || type === 'Limit';
   return [...bad, ...(node.Plans ?? []).flatMap((plan) => unbounded(plan, limits))];

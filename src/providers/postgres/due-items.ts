@@ -81,7 +81,6 @@ export class DueItems {
       name: 'perdure_claim_items',
       text: `WITH ${claimText(schema, {
         wanted: 'unnest($1::bigint[], $2::text[], $6::bigint[]) WITH ORDINALITY',
-        itemKeys: '$1::bigint[]',
         runKeys: '$5::bigint[]',
         now: '$4::bigint',
         until: '$3::bigint',
