@@ -141,6 +141,17 @@ function namesInSources(): readonly string[] {
     .filter((name) => !name.startsWith('perdure_notify'));
 }
 
+/** What is wrong with the plans of statements, as they are made now for any values. */
+async function badPlans(statements: Iterable<SentStatement>): Promise<readonly string[]> {
+  const bad: string[] = [];
+  for (const { name, text } of statements) {
+    if (counting.includes(name)) continue;
+    const found = unbounded(await explain('GENERIC_PLAN', text));
+    if (found.length > 0) bad.push(`${name}: ${found.join(', ')}`);
+  }
+  return bad;
+}
+
 describe('plans that were made while the queues were empty', () => {
   it('read no whole table, whatever the statement', async () => {
     const sent = watchStatements();
@@ -167,13 +178,13 @@ describe('plans that were made while the queues were empty', () => {
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.concurrency_keys, ${schema}.schedules; ANALYZE`);
-    const bad: string[] = [];
-    for (const { name, text } of statements.values()) {
-      if (counting.includes(name)) continue;
-      const found = unbounded(await explain('GENERIC_PLAN', text));
-      if (found.length > 0) bad.push(`${name}: ${found.join(', ')}`);
-    }
-    expect(bad).toEqual([]);
+    expect(await badPlans(statements.values())).toEqual([]);
+    // Nothing is live, so an index of what is live looks like the best way to find anything.
+    await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,
+        history_length, input_hash, created_at, ended_at, completed_at)
+      SELECT n, '', 1, 'completed', 1, 1, '', 0, 0, 0 FROM generate_series(1, 5000) AS n`);
+    await client.query('ANALYZE');
+    expect(await badPlans(statements.values())).toEqual([]);
   }, 180_000);
 });
 

@@ -56,7 +56,7 @@ export class PlainTaskAcks {
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
           ${placeOf(`${schema}.instances`, 'one.instance_key = ack.instance_key')}
-          WHERE run.ctid = found.place AND run.status = 'running' AND run.priority IS NOT NULL
+          WHERE run.ctid = found.place AND (run.status = 'running') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended)) RETURNING item_key, lock_token

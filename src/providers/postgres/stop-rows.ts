@@ -35,11 +35,11 @@ export class StopRows {
       name: 'perdure_cancel_pending',
       text: `UPDATE ${table} AS instance
         SET status = 'canceled', ended_at = $4::bigint, canceled_at = $4::bigint, history_length = 1, ${asked}
-        ${stopped} AND status = 'pending'`,
+        ${stopped} AND (status = 'pending') IS TRUE`,
     };
     this.#requestCancel = {
       name: 'perdure_request_cancel',
-      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped} AND status = 'running'`,
+      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped} AND (status = 'running') IS TRUE`,
     };
     // One that ends as canceled without having been asked to has its own reason on record.
     this.#close = {
