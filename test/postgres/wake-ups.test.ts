@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { Effects } from '../../src/providers/postgres/effects.ts';
+import { Effects } from '../../src/providers/effects.ts';
 import { resolveOptions } from '../../src/providers/postgres/options.ts';
 import { WakeUps, type Look } from '../../src/providers/postgres/wake-ups.ts';
 import type { Hint } from '../../src/providers/provider.ts';

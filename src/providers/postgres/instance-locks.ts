@@ -1,7 +1,7 @@
 import type { Blocked } from '../orchestration-queue.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { parseToken } from './lock-token.ts';
+import { parseToken } from '../lock-token.ts';
 import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 

@@ -5,7 +5,7 @@ import type { ActivityCancel } from '../turn.ts';
 import { booleans, numbers, texts } from './arrays.ts';
 import type { Statement } from './connection.ts';
 import { isLive } from './instance-locks.ts';
-import { formatToken } from './lock-token.ts';
+import { formatToken } from '../lock-token.ts';
 import type { MessageRow } from './messages.ts';
 import { placeOf } from './place-of.ts';
 import type { Scope } from './scope.ts';

@@ -1,7 +1,7 @@
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { DefinitionKind } from './definitions.ts';
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
 import type { Runnable } from '../orchestration-queue.ts';

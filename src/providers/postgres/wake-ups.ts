@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Hint } from '../provider.ts';
-import type { Effects, Topic } from './effects.ts';
+import type { Effects, Topic } from '../effects.ts';
 import type { News } from './news.ts';
 import { Notifications, type NotificationsOptions } from './notifications.ts';
 import type { Transaction } from './transaction.ts';

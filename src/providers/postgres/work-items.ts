@@ -3,7 +3,7 @@ import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { formatToken, newSecret, parseToken } from './lock-token.ts';
+import { formatToken, newSecret, parseToken } from '../lock-token.ts';
 import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
