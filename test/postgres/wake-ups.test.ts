@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { Effects } from '../../src/providers/postgres/effects.ts';
+import { Effects } from '../../src/providers/effects.ts';
 import { resolveOptions } from '../../src/providers/postgres/options.ts';
 import { WakeUps, type Look } from '../../src/providers/postgres/wake-ups.ts';
 import type { Hint } from '../../src/providers/provider.ts';
@@ -10,7 +10,11 @@ import { createDatabase, type TestDatabase } from './server.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 const channel = 'perdure_test';
-const nothing: Look = { nextAt: { orchestrations: Infinity, work: Infinity }, flagged: [] };
+const nothing: Look = {
+  nextAt: { orchestrations: Infinity, work: Infinity },
+  nextScheduleAt: Infinity,
+  flagged: [],
+};
 
 let database: TestDatabase;
 let proxy: TcpProxy;
@@ -197,7 +201,7 @@ describe('wake-ups without notifications', () => {
 
   it('end a wait when the look finds something due', async () => {
     const look = () =>
-      Promise.resolve({ nextAt: { orchestrations: Infinity, work: 1 }, flagged: [] });
+      Promise.resolve({ ...nothing, nextAt: { orchestrations: Infinity, work: 1 } });
     const { wakeUps } = await open({ listen: false, pollMs: 5, look });
     await wakeUps.wait({ topic: 'work', until: untilLate() });
   });
@@ -214,13 +218,26 @@ describe('wake-ups without notifications', () => {
     expect(hints).toEqual([{ kind: 'cancelRequested', lockTokens: ['1.x'] }]);
   });
 
+  it('tell that something has changed when a schedule is due earlier than it was', async () => {
+    const times = [Infinity, 500, 700, 400, 400];
+    let looks = 0;
+    const look = () => {
+      looks += 1;
+      return Promise.resolve({ ...nothing, nextScheduleAt: times[looks] ?? 400 });
+    };
+    const { hints, listen } = await open({ listen: false, pollMs: 5, look });
+    listen();
+    await eventually(() => expect(looks > 6).toBe(true));
+    expect(hints).toEqual([{ kind: 'changed' }, { kind: 'changed' }]);
+  });
+
   it('survive looks that fail', async () => {
     let looks = 0;
     const look = () => {
       looks += 1;
       return looks < 3
         ? Promise.reject(new Error('away'))
-        : Promise.resolve({ nextAt: { orchestrations: 1, work: 1 }, flagged: [] });
+        : Promise.resolve({ ...nothing, nextAt: { orchestrations: 1, work: 1 } });
     };
     const { wakeUps } = await open({ listen: false, pollMs: 5, look });
     await wakeUps.wait({ topic: 'work', until: untilLate() });

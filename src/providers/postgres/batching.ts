@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Connections } from './connection.ts';
-import type { Effects } from './effects.ts';
+import type { Effects } from '../effects.ts';
 import { isFaultOfItem } from './postgres-errors.ts';
 import { Scope } from './scope.ts';
 

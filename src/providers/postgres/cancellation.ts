@@ -8,7 +8,7 @@ import type {
 import type { Batch } from './changes.ts';
 import { isLive } from './instance-locks.ts';
 import type { StopRequest } from './instance-stops.ts';
-import { parseToken } from './lock-token.ts';
+import { parseToken } from '../lock-token.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { toCancelInfo } from './work-items.ts';

@@ -1,4 +1,5 @@
 import { workKeys } from './look.ts';
+import { placeOf } from './place-of.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
 import { cancelColumns } from './work-items.ts';
@@ -7,8 +8,7 @@ import { cancelColumns } from './work-items.ts';
 export interface ClaimParts {
   /** Rows of `item_key`, `secret`, `run_key` (NULL for an activity) and `place`. */
   readonly wanted: string;
-  /** The keys of the items, and of the task runs among them, as arrays. */
-  readonly itemKeys: string;
+  /** The keys of the task runs among them, as an array. */
   readonly runKeys: string;
   /** Who claims. */
   readonly worker: string;
@@ -32,7 +32,7 @@ export function dueItemsText(schema: string, suspect: string): string {
 
 /** The common tables that claim items which are locked, and the query that reads them; they follow a `WITH`. */
 export function claimText(schema: string, parts: ClaimParts): string {
-  const { wanted, itemKeys, runKeys, worker, now, until } = parts;
+  const { wanted, runKeys, worker, now, until } = parts;
   return `run AS MATERIALIZED (
       SELECT instance_key, status, on_fail FROM ${schema}.instances WHERE instance_key = ANY (${runKeys})
       FOR NO KEY UPDATE SKIP LOCKED
@@ -47,9 +47,10 @@ export function claimText(schema: string, parts: ClaimParts): string {
       UPDATE ${schema}.worker_queue AS item
       SET lock_token = wanted.secret, locked_until = ${until}, next_at = ${until}, claims = claims + 1,
           claimed_by = ${worker}, claimed_at = ${now}, expires_at = NULL
-      FROM ${wanted} AS wanted (item_key, secret, run_key, place) LEFT JOIN run ON run.instance_key = run_key
-      WHERE item.item_key = wanted.item_key AND item.item_key = ANY (${itemKeys})
-        AND (run_key IS NULL OR run.instance_key IS NOT NULL OR (
+      FROM ${wanted} AS wanted (item_key, secret, run_key, place)
+      ${placeOf(`${schema}.worker_queue`, 'one.item_key = wanted.item_key')}
+      WHERE item.ctid = found.place
+        AND (run_key IS NULL OR run_key IN (SELECT instance_key FROM run) OR (
           SELECT 1 FROM ${schema}.instances AS held WHERE held.instance_key = run_key) IS NULL)
       RETURNING item.*, wanted.place)
     SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, item.instance_key AS "instanceKey",

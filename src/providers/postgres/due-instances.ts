@@ -1,6 +1,6 @@
 import type { FetchOrchestrationItemsParams } from '../orchestration-queue.ts';
 import { text } from './arrays.ts';
-import { chooseDue } from './choose-due.ts';
+import { chooseDue } from '../choose-due.ts';
 import type { Statement } from './connection.ts';
 import { blockedBy, cleanupDue, orchestrationKeys, runnableParameters } from './look.ts';
 import { nowSql, type Scope } from './scope.ts';

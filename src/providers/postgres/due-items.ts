@@ -2,10 +2,11 @@ import type { CancelTrigger } from '../../model/errors.ts';
 import type { OnFailState } from '../tasks.ts';
 import type { FetchWorkItemsParams } from '../work-queue.ts';
 import { numbers, text, texts } from './arrays.ts';
-import { chooseDue } from './choose-due.ts';
+import { chooseDue } from '../choose-due.ts';
 import { claimText, dueItemsText } from './claim-text.ts';
 import type { Statement } from './connection.ts';
-import { newSecret, newTaskSecret } from './lock-token.ts';
+import { newSecret } from '../lock-token.ts';
+import { newTaskSecret } from './task-secret.ts';
 import { namesParameter } from './look.ts';
 import { nowSql, type Scope } from './scope.ts';
 import type { TaskRows } from './task-rows.ts';
@@ -81,7 +82,6 @@ export class DueItems {
       name: 'perdure_claim_items',
       text: `WITH ${claimText(schema, {
         wanted: 'unnest($1::bigint[], $2::text[], $6::bigint[]) WITH ORDINALITY',
-        itemKeys: '$1::bigint[]',
         runKeys: '$5::bigint[]',
         worker: '$7::text',
         now: '$4::bigint',

@@ -106,9 +106,10 @@ export class ExecutionPrunes {
     };
     this.#deleteMessages = {
       name: 'perdure_delete_messages_of_pruned',
-      text: `DELETE FROM ${schema}.orchestrator_queue AS message USING ${pruned}
-        WHERE message.instance_key = pruned.instance_key AND message.execution_id = pruned.execution_id
-          AND message.instance_key = ANY ($1::bigint[])`,
+      text: `DELETE FROM ${schema}.orchestrator_queue WHERE message_key = ANY (ARRAY(
+          SELECT found.message_key FROM ${pruned} CROSS JOIN LATERAL (
+            SELECT one.message_key FROM ${schema}.orchestrator_queue AS one
+            WHERE one.instance_key = pruned.instance_key AND one.execution_id = pruned.execution_id OFFSET 0) AS found))`,
     };
   }
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 import type { Wanted } from './look.ts';
 import type { Rest } from './wake-ups.ts';
 

@@ -1,7 +1,8 @@
 import type { Blocked } from '../orchestration-queue.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { parseToken } from './lock-token.ts';
+import { parseToken } from '../lock-token.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** A row of `instance_locks` as the fences read it. */
@@ -39,6 +40,7 @@ export class InstanceLocks {
   readonly #deleteEmpty: Statement;
   readonly #release: Statement;
   readonly #hold: Statement;
+  readonly #lockToRenew: Statement;
   readonly #renew: Statement;
   readonly #limitCleanup: Statement;
   readonly #refresh: Statement;
@@ -78,7 +80,8 @@ export class InstanceLocks {
       text: `UPDATE ${table} AS lock
         SET lock_token = claimed.secret, locked_until = $3::bigint, next_at = $3::bigint, claims = claims + 1, held_until = NULL
         FROM unnest($1::bigint[], $2::text[]) AS claimed (instance_key, secret)
-        WHERE lock.instance_key = claimed.instance_key AND lock.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.instance_key = claimed.instance_key')}
+        WHERE lock.ctid = found.place`,
     };
     this.#correct = {
       name: 'perdure_correct_instance_locks',
@@ -122,17 +125,19 @@ export class InstanceLocks {
             blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN $6::bigint END)
         FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[])
           AS held (instance_key, until, claims_back, reason, build_id)
-        WHERE lock.instance_key = held.instance_key AND lock.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.instance_key = held.instance_key')}
+        WHERE lock.ctid = found.place`,
+    };
+    this.#lockToRenew = {
+      name: 'perdure_lock_instances_to_renew',
+      text: `SELECT FROM ${table} WHERE instance_key = ANY ($1::bigint[]) ORDER BY instance_key FOR UPDATE`,
     };
     this.#renew = {
       name: 'perdure_renew_instances',
-      text: `WITH held AS MATERIALIZED (
-          SELECT lock.instance_key FROM unnest($2::bigint[], $3::text[]) AS token (instance_key, secret)
-          JOIN ${table} AS lock ON lock.instance_key = token.instance_key AND lock_token = secret
-          WHERE lock.instance_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
-          ORDER BY 1 FOR UPDATE OF lock)
-        UPDATE ${table} AS lock SET locked_until = ${nowSql} + $4::bigint, next_at = ${nowSql} + $4::bigint
-        FROM held WHERE lock.instance_key = held.instance_key AND lock.instance_key = ANY ($2::bigint[])
+      text: `UPDATE ${table} AS lock SET locked_until = ${nowSql} + $4::bigint, next_at = ${nowSql} + $4::bigint
+        FROM unnest($2::bigint[], $3::text[]) AS token (instance_key, secret)
+        ${placeOf(table, `one.instance_key = token.instance_key AND lock_token = secret AND locked_until > ${nowSql}`)}
+        WHERE lock.ctid = found.place
         RETURNING lock.instance_key AS "instanceKey", lock_token AS "lockToken"`,
     };
     this.#limitCleanup = {
@@ -270,11 +275,15 @@ export class InstanceLocks {
     nowParameter: number | null,
   ): Promise<readonly boolean[]> {
     const tokens = lockTokens.map(parseToken);
-    const rows = await tx.query<{ instanceKey: number; lockToken: string }>(this.#renew, [
-      nowParameter,
-      numbers(tokens.map(({ key }) => key)),
-      texts(tokens.map(({ secret }) => secret)),
-      Math.ceil(extendMs),
+    const keys = numbers(tokens.map(({ key }) => key));
+    const [, rows] = await Promise.all([
+      tx.execute(this.#lockToRenew, [keys]),
+      tx.query<{ instanceKey: number; lockToken: string }>(this.#renew, [
+        nowParameter,
+        keys,
+        texts(tokens.map(({ secret }) => secret)),
+        Math.ceil(extendMs),
+      ]),
     ]);
     const held = new Map(rows.map(({ instanceKey, lockToken }) => [instanceKey, lockToken]));
     return tokens.map(({ key, secret }) => held.get(key) === secret);

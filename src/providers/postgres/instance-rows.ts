@@ -4,6 +4,7 @@ import type { Payload } from '../../model/payload.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import { booleans, numbers, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import { placeOf } from './place-of.ts';
 
 /** Everything of an instance that decides what becomes of it. */
 export interface InstanceRow {
@@ -124,8 +125,8 @@ export class InstanceRows {
             $8::boolean[], $9::int[], $10::boolean[], $11::text[])
           AS turn (instance_key, status, definition_key, turn_id, history_length, output, failure, has_children,
             buffered_events, sets_status, custom_status)
-        WHERE instance.instance_key = turn.instance_key AND instance.instance_key = ANY ($1::bigint[])
-          AND instance.ended_at IS NULL`,
+        ${placeOf(table, 'one.instance_key = turn.instance_key')}
+        WHERE instance.ctid = found.place AND instance.ended_at IS NULL`,
     };
     this.#archive = {
       name: 'perdure_archive_executions',
@@ -140,8 +141,8 @@ export class InstanceRows {
         SET definition_key = next.definition_key, execution_id = execution_id + 1, last_turn = NULL,
             history_length = 0, execution_started_at = NULL
         FROM unnest($1::bigint[], $2::int[]) AS next (instance_key, definition_key)
-        WHERE instance.instance_key = next.instance_key AND instance.instance_key = ANY ($1::bigint[])
-          AND ended_at IS NULL`,
+        ${placeOf(table, 'one.instance_key = next.instance_key')}
+        WHERE instance.ctid = found.place AND ended_at IS NULL`,
     };
   }
 

@@ -5,8 +5,9 @@ import type { ActivityCancel } from '../turn.ts';
 import { booleans, numbers, texts } from './arrays.ts';
 import type { Statement } from './connection.ts';
 import { isLive } from './instance-locks.ts';
-import { formatToken } from './lock-token.ts';
+import { formatToken } from '../lock-token.ts';
 import type { MessageRow } from './messages.ts';
+import { placeOf } from './place-of.ts';
 import type { Scope } from './scope.ts';
 
 /**
@@ -127,7 +128,8 @@ export class ItemCancels {
         SET cancel_requested = flag.is_told, cancel_requested_at = $5::bigint, cancel_trigger = flag.trigger,
             cancel_reason = flag.reason
         FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::text[]) AS flag (item_key, is_told, trigger, reason)
-        WHERE item.item_key = flag.item_key AND item.item_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.item_key = flag.item_key')}
+        WHERE item.ctid = found.place`,
     };
   }
 

@@ -93,7 +93,7 @@ function sharedConditions(filter: InstanceConditions, schema: string, values: Va
   if (blocked === true) conditions.push(`instance_key = ANY (ARRAY(${blockedRows}))`);
   if (blocked === false) {
     conditions.push(
-      `NOT EXISTS (${blockedRows} AND instance_locks.instance_key = listed.instance_key)`,
+      `(SELECT blocked_build FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = listed.instance_key) IS NULL`,
     );
   }
   return conditions;

@@ -1,7 +1,7 @@
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { DefinitionKind } from './definitions.ts';
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
 import type { Runnable } from '../orchestration-queue.ts';
@@ -20,6 +20,10 @@ export interface Found {
   readonly now: number;
   /** When the next thing of the topic is due; the past means now. */
   readonly nextAt: Readonly<Record<Topic, number>>;
+  /** When the next schedule is due. */
+  readonly nextScheduleAt: number;
+  /** When the next session ends unless it is renewed; there are no sessions yet. */
+  readonly nextSessionAt: number;
   /** The tokens of items that are held and were flagged or deleted since the time asked for. */
   readonly flagged: readonly string[];
 }
@@ -28,6 +32,8 @@ interface Row {
   readonly now: number;
   readonly orchestrations: number | null;
   readonly work: number | null;
+  readonly schedules: number | null;
+  readonly sessions: number | null;
   readonly flagged: readonly string[];
 }
 
@@ -79,7 +85,7 @@ export function namesParameter(names: readonly string[] | undefined): string | n
   return names === undefined ? null : texts([...new Set(names)]);
 }
 
-/** Looks, without a lock, when there will be something to claim: one statement, the same for all that is waited for. */
+/** Looks, without a lock, when there will be something to claim or to start: one statement, the same for all that is waited for. */
 export class Look {
   readonly #statement: Statement;
 
@@ -116,6 +122,9 @@ export class Look {
           (SELECT expires_at FROM ${schema}.worker_queue WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1),
           (SELECT next_at FROM ${schema}.worker_queue WHERE cancel_requested ORDER BY next_at LIMIT 1)
         ) AS "work",
+        (SELECT next_at FROM ${schema}.schedules WHERE NOT paused AND next_at IS NOT NULL
+         ORDER BY next_at LIMIT 1) AS "schedules",
+        NULL::bigint AS "sessions",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
               WHERE $6::bigint IS NOT NULL AND cancel_requested AND next_at > ${nowSql}
                 AND cancel_requested_at >= $6::bigint AND lock_token IS NOT NULL)
@@ -141,10 +150,12 @@ export class Look {
       namesParameter(tasks),
     ]);
     if (row === undefined) throw new Error('A look has no answer.');
-    const { now, orchestrations, work, flagged } = row;
+    const { now, orchestrations, work, schedules, sessions, flagged } = row;
     return {
       now,
       nextAt: { orchestrations: orchestrations ?? Infinity, work: work ?? Infinity },
+      nextScheduleAt: schedules ?? Infinity,
+      nextSessionAt: sessions ?? Infinity,
       flagged,
     };
   }

@@ -95,10 +95,11 @@ export class Messages {
     };
     this.#deleteOfExecutions = {
       name: 'perdure_delete_messages_of_executions',
-      text: `DELETE FROM ${table} AS message
-        USING unnest($1::bigint[], $2::int[]) AS ended (instance_key, execution_id)
-        WHERE message.instance_key = ended.instance_key AND message.execution_id <= ended.execution_id
-          AND message.instance_key = ANY ($1::bigint[])`,
+      text: `DELETE FROM ${table} WHERE message_key = ANY (ARRAY(
+          SELECT found.message_key FROM unnest($1::bigint[], $2::int[]) AS ended (instance_key, execution_id)
+          CROSS JOIN LATERAL (
+            SELECT one.message_key FROM ${table} AS one
+            WHERE one.instance_key = ended.instance_key AND one.execution_id <= ended.execution_id OFFSET 0) AS found))`,
     };
     this.#deleteAll = {
       name: 'perdure_delete_all_messages',

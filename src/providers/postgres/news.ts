@@ -1,4 +1,4 @@
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 
 /** What one process tells the others of its commits. */
 export interface News {

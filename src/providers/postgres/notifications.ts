@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers';
 import pg from 'pg';
 import { randomToken } from '../../model/random-id.ts';
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 import { decodeAnnouncement, encodeAnnouncement, type News } from './news.ts';
 import type { Statement, Transaction } from './transaction.ts';
 

@@ -12,7 +12,7 @@ import type { CommitResult } from '../turn.ts';
 import type { DueInstance } from './due-instances.ts';
 import { isLive } from './instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from './instance-rows.ts';
-import { formatToken, newSecret, parseToken } from './lock-token.ts';
+import { formatToken, newSecret, parseToken } from '../lock-token.ts';
 import type { VisibleMessage } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';

@@ -3,7 +3,8 @@ import { text, texts } from './arrays.ts';
 import { claimText, dueItemsText } from './claim-text.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { ClaimedItem } from './due-items.ts';
-import { newSecret, newTaskSecret } from './lock-token.ts';
+import { newSecret } from '../lock-token.ts';
+import { newTaskSecret } from './task-secret.ts';
 import { namesParameter, workKeys } from './look.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
@@ -31,7 +32,6 @@ export class PlainClaims {
           SELECT FROM ${table} AS due
           WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested
             AND due.priority = level.priority AND next_at <= ${nowSql} LIMIT 1) AS head) AS found LIMIT 1`;
-    const chosen = (column: string) => `ARRAY(SELECT ${column} FROM chosen)`;
     this.#statement = {
       name: 'perdure_claim_plainly',
       text: `WITH clear AS MATERIALIZED (
@@ -48,8 +48,7 @@ export class PlainClaims {
           WHERE place <= $5
         ), ${claimText(schema, {
           wanted: `(SELECT * FROM chosen)`,
-          itemKeys: chosen('"itemKey"'),
-          runKeys: chosen('run_key'),
+          runKeys: 'ARRAY(SELECT run_key FROM chosen)',
           worker: '$8::text',
           now: nowSql,
           until: `${nowSql} + $4::bigint`,

@@ -2,8 +2,10 @@ import type { CommitResult } from '../turn.ts';
 import type { WorkItemAck, WorkOutcome } from '../work-queue.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Connections, Statement } from './connection.ts';
-import { Effects } from './effects.ts';
-import { isTaskSecret, parseToken } from './lock-token.ts';
+import { Effects } from '../effects.ts';
+import { parseToken } from '../lock-token.ts';
+import { isTaskSecret } from './task-secret.ts';
+import { placeOf } from './place-of.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
 import { taskOperation } from './work-items.ts';
@@ -54,8 +56,8 @@ export class PlainTaskAcks {
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          WHERE run.instance_key = ack.instance_key AND run.instance_key = ANY (ARRAY(SELECT instance_key FROM ack))
-            AND run.status = 'running' AND run.priority IS NOT NULL
+          ${placeOf(`${schema}.instances`, 'one.instance_key = ack.instance_key')}
+          WHERE run.ctid = found.place AND (run.status = 'running') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended)) RETURNING item_key, lock_token

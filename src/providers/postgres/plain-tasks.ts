@@ -1,7 +1,7 @@
 import type { CreateTaskResult, NewTask } from '../tasks.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
-import { Effects } from './effects.ts';
+import { Effects } from '../effects.ts';
 import { insertTasksText, insertTasksValues, taskDueAt, type InsertedTask } from './new-tasks.ts';
 import { refusesData } from './postgres-errors.ts';
 

@@ -3,8 +3,9 @@ import type { TurnAck } from '../work-queue.ts';
 import { booleans, numbers, texts } from './arrays.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
-import { Effects } from './effects.ts';
-import { formatToken, newSecret, parseToken } from './lock-token.ts';
+import { Effects } from '../effects.ts';
+import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { placeOf } from './place-of.ts';
 import { isPlain, type PlainTurn } from './plain-turn.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
@@ -213,8 +214,8 @@ function commitText(schema: string): string {
           ended_at = CASE WHEN turn.status <> 'running' THEN ${nowSql} END,
           completed_at = CASE WHEN turn.status = 'completed' THEN ${nowSql} END,
           failed_at = CASE WHEN turn.status = 'failed' THEN ${nowSql} END
-      FROM turn ${ifOk} AND instance.instance_key = turn.instance_key
-        AND instance.instance_key = ANY ($2::bigint[])
+      FROM turn ${placeOf(`${schema}.instances`, 'one.instance_key = turn.instance_key')}
+      ${ifOk} AND instance.ctid = found.place
       RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
     SELECT ${nowSql} AS "now", ok, item_keys AS "itemKeys",

@@ -57,6 +57,7 @@ function newStore(
     storeClock,
     quotedSchema,
     clock,
+    pollMs,
   });
 }
 

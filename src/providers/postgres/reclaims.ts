@@ -1,5 +1,6 @@
 import { numbers } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** A history that is to be taken away. */
@@ -46,10 +47,9 @@ export class Reclaims {
     };
     this.#remove = {
       name: 'perdure_remove_reclaims',
-      text: `DELETE FROM ${pending} AS entry
-        USING unnest($1::bigint[], $2::int[]) AS done (instance_key, execution_id)
-        WHERE entry.instance_key = done.instance_key AND entry.execution_id = done.execution_id
-          AND entry.instance_key = ANY ($1::bigint[])`,
+      text: `DELETE FROM ${pending} WHERE ctid = ANY (ARRAY(
+          SELECT found.place FROM unnest($1::bigint[], $2::int[]) AS done (instance_key, execution_id)
+          ${placeOf(pending, 'one.instance_key = done.instance_key AND one.execution_id = done.execution_id')}))`,
     };
     this.#shorten = {
       name: 'perdure_shorten_reclaim',

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** How a schedule goes on from a tick. */
@@ -82,7 +83,8 @@ export class ScheduleRows {
             updated_at = $6::bigint, revision = schedule.revision + 1
         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
           AS tick (name, next_at, last_tick_at, instance_id, error)
-        WHERE schedule.name = tick.name AND schedule.name = ANY ($1::text[])`,
+        ${placeOf(table, 'one.name = tick.name')}
+        WHERE schedule.ctid = found.place`,
     };
   }
 

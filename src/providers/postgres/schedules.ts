@@ -1,6 +1,7 @@
 import type { CreateResult } from '../instances.ts';
 import type { ScheduleStore, ScheduleTick } from '../schedules.ts';
 import type { CreateTaskResult } from '../tasks.ts';
+import type { Transaction } from './connection.ts';
 import { create } from './instances.ts';
 import { isFaultOfItem } from './postgres-errors.ts';
 import type { ScheduleMove } from './schedule-rows.ts';
@@ -10,31 +11,52 @@ import { createTasks } from './tasks.ts';
 
 /** Schedules and their ticks. */
 export function createScheduleStore(store: Store): ScheduleStore {
-  const { scheduleRows: rows } = store;
+  const { scheduleRows: rows, nextSchedule } = store;
+  /** Changes schedules; what was known of them is forgotten. */
+  const change = async <T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> => {
+    try {
+      return await store.writeOnce(operation, work);
+    } finally {
+      nextSchedule.changed();
+    }
+  };
   return {
     putSchedule: (write) =>
-      store.writeOnce('putSchedule', ({ tx, nowParameter }) => rows.put(tx, write, nowParameter)),
+      change('putSchedule', ({ tx, nowParameter }) => rows.put(tx, write, nowParameter)),
 
     setSchedulePaused: (name, paused, resume) =>
-      store.writeOnce('setSchedulePaused', ({ tx, nowParameter }) =>
+      change('setSchedulePaused', ({ tx, nowParameter }) =>
         rows.setPaused(tx, { ...resume, name, paused }, nowParameter),
       ),
 
-    deleteSchedule: (name) => store.writeOnce('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
+    deleteSchedule: (name) => change('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
 
     listSchedules: ({ limit, afterName = '', names }) =>
       store.read('listSchedules', (tx) => rows.list(tx, { limit, afterName, names })),
 
-    dueSchedules: (max) =>
-      store.read('dueSchedules', async (tx) => {
-        const most = Math.max(max, 0) + 1;
-        const { nowMs, next } = await rows.selectNext(tx, most, store.nowParameter);
-        const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
-        return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
-      }),
+    async dueSchedules(max) {
+      store.assertOpen('dueSchedules');
+      const known = nextSchedule.get();
+      return known === undefined
+        ? store.read('dueSchedules', (tx) => readDue(store, tx, max))
+        : { due: [], nowMs: known.nowMs, nextAt: known.nextAt === Infinity ? null : known.nextAt };
+    },
 
-    tickSchedules: (ticks) => tickSchedules(store, ticks),
+    async tickSchedules(ticks) {
+      try {
+        return await tickSchedules(store, ticks);
+      } finally {
+        nextSchedule.changed();
+      }
+    },
   };
+}
+
+async function readDue({ scheduleRows, nowParameter }: Store, tx: Transaction, max: number) {
+  const most = Math.max(max, 0) + 1;
+  const { nowMs, next } = await scheduleRows.selectNext(tx, most, nowParameter);
+  const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
+  return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
 }
 
 /** Makes the ticks together; where one cannot be made, each for itself. */

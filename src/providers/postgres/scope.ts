@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { Effects } from './effects.ts';
+import { Effects } from '../effects.ts';
 
 /** The time of the database in whole milliseconds; stable within a statement, so that an index can be compared with it. */
 const databaseTime = 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint';

@@ -1,6 +1,7 @@
 import { booleans, numbers, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
+import { placeOf } from './place-of.ts';
 
 /** An instance that is stopped, with who asked and why. */
 export interface StopRow {
@@ -27,17 +28,18 @@ export class StopRows {
   constructor(schema: string) {
     const table = `${schema}.instances`;
     const stopped = `FROM unnest($1::bigint[], $2::text[], $3::text[]) AS stop (instance_key, reason, actor)
-      WHERE instance.instance_key = stop.instance_key AND instance.instance_key = ANY ($1::bigint[])`;
+      ${placeOf(table, 'one.instance_key = stop.instance_key')}
+      WHERE instance.ctid = found.place`;
     const asked = `cancel_requested_at = $4::bigint, cancel_reason = stop.reason, cancel_actor = stop.actor`;
     this.#cancelPending = {
       name: 'perdure_cancel_pending',
       text: `UPDATE ${table} AS instance
         SET status = 'canceled', ended_at = $4::bigint, canceled_at = $4::bigint, history_length = 1, ${asked}
-        ${stopped} AND status = 'pending'`,
+        ${stopped} AND (status = 'pending') IS TRUE`,
     };
     this.#requestCancel = {
       name: 'perdure_request_cancel',
-      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped} AND status = 'running'`,
+      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped} AND (status = 'running') IS TRUE`,
     };
     // One that ends as canceled without having been asked to has its own reason on record.
     this.#close = {
@@ -47,8 +49,8 @@ export class StopRows {
             cancel_requested_at = coalesce(cancel_requested_at, $4::bigint),
             cancel_reason = coalesce(cancel_reason, closed.reason)
         FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS closed (instance_key, reason, cleanup_skipped)
-        WHERE instance.instance_key = closed.instance_key AND instance.instance_key = ANY ($1::bigint[])
-          AND ended_at IS NULL`,
+        ${placeOf(table, 'one.instance_key = closed.instance_key')}
+        WHERE instance.ctid = found.place AND ended_at IS NULL`,
     };
     this.#finishClosing = {
       name: 'perdure_finish_closing',
@@ -70,7 +72,8 @@ export class StopRows {
       name: 'perdure_count_leaked',
       text: `UPDATE ${table} AS instance SET leaked = leaked + leaks.count
         FROM unnest($1::bigint[], $2::int[]) AS leaks (instance_key, count)
-        WHERE instance.instance_key = leaks.instance_key AND instance.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.instance_key = leaks.instance_key')}
+        WHERE instance.ctid = found.place`,
     };
     // The children of later executions have greater keys, so those of thousands of executions before are not read.
     this.#lockChildren = {

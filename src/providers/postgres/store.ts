@@ -22,6 +22,7 @@ import { InstanceMutexes, LockedInstances } from './locked-instances.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { Look, type Found, type Wanted } from './look.ts';
+import { NextSchedule } from './next-schedule.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
 import { PlainClaims } from './plain-claims.ts';
@@ -50,6 +51,8 @@ export interface StoreOptions {
   readonly quotedSchema: string;
   /** Decides instead of the database's clock. */
   readonly clock: Clock | undefined;
+  /** How often somebody looks, while somebody waits. */
+  readonly pollMs: number;
 }
 
 /** What the capabilities share: the tables, and the ways to write and read. */
@@ -74,6 +77,7 @@ export class Store {
   readonly plainTaskAcks: PlainTaskAcks;
   readonly plainClaims: PlainClaims;
   readonly scheduleRows: ScheduleRows;
+  readonly nextSchedule: NextSchedule;
   readonly dueInstances: DueInstances;
   readonly dueItems: DueItems;
   readonly family: InstanceFamily;
@@ -98,7 +102,8 @@ export class Store {
   readonly #writings = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor({ connections, wakeUps, storeClock, quotedSchema: schema, clock }: StoreOptions) {
+  constructor(options: StoreOptions) {
+    const { connections, wakeUps, storeClock, quotedSchema: schema, clock, pollMs } = options;
     this.schema = schema;
     this.connections = connections;
     this.clock = clock;
@@ -123,6 +128,7 @@ export class Store {
     this.plainTaskAcks = new PlainTaskAcks(this);
     this.plainClaims = new PlainClaims(this);
     this.scheduleRows = new ScheduleRows(schema);
+    this.nextSchedule = new NextSchedule({ clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs });
     this.dueInstances = new DueInstances(schema);
     this.dueItems = new DueItems(this);
     this.family = new InstanceFamily(schema);
@@ -260,6 +266,7 @@ export class Store {
   }
 
   async #lookFor(operation: string, wanted: Wanted, flaggedSince?: number): Promise<Found> {
+    const mark = this.nextSchedule.mark();
     const found = await this.connections.read(operation, (tx) =>
       this.#look.run(tx, wanted, {
         nowParameter: this.nowParameter,
@@ -267,6 +274,7 @@ export class Store {
       }),
     );
     if (this.clock === undefined) this.#storeClock.observe(found.now);
+    this.nextSchedule.saw(mark, found.nextScheduleAt);
     return found;
   }
 

@@ -10,6 +10,7 @@ import {
   type InsertedTask,
   type TaskRow,
 } from './new-tasks.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 import { onFailOperation } from './work-items.ts';
 
@@ -76,7 +77,8 @@ export class TaskRows {
               ELSE cancel_requested_at END
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::text[])
           AS ended (instance_key, status, output, failure, brings_on_fail, on_fail_options, reason, actor)
-        WHERE run.instance_key = ended.instance_key AND run.instance_key = ANY ($1::bigint[]) AND ended_at IS NULL`,
+        ${placeOf(table, 'one.instance_key = ended.instance_key')}
+        WHERE run.ctid = found.place AND ended_at IS NULL`,
     };
     this.#enqueueOnFail = {
       name: 'perdure_enqueue_on_fail',
@@ -89,7 +91,8 @@ export class TaskRows {
       name: 'perdure_end_on_fail',
       text: `UPDATE ${table} AS run SET on_fail = ended.state, on_fail_failure = ended.failure
         FROM unnest($1::bigint[], $2::text[], $3::text[]) AS ended (instance_key, state, failure)
-        WHERE run.instance_key = ended.instance_key AND run.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.instance_key = ended.instance_key')}
+        WHERE run.ctid = found.place`,
     };
     this.#countFailures = {
       name: 'perdure_count_failures',

@@ -1,6 +1,6 @@
 import { numbers } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { formatToken, parseToken } from './lock-token.ts';
+import { formatToken, parseToken } from '../lock-token.ts';
 import { nowSql } from './scope.ts';
 
 /** Whose items are meant: those of one execution, or of a whole instance. */

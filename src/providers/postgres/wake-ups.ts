@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Hint } from '../provider.ts';
-import type { Effects, Topic } from './effects.ts';
+import type { Effects, Topic } from '../effects.ts';
 import type { News } from './news.ts';
 import { Notifications, type NotificationsOptions } from './notifications.ts';
 import type { Transaction } from './transaction.ts';
@@ -10,6 +10,8 @@ import type { Transaction } from './transaction.ts';
 export interface Look {
   /** When the next thing of the topic is due by the store's clock; the past means now. */
   readonly nextAt: Readonly<Record<Topic, number>>;
+  /** When the next schedule is due. */
+  readonly nextScheduleAt: number;
   /** The tokens of items that are held and were flagged since the time asked for. */
   readonly flagged: readonly string[];
 }
@@ -60,6 +62,7 @@ export class WakeUps {
   readonly #rests = new Map<string, Rest & { readonly endedAt: number }>();
   /** When the next thing was due by the last poll. */
   #polledNextAt: Readonly<Record<Topic, number>> = { orchestrations: Infinity, work: Infinity };
+  #polledScheduleAt = Infinity;
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   /** When this process last looked for cancel requests of others, and what it found. */
@@ -240,7 +243,7 @@ export class WakeUps {
   #schedulePoll(): void {
     if (this.#poll !== undefined || this.#polling !== undefined || this.#closed) return;
     // Spread, so that processes that began together do not ask together.
-    const inMs = this.#pollMs * (0.9 + Math.random() / 10);
+    const inMs = this.#pollMs * (1 + Math.random() / 10);
     this.#poll = setTimeout(() => void this.#pollNow(), inMs);
   }
 
@@ -272,6 +275,9 @@ export class WakeUps {
     this.#lookedAt = now;
     this.#polledNextAt = found.nextAt;
     this.#wakeIfDue(found.nextAt);
+    // Whoever makes ticks does not expect this one.
+    if (found.nextScheduleAt < this.#polledScheduleAt) this.#tell({ kind: 'changed' });
+    this.#polledScheduleAt = found.nextScheduleAt;
     const news = found.flagged.filter((token) => !this.#announced.has(token));
     this.#announced = new Set(found.flagged);
     if (news.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens: news });

@@ -3,7 +3,8 @@ import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { formatToken, newSecret, parseToken } from './lock-token.ts';
+import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** The operation of the item that is a task run, and of its handler for failure. */
@@ -68,6 +69,7 @@ export class WorkItems {
   readonly #insert: Statement;
   readonly #lock: Statement;
   readonly #delete: Statement;
+  readonly #lockToRenew: Statement;
   readonly #renew: Statement;
   readonly #handBack: Statement;
   readonly #pass: Statement;
@@ -98,19 +100,19 @@ export class WorkItems {
       name: 'perdure_delete_work_items',
       text: `DELETE FROM ${table} WHERE item_key = ANY ($1::bigint[])`,
     };
+    this.#lockToRenew = {
+      name: 'perdure_lock_items_to_renew',
+      text: `SELECT FROM ${table} WHERE item_key = ANY ($1::bigint[]) ORDER BY item_key FOR UPDATE`,
+    };
     this.#renew = {
       name: 'perdure_renew_work_items',
-      text: `WITH held AS MATERIALIZED (
-          SELECT item.item_key, token.sets_heartbeat, token.heartbeat
-          FROM unnest($2::bigint[], $3::text[], $4::boolean[], $5::text[])
-            AS token (item_key, secret, sets_heartbeat, heartbeat)
-          JOIN ${table} AS item ON item.item_key = token.item_key AND lock_token = secret
-          WHERE item.item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
-          ORDER BY 1 FOR UPDATE OF item)
-        UPDATE ${table} AS item
+      text: `UPDATE ${table} AS item
         SET locked_until = ${nowSql} + $6::bigint, next_at = ${nowSql} + $6::bigint,
-            heartbeat = CASE WHEN held.sets_heartbeat THEN held.heartbeat ELSE item.heartbeat END
-        FROM held WHERE item.item_key = held.item_key AND item.item_key = ANY ($2::bigint[])
+            heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END
+        FROM unnest($2::bigint[], $3::text[], $4::boolean[], $5::text[])
+          AS token (item_key, secret, sets_heartbeat, heartbeat)
+        ${placeOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
+        WHERE item.ctid = found.place
         RETURNING item.item_key AS "itemKey", lock_token AS "lockToken", ${cancelColumns}`,
     };
     this.#handBack = {
@@ -120,7 +122,8 @@ export class WorkItems {
             failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
             last_failure = coalesce(back.failure, last_failure)
         FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[]) AS back (item_key, next_at, claims, failure)
-        WHERE item.item_key = back.item_key AND item.item_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.item_key = back.item_key')}
+        WHERE item.ctid = found.place`,
     };
     this.#pass = {
       name: 'perdure_pass_point_of_no_return',
@@ -200,17 +203,18 @@ export class WorkItems {
     nowParameter: number | null,
   ): Promise<ReadonlyMap<string, CancelInfo | null>> {
     const tokens = renewals.map(({ lockToken }) => parseToken(lockToken));
-    const rows = await tx.query<CancelColumns & { itemKey: number; lockToken: string }>(
-      this.#renew,
-      [
+    const keys = numbers(tokens.map(({ key }) => key));
+    const [, rows] = await Promise.all([
+      tx.execute(this.#lockToRenew, [keys]),
+      tx.query<CancelColumns & { itemKey: number; lockToken: string }>(this.#renew, [
         nowParameter,
-        numbers(tokens.map(({ key }) => key)),
+        keys,
         texts(tokens.map(({ secret }) => secret)),
         booleans(renewals.map(({ heartbeat }) => heartbeat !== undefined)),
         texts(renewals.map(({ heartbeat }) => heartbeat ?? null)),
         Math.ceil(extendMs),
-      ],
-    );
+      ]),
+    ]);
     return new Map(rows.map((row) => [formatToken(row.itemKey, row.lockToken), toCancelInfo(row)]));
   }
 

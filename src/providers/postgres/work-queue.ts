@@ -13,9 +13,9 @@ import type {
 } from '../work-queue.ts';
 import { Changes, type Batch } from './changes.ts';
 import type { ClaimedItem } from './due-items.ts';
-import { Effects } from './effects.ts';
+import { Effects } from '../effects.ts';
 import { isLive } from './instance-locks.ts';
-import { formatToken, parseToken } from './lock-token.ts';
+import { formatToken, parseToken } from '../lock-token.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { isRun, settleRun } from './task-runs.ts';

@@ -2,7 +2,7 @@ import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import type { Definitions } from './definitions.ts';
-import { Effects } from './effects.ts';
+import { Effects } from '../effects.ts';
 import { isBusy, isFaultOfItem, toProviderError } from './sqlite-errors.ts';
 
 /** What became of one item: its value, or the error for which it alone was undone. */

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../orchestration-queue.ts';
-import { newSecret, parseToken } from './lock-token.ts';
+import { newSecret, parseToken } from '../lock-token.ts';
 import type { Messages } from './messages.ts';
 
 /** A row of `instance_locks` as the fences read it. */

@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../model/cancel.ts';
 import type { ParentRef } from '../../model/event.ts';
 import type { Turn, TurnOutcome } from '../turn.ts';
-import { parseToken } from './lock-token.ts';
+import { parseToken } from '../lock-token.ts';
 import type { TurnTarget } from './turns.ts';
 
 /** A turn's target with what fences it. */

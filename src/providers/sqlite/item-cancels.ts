@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { CancelTrigger } from '../../model/errors.ts';
 import type { ActivityCancel } from '../turn.ts';
-import { formatToken } from './lock-token.ts';
+import { formatToken } from '../lock-token.ts';
 
 /**
  * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches

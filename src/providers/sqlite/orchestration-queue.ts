@@ -10,11 +10,11 @@ import type {
   Runnable,
 } from '../orchestration-queue.ts';
 import type { CommitResult } from '../turn.ts';
-import { chooseDue } from './choose-due.ts';
+import { chooseDue } from '../choose-due.ts';
 import type { Scope } from './group-commit.ts';
 import type { DueInstance } from './instance-locks.ts';
 import { parentOf, type InstanceRow } from './instance-rows.ts';
-import { formatToken } from './lock-token.ts';
+import { formatToken } from '../lock-token.ts';
 import type { Store } from './store.ts';
 
 const defaultMaxMessages = 1_000;

@@ -6,7 +6,7 @@ import { Audit } from './audit.ts';
 import { ConcurrencyKeys } from './concurrency-keys.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
-import type { Topic } from './effects.ts';
+import type { Topic } from '../effects.ts';
 import { ExecutionPrunes } from './execution-prunes.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
 import { History } from './history.ts';

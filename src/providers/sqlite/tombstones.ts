@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { formatToken, parseToken } from './lock-token.ts';
+import { formatToken, parseToken } from '../lock-token.ts';
 
 interface Claim {
   readonly itemKey: number;

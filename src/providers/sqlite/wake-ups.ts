@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import type { Hint } from '../provider.ts';
 import { ChangeWatch } from './change-watch.ts';
-import type { Effects, Topic } from './effects.ts';
+import type { Effects, Topic } from '../effects.ts';
 
 interface Waiter {
   readonly topic: Topic;

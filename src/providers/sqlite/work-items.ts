@@ -4,7 +4,7 @@ import type { InstanceStatus } from '../../model/status.ts';
 import type { OnFailState } from '../tasks.ts';
 import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
-import { formatToken, newSecret, parseToken } from './lock-token.ts';
+import { formatToken, newSecret, parseToken } from '../lock-token.ts';
 
 interface CancelColumns {
   readonly cancelRequestedAt: number | null;

@@ -11,7 +11,7 @@ import type {
   WorkOutcome,
   WorkQueue,
 } from '../work-queue.ts';
-import { chooseDue } from './choose-due.ts';
+import { chooseDue } from '../choose-due.ts';
 import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';

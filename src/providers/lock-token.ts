@@ -1,4 +1,4 @@
-import { randomToken } from '../../model/random-id.ts';
+import { randomToken } from '../model/random-id.ts';
 
 /** A lock token: the key of the locked row, by which it is found, and a secret, by which it is held. */
 export interface LockToken {
@@ -8,19 +8,6 @@ export interface LockToken {
 
 /** A fresh secret of 128 random bits; the row keeps this part. */
 export const newSecret: () => string = randomToken;
-
-const taskMark = 't';
-const taskSecretLength = newSecret().length + taskMark.length;
-
-/** Marks a secret as that of a task run, so that an ack need not look for what it settles. A hint, and no more. */
-export function newTaskSecret(secret: string): string {
-  return `${taskMark}${secret}`;
-}
-
-/** Says whether a secret is marked as that of a task run. */
-export function isTaskSecret(secret: string): boolean {
-  return secret.length === taskSecretLength && secret.startsWith(taskMark);
-}
 
 export function formatToken(key: number, secret: string): string {
   return `${key}.${secret}`;

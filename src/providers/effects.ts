@@ -1,4 +1,4 @@
-import type { CompletedOutput } from '../provider.ts';
+import type { CompletedOutput } from './provider.ts';
 
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';

@@ -1,0 +1,48 @@
+import type { Clock } from '../../model/clock.ts';
+
+/** What was known when a look began. */
+export interface ScheduleMark {
+  readonly changes: number;
+  readonly begunAt: number;
+}
+
+/**
+ * When the next schedule is due, as the last look has told: so that asking which are due takes no statement while none
+ * is, and somebody looks all the time anyway. What this process changes counts at once, what others change from the
+ * next look on.
+ */
+export class NextSchedule {
+  readonly #clock: Clock;
+  readonly #maxAgeMs: number;
+  #changes = 0;
+  #told: { readonly nextAt: number; readonly begunAt: number } | undefined;
+
+  constructor({ clock, maxAgeMs }: { readonly clock: Clock; readonly maxAgeMs: number }) {
+    this.#clock = clock;
+    this.#maxAgeMs = maxAgeMs;
+  }
+
+  /** Taken before a look, whose answer is worth nothing when a schedule changes meanwhile. */
+  mark(): ScheduleMark {
+    return { changes: this.#changes, begunAt: this.#clock.now() };
+  }
+
+  /** A look has found when the next one is due. */
+  saw({ changes, begunAt }: ScheduleMark, nextAt: number): void {
+    if (changes === this.#changes) this.#told = { nextAt, begunAt };
+  }
+
+  /** This process may have changed a schedule. */
+  changed(): void {
+    this.#changes += 1;
+    this.#told = undefined;
+  }
+
+  /** When the next one is due, if that was told lately and lies ahead. */
+  get(): { readonly nowMs: number; readonly nextAt: number } | undefined {
+    const told = this.#told;
+    const nowMs = Math.floor(this.#clock.now());
+    const isFresh = told !== undefined && Math.abs(nowMs - told.begunAt) < this.#maxAgeMs;
+    return isFresh && told.nextAt > nowMs ? { nowMs, nextAt: told.nextAt } : undefined;
+  }
+}

@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { Perdure } from '../../src/perdure.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { watchStatements } from './statement-log.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const write = { name: 'later', definition: '{}', nextAt: null };
+
+it('a worker with nothing to do sends one statement per interval, schedules included', async () => {
+  const { url } = await temporaryStore();
+  await using perdure = await Perdure.open(url);
+  const idle = orchestration('idle', () => Promise.resolve());
+  await perdure.startWorker({ orchestrations: [idle] });
+  await perdure.client.start(idle, undefined);
+  // It looks around for a moment, and the first poll tells it what it has to know.
+  await delay(2_500);
+  const sent = watchStatements();
+  await delay(6_000);
+  const names = sent().map(({ name }) => name);
+  expect(new Set(names)).toEqual(new Set(['perdure_look']));
+  expect(names.length).toBeLessThanOrEqual(6);
+}, 30_000);
+
+it('which schedules are due is known without a statement only while none is, and nothing changed', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open({ listen: false, pollMs: 60_000 });
+  const sent = watchStatements();
+  const ask = async () => {
+    sent();
+    const { due, nextAt } = await provider.dueSchedules(9);
+    return { due: due.map(({ name }) => name), nextAt, statements: sent().length };
+  };
+  expect(await ask()).toEqual({ due: [], nextAt: null, statements: 1 });
+  // A look for work tells when the next one is due, too.
+  const look = () => provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
+  await look();
+  expect(await ask()).toEqual({ due: [], nextAt: null, statements: 0 });
+  const soon = Date.now() + 3_600_000;
+  await provider.putSchedule({ ...write, nextAt: soon });
+  expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 1 });
+  await look();
+  expect(await ask()).toEqual({ due: [], nextAt: soon, statements: 0 });
+  await provider.putSchedule({ ...write, nextAt: 1 });
+  await look();
+  expect(await ask()).toMatchObject({ due: ['later'], statements: 1 });
+});
+
+it('what was known of schedules is not believed for long', async () => {
+  const { open } = await temporaryStore();
+  const pollMs = 20;
+  const [provider, other] = [await open({ listen: false, pollMs }), await open({ listen: false })];
+  await provider.fetchWorkItems({ max: 1, lockMs: 1, waitMs: 0 });
+  await other.putSchedule({ ...write, nextAt: 1 });
+  await delay(2 * pollMs);
+  expect((await provider.dueSchedules(9)).due).toHaveLength(1);
+});
