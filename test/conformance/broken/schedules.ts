@@ -35,6 +35,16 @@ function unfenced({ provider, db }: Intact): Partial<Provider> {
 /** Schedules, each with one guard taken out. */
 export const brokenSchedules: readonly BrokenProvider[] = [
   {
+    fault: 'a schedule is resumed whatever has become of it meanwhile',
+    rejectedBy: 'schedule/a-resume-can-be-fenced',
+    override: ({ provider }) => ({
+      setSchedulePaused(name, paused, resume = {}) {
+        const { ifRevision: _, ...unfenced } = resume;
+        return provider.setSchedulePaused(name, paused, unfenced);
+      },
+    }),
+  },
+  {
     fault: 'a tick happens as often as somebody makes it',
     rejectedBy: 'schedule/a-tick-happens-once',
     override: unfenced,
