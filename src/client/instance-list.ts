@@ -1,3 +1,4 @@
+import { byteLength } from '../model/byte-length.ts';
 import { maxIdBytes, maxNameBytes } from '../model/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import type { InstanceConditions, ListInstancesParams } from '../providers/instances.ts';
@@ -129,8 +130,7 @@ function readKind(kind: unknown): 'orchestration' | 'task' {
 }
 
 function readText(key: string, value: unknown, maxBytes: number): string {
-  if (typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= maxBytes)
-    return value;
+  if (typeof value === 'string' && value !== '' && byteLength(value) <= maxBytes) return value;
   throw invalid(key, value, `text of 1 to ${maxBytes} bytes`);
 }
 
