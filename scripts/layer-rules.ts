@@ -16,7 +16,9 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/postgres': ['providers', 'model'],
   management: ['providers', 'model'],
   runtime: ['tasks', 'schedules', 'orchestration', 'replay', 'management', 'providers', 'model'],
-  client: ['schedules', 'management', 'providers', 'model'],
+  client: ['jobs', 'schedules', 'management', 'providers', 'model'],
+  // Jobs speak to a store only through their backend; of the client they share how calls are read and instances shown.
+  jobs: ['client', 'providers', 'model'],
   tasks: ['orchestration', 'model'],
   schedules: ['providers', 'model'],
   flows: ['public'],

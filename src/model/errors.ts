@@ -28,6 +28,12 @@ export type ErrorCode =
   | 'OUTSIDE_HANDLER'
   | 'INVALID_SCHEDULE'
   | 'SCHEDULE_NOT_FOUND'
+  | 'SESSION_CLOSED'
+  | 'SESSION_NOT_FOUND'
+  | 'AMBIGUOUS_SESSION'
+  | 'SESSION_DOWNGRADE'
+  | 'JOB_CLOSED'
+  | 'STREAM_TAKEN'
   // Outcomes of user code.
   | 'ACTIVITY_FAILED'
   | 'CHILD_FAILED'
