@@ -62,7 +62,7 @@ export type {
 } from './runtime/hooks.ts';
 
 // The client
-export type { Client } from './client/client.ts';
+export type { ClientSurface as Client } from './client/client-surface.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartableFlow } from './client/startable-flow.ts';
 export type { StartOptions } from './client/call-types.ts';
