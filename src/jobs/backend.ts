@@ -14,21 +14,8 @@ import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/payload.ts';
 import type { Headers } from '../model/task-options.ts';
 import type { StopResult } from '../providers/cancellation.ts';
-import type {
-  JobPage,
-  SessionInfo,
-  SessionPage,
-  SessionState,
-  ShutdownMode,
-} from './session-info.ts';
-
-/** Addresses one job: a run in one life of its id, and the session that it belongs to. */
-export interface JobKey {
-  readonly sessionId: string;
-  readonly instanceId: string;
-  /** Made by the submitter, so that nothing meant for this run can reach another one with its id. */
-  readonly incarnation: string;
-}
+import type { JobKey, SessionState } from '../providers/sessions.ts';
+import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
 
 /** A job to be sent: checked and encoded when it was submitted. */
 export interface JobRequest {
@@ -74,7 +61,14 @@ export interface JobStop {
 export interface JobChunk {
   /** 1, 2, 3, … */
   readonly seq: number;
-  readonly payload: Payload | null;
+  readonly payload: Payload;
+}
+
+/** Which chunks to read, and whether to wait for them. */
+export interface ChunkPageRequest {
+  readonly after: number;
+  readonly limit: number;
+  readonly wait: boolean;
 }
 
 /** The next chunks; `over`: the run is over and nothing comes after these. */
@@ -88,13 +82,15 @@ export interface SessionRequest {
   /** Made by the client, so that a repeated request opens one session. */
   readonly sessionId: string;
   readonly label: string | null;
+  /** Set by a server, which knows whose token it was; `null` otherwise. */
+  readonly owner: string | null;
   readonly idleTimeoutMs: number;
   readonly variables: Readonly<Record<string, string>>;
 }
 
 /** Conditions on sessions that must all hold, and which page. */
 export interface SessionQuery {
-  readonly state?: SessionState | undefined;
+  readonly state?: readonly SessionState[] | undefined;
   readonly label?: string | undefined;
   readonly limit: number;
   readonly after?: string | undefined;
@@ -148,12 +144,8 @@ export interface JobBackend {
   /** Reads what is known of the run; rejects with `INSTANCE_NOT_FOUND` where there is none in this life. */
   status(key: JobKey): Promise<InstanceInfo>;
   /**
-   * Resolves with at least one chunk, or with the last of them (`over`). What is not after `after` has been read and
-   * is forgotten.
+   * Reads the chunks after a number; the others have been read and are forgotten. With `wait` it resolves only with at
+   * least one chunk or at the end of the stream (`over`), without it at once.
    */
-  read(
-    key: JobKey,
-    page: { readonly after: number; readonly limit: number },
-    signal: AbortSignal,
-  ): Promise<JobChunks>;
+  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks>;
 }

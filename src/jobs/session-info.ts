@@ -1,8 +1,5 @@
-/** `open` takes jobs; `draining` only lets them end; `closing` cancels them; `ended` has none that runs. */
-export type SessionState = 'open' | 'draining' | 'closing' | 'ended';
-
-/** Why a session ends: it was shut down, its client left, or its client was not heard of for too long. */
-export type SessionEnd = 'shutdown' | 'goodbye' | 'expired';
+import type { InstanceStatus } from '../model/status.ts';
+import type { SessionEnd, SessionState } from '../providers/sessions.ts';
 
 /** How to shut a session down: `graceful` lets its jobs end, `forceful` cancels them. */
 export type ShutdownMode = 'graceful' | 'forceful';
@@ -23,15 +20,18 @@ export interface SessionInfo {
   readonly expiresAt: number;
   readonly endedAt?: number;
   readonly variables: Readonly<Record<string, string>>;
-  /** Its jobs that run, or whose reply nobody has taken. */
+  /** Its jobs that run, or whose late result is still to be disposed of: what keeps it from ending. */
   readonly openJobs: number;
 }
 
 /** One job of a session, as an operator sees it. */
 export interface JobInfo {
   readonly id: string;
+  readonly kind: 'orchestration' | 'task';
   readonly name: string;
-  /** When its caller gave it up. */
+  readonly status: InstanceStatus;
+  readonly createdAt: number;
+  /** Since when nobody wants its reply any more. */
   readonly abandonedAt?: number;
 }
 
@@ -42,7 +42,7 @@ export interface SessionPage {
   readonly nextAfter?: string;
 }
 
-/** A page of the jobs of a session. */
+/** A page of the jobs of a session, the oldest first. */
 export interface JobPage {
   readonly items: readonly JobInfo[];
   /** The `after` of the next page; absent on the last. */
