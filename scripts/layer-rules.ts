@@ -22,9 +22,19 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   tasks: ['orchestration', 'model'],
   schedules: ['providers', 'model'],
   flows: ['public'],
-  'server/contract': ['client', 'providers', 'model'],
-  server: ['server/contract', 'client', 'providers', 'model'],
-  dashboard: ['server/contract'],
+  // The table of routes: data and types only, for the server and whoever calls it.
+  'server/routes': ['client', 'jobs', 'flows', 'management', 'providers', 'model'],
+  server: [
+    'server/routes',
+    'public',
+    'client',
+    'jobs',
+    'flows',
+    'management',
+    'providers',
+    'model',
+  ],
+  dashboard: ['server/routes'],
   cli: ['client', 'providers', 'model'],
 };
 
@@ -33,6 +43,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
   croner: ['schedules'],
+  zod: ['server/routes', 'server'],
   vitest: ['testing'],
 };
 
@@ -47,9 +58,9 @@ export function mayImportComputed(path: string): boolean {
 /** The layer of a path below src/, or undefined when no rule names its folder. */
 export function layerOf(path: string): string | undefined {
   if (path === 'index.ts') return 'public';
-  if (path === 'server/contract.ts') return 'server/contract';
   const folders = path.split('/').slice(0, -1);
   if (folders.length === 0) return 'entry';
+  if (path.startsWith('server/routes/')) return 'server/routes';
   // The contract lies in providers/ itself; each folder below it is one concrete provider.
   const layer = folders[0] === 'providers' ? folders.slice(0, 2).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;

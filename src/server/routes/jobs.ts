@@ -1,21 +1,7 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
 import { wireError } from './error-answer.ts';
-import {
-  actor,
-  byId,
-  done,
-  headers,
-  id,
-  json,
-  limit,
-  moment,
-  name,
-  reason,
-  timeoutMs,
-  version,
-  whole,
-} from './fields.ts';
+import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
 import { instanceInfo, stopResult } from './instance-answers.ts';
 
 const incarnation = z
@@ -26,7 +12,6 @@ const incarnation = z
 const key = z.strictObject({ id, incarnation });
 const several = z.array(key).min(1).max(1_000);
 const byJob = z.strictObject({ id, jobId: id });
-const whichLife = { incarnation };
 
 const stop = {
   reason: reason.optional(),
@@ -71,7 +56,7 @@ const reply = z
 
 const chunk = z.strictObject({ seq: z.number(), value: json.exactOptional() });
 
-const place = whole(0, Number.MAX_SAFE_INTEGER);
+const place = z.int().min(0);
 
 /** Jobs: runs that are attached to a session. */
 export const jobRoutes = {
@@ -136,33 +121,34 @@ export const jobRoutes = {
     role: 'operate',
     summary: 'Reads what is known of the run of a job.',
     params: byJob,
-    query: z.strictObject(whichLife),
+    query: z.strictObject({ incarnation }),
     answer: instanceInfo,
   }),
+  // Reading forgets what was read before, so it is no GET.
   readJobChunks: route({
-    method: 'GET',
+    method: 'POST',
     path: '/v1/sessions/{id}/jobs/{jobId}/chunks',
     role: 'operate',
     summary:
       'Waits for chunks that a job emitted after a number, and forgets those up to it. Never loses one.',
     params: byJob,
-    query: z.strictObject({
-      ...whichLife,
+    body: z.strictObject({
+      incarnation,
       after: place.optional(),
-      limit: limit.optional(),
-      timeoutMs: timeoutMs.optional(),
+      limit: z.int().min(1).max(1_000).optional(),
+      timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
     answer: z.strictObject({ chunks: z.array(chunk), over: z.boolean() }),
     waits: true,
   }),
   streamJob: route({
-    method: 'GET',
+    method: 'POST',
     path: '/v1/sessions/{id}/jobs/{jobId}/stream',
     role: 'operate',
     summary:
       'Sends the chunks of a job as they come. What was under way when a connection breaks is lost.',
     params: byJob,
-    query: z.strictObject({ ...whichLife, after: place.optional() }),
+    body: z.strictObject({ incarnation, after: place.optional() }),
     answer: z.union([
       z.strictObject({ kind: z.literal('chunk'), ...chunk.shape }),
       z.strictObject({ kind: z.literal('over') }),
