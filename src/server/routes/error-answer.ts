@@ -26,6 +26,12 @@ export const wireError = z
       .exactOptional(),
     subject: z.string().exactOptional().meta({ description: 'The name of what failed.' }),
     failure: failure.exactOptional(),
+    eventId: z.number().exactOptional().meta({ description: 'Where code and history part.' }),
+    operation: z.string().exactOptional().meta({ description: 'What the store was asked for.' }),
+    outcomeUnknown: z
+      .boolean()
+      .exactOptional()
+      .meta({ description: 'Whether it may have happened all the same.' }),
     retryable: z.boolean().exactOptional().meta({ description: 'Whether asking again can help.' }),
     issues: z
       .array(z.strictObject({ path: z.string(), message: z.string() }))

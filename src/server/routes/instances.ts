@@ -25,7 +25,8 @@ import {
   measuredInstance,
   runningItem,
 } from './instance-answers.ts';
-import { route } from './route.ts';
+import { wireError } from './error-answer.ts';
+import { longestPollMs, route } from './route.ts';
 
 const place = whole(0, Number.MAX_SAFE_INTEGER);
 
@@ -87,6 +88,26 @@ export const instanceRoutes = {
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
     answer: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
+    waits: true,
+  }),
+  waitForInstances: route({
+    method: 'POST',
+    path: '/v1/bulk/wait',
+    role: 'read',
+    summary:
+      'Waits until at least one of some instances is over or cannot be waited for, or the time is up; answers those.',
+    body: z.strictObject({
+      ids: z.array(id).min(1).max(1_000),
+      timeoutMs: z.int().min(0).max(longestPollMs).optional(),
+    }),
+    answer: z.strictObject({
+      results: z.array(
+        z.union([
+          z.strictObject({ id: z.string(), instance: instanceInfo }),
+          z.strictObject({ id: z.string(), error: wireError }),
+        ]),
+      ),
+    }),
     waits: true,
   }),
   raiseEvent: route({

@@ -125,20 +125,29 @@ export const jobRoutes = {
     answer: instanceInfo,
   }),
   // Reading forgets what was read before, so it is no GET.
-  readJobChunks: route({
+  readChunks: route({
     method: 'POST',
-    path: '/v1/sessions/{id}/jobs/{jobId}/chunks',
+    path: '/v1/sessions/{id}/jobs/chunks',
     role: 'operate',
     summary:
-      'Waits for chunks that a job emitted after a number, and forgets those up to it. Never loses one.',
-    params: byJob,
+      'Waits until one of some jobs has emitted chunks after a number, or is over, or the time is up; forgets those up to the number. Never loses one.',
+    params: byId,
     body: z.strictObject({
-      incarnation,
-      after: place.optional(),
-      limit: z.int().min(1).max(1_000).optional(),
+      reads: z
+        .array(
+          z.strictObject({
+            ...key.shape,
+            after: place.optional(),
+            limit: z.int().min(1).max(1_000).optional(),
+          }),
+        )
+        .min(1)
+        .max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({ chunks: z.array(chunk), over: z.boolean() }),
+    answer: z.strictObject({
+      pages: z.array(z.strictObject({ ...key.shape, chunks: z.array(chunk), over: z.boolean() })),
+    }),
     waits: true,
   }),
   streamJob: route({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { JobPage, SessionInfo, SessionPage } from '../../jobs/session-info.ts';
-import { byId, id, limit, moment, name, timeoutMs } from './fields.ts';
+import { byId, id, limit, moment, name, several, status, timeoutMs } from './fields.ts';
 import { route } from './route.ts';
 
 const state = z.enum(['open', 'draining', 'closing', 'ended']);
@@ -31,7 +31,10 @@ const jobPage: z.ZodType<JobPage> = z.strictObject({
   items: z.array(
     z.strictObject({
       id: z.string(),
+      kind: z.enum(['orchestration', 'task']),
       name: z.string(),
+      status,
+      createdAt: moment,
       abandonedAt: moment.exactOptional(),
     }),
   ),
@@ -61,7 +64,7 @@ export const sessionRoutes = {
     role: 'read',
     summary: 'Lists sessions, the newest first, one page at a time.',
     query: z.strictObject({
-      state: state.optional(),
+      state: several(state).optional(),
       label: name.optional(),
       limit: limit.optional(),
       after,
