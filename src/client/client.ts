@@ -90,6 +90,14 @@ export interface InstanceStarter {
   start(instance: NewInstance): Promise<CreateResult> | undefined;
 }
 
+/** The parts of a client that it is made of. */
+export interface ClientInternals {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly completions: CompletionWaiter;
+  readonly payloadLimitBytes: number;
+}
+
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
 export class Client {
   /** What the workers of this store delete by themselves. */
@@ -143,6 +151,16 @@ export class Client {
       assertOpen: () => this.#assertOpen(),
       onChanged: options.onScheduleChanged ?? (() => undefined),
     });
+  }
+
+  /** What a server needs of the client that it stands for; not for applications. */
+  static internals(client: Client): ClientInternals {
+    return {
+      provider: client.#provider,
+      clock: client.#clock,
+      completions: client.#completions,
+      payloadLimitBytes: client.#payloadLimitBytes,
+    };
   }
 
   /**

@@ -88,11 +88,33 @@ export class CompletionWaiter {
     });
   }
 
-  /** Resolves with the row of an instance once it is over. */
-  wait(instanceId: string, timeoutMs?: number): Promise<InstanceRecord> {
-    return new Promise((resolve, reject) => {
-      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput: undefined, reject });
+  /** Resolves with the row of an instance once it is over; rejects with the reason of the signal when that aborts first. */
+  async wait(
+    instanceId: string,
+    timeoutMs?: number,
+    signal?: AbortSignal,
+  ): Promise<InstanceRecord> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<InstanceRecord>();
+    const waiter = this.#begin(instanceId, {
+      timeoutMs,
+      resolve,
+      resolveOutput: undefined,
+      reject,
     });
+    if (signal === undefined || waiter === undefined) return promise;
+    const giveUp = (): void => {
+      waiter.cancelAlarm?.();
+      this.#remove(instanceId, waiter);
+      this.#rest();
+      reject(signal.reason as Error);
+    };
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', giveUp);
+    }
   }
 
   /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
@@ -104,8 +126,14 @@ export class CompletionWaiter {
     });
   }
 
-  #begin(instanceId: string, wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>): void {
-    if (this.#closed) return wait.reject(clientClosed());
+  #begin(
+    instanceId: string,
+    wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>,
+  ): Waiter | undefined {
+    if (this.#closed) {
+      wait.reject(clientClosed());
+      return undefined;
+    }
     const incarnation = this.births.newAndAlive(instanceId);
     const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
     this.#add(instanceId, waiter);
@@ -113,6 +141,7 @@ export class CompletionWaiter {
     this.#cancelRecheck ??= this.#setRecheck();
     if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
     if (incarnation === undefined) this.#reader.request(instanceId);
+    return waiter;
   }
 
   /** Ends all waits, and all to come, with `CLOSED`. */

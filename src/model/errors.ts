@@ -49,6 +49,18 @@ export type ErrorCode =
   | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'
+  // Refusals of a server.
+  | 'INVALID_REQUEST'
+  | 'UNAUTHENTICATED'
+  | 'FORBIDDEN'
+  | 'NO_SUCH_ROUTE'
+  | 'METHOD_NOT_ALLOWED'
+  | 'NOT_JSON'
+  | 'BODY_TOO_LARGE'
+  | 'WRONG_HOST'
+  | 'RATE_LIMITED'
+  | 'UNAVAILABLE'
+  | 'INTERNAL'
   // Platform.
   | 'LOCK_LOST'
   | 'PROVIDER'

@@ -1,20 +1,6 @@
 import { z } from 'zod';
 import { failure } from './instance-answers.ts';
 
-/** Codes of refusals that only a server makes; all others are those of the client that it stands for. */
-export type ServerErrorCode =
-  | 'INVALID_REQUEST'
-  | 'UNAUTHENTICATED'
-  | 'FORBIDDEN'
-  | 'NO_SUCH_ROUTE'
-  | 'METHOD_NOT_ALLOWED'
-  | 'NOT_JSON'
-  | 'BODY_TOO_LARGE'
-  | 'WRONG_HOST'
-  | 'RATE_LIMITED'
-  | 'UNAVAILABLE'
-  | 'INTERNAL';
-
 /** An error as it travels: what is needed to throw the same one on the other side. */
 export const wireError = z
   .strictObject({
