@@ -68,7 +68,7 @@ export async function listInstances(
 }
 
 /** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
-function readListParams(filter: unknown, page: unknown): ListInstancesParams {
+export function readListParams(filter: unknown, page: unknown): ListInstancesParams {
   return { filter: readFilter(filter), ...readPage(page) };
 }
 
