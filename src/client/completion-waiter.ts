@@ -1,12 +1,12 @@
 import { systemClock, type Clock } from '../model/clock.ts';
-import { PerdureError, ProviderError } from '../model/errors.ts';
+import { ProviderError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import type { Payload } from '../model/payload.ts';
 import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { CompletedOutput, Hint, Provider } from '../providers/provider.ts';
 import { Births } from './births.ts';
-import { clientClosed, replaced } from './instance-errors.ts';
+import { clientClosed, notOverInTime, replaced } from './instance-errors.ts';
 import { InstanceReader } from './instance-reader.ts';
 
 export interface CompletionWaiterParams {
@@ -265,7 +265,7 @@ export class CompletionWaiter {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       if (!waiter.timedOut) continue;
       this.#remove(instanceId, waiter);
-      waiter.reject(timedOut(instanceId, waiter, cause));
+      waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, cause));
     }
     this.#rest();
   }
@@ -298,12 +298,4 @@ export class CompletionWaiter {
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
-}
-
-function timedOut(instanceId: string, { timeoutMs }: Waiter, cause?: Error): PerdureError {
-  return new PerdureError(
-    'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} was not over after ${timeoutMs} ms. It goes on: wait again, or see with get() what it is doing.`,
-    cause && { cause },
-  );
 }
