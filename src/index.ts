@@ -80,6 +80,19 @@ export type {
   TaskSchedule,
 } from './client/schedule-request.ts';
 export type { CatchUp } from './schedules/due-ticks.ts';
+export type { Job } from './jobs/job.ts';
+export type { SubmitOptions } from './jobs/job-request.ts';
+export type { Session } from './jobs/session.ts';
+export type { OpenSessionOptions } from './jobs/session-options.ts';
+export type { SessionFilter, SessionPageOptions, Sessions } from './jobs/sessions.ts';
+export type {
+  JobInfo,
+  JobPage,
+  SessionInfo,
+  SessionPage,
+  ShutdownMode,
+} from './jobs/session-info.ts';
+export type { Submitter } from './jobs/submit.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/transactional.ts';

@@ -1,4 +1,5 @@
 import { Client } from './client/client.ts';
+import { clientClosed } from './client/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { toMs, type Duration } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
@@ -119,7 +120,7 @@ export class Perdure {
     return worker;
   }
 
-  /** Stops the workers, ends waits, closes the store. Idempotent. */
+  /** Says goodbye to attached jobs, stops the workers, ends waits, closes the store. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -130,8 +131,10 @@ export class Perdure {
   }
 
   async #close(): Promise<void> {
+    // Before the workers stop: handlers of attached jobs are then told to stop by a cancel, and need not be handed back.
+    await Client.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
-    this.client.close();
+    await this.client.close();
     await this.#provider.close();
   }
 

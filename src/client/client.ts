@@ -1,3 +1,9 @@
+import { AttachedWork } from '../jobs/attached-work.ts';
+import type { JobBackend } from '../jobs/backend.ts';
+import type { Session } from '../jobs/session.ts';
+import type { OpenSessionOptions } from '../jobs/session-options.ts';
+import type { Sessions } from '../jobs/sessions.ts';
+import type { Submitter } from '../jobs/submit.ts';
 import { deleteInstanceBulk, type BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
 import { deleteInstance, type DeleteOptions } from '../management/delete-instance.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';
@@ -56,6 +62,7 @@ import {
   type CancelOptions,
   type TerminateOptions,
 } from './stopping.ts';
+import { LocalJobs } from './local-jobs.ts';
 import { Schedules } from './schedules.ts';
 import { readEvent, readStartOptions, readTarget } from './start-request.ts';
 import { TaskHandle } from './task-handle.ts';
@@ -96,10 +103,21 @@ export interface ClientInternals {
   readonly clock: Clock;
   readonly completions: CompletionWaiter;
   readonly payloadLimitBytes: number;
+  /** Jobs and sessions, as a server offers them to others. */
+  readonly jobs: JobBackend;
+  /** Jobs and sessions that this client holds itself. */
+  readonly attached: AttachedWork;
 }
 
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
-export class Client {
+export class Client implements Submitter {
+  /** Sessions of this store, whoever opened them. */
+  readonly sessions: Sessions;
+  /**
+   * Submits a run that is attached to this client, in a session of its own: closing the job, or the client, before the
+   * result was taken cancels it. There is nothing to wait for; a refusal is told by `result()`.
+   */
+  readonly submit: Submitter['submit'];
   /** What the workers of this store delete by themselves. */
   readonly retention: RetentionControl;
   /** What is started at given times. */
@@ -114,6 +132,8 @@ export class Client {
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
   readonly #tasks: TaskRuns;
+  readonly #jobs: JobBackend;
+  readonly #attached: AttachedWork;
   #closed = false;
 
   constructor(options: ClientOptions) {
@@ -145,6 +165,15 @@ export class Client {
       access: this.#access,
       births: this.#completions.births,
     });
+    this.#jobs = new LocalJobs({ ...options, completions: this.#completions });
+    this.#attached = new AttachedWork({
+      backend: this.#jobs,
+      payloadLimitBytes: this.#payloadLimitBytes,
+      assertOpen: () => this.#assertOpen(),
+    });
+    this.sessions = this.#attached.sessions;
+    this.submit = (definition: unknown, ...args: readonly unknown[]) =>
+      this.#attached.submit(definition, ...args);
     this.schedules = new Schedules({
       ...options,
       payloadLimitBytes: this.#payloadLimitBytes,
@@ -160,7 +189,15 @@ export class Client {
       clock: client.#clock,
       completions: client.#completions,
       payloadLimitBytes: client.#payloadLimitBytes,
+      jobs: client.#jobs,
+      attached: client.#attached,
     };
+  }
+
+  /** Opens a session: a group of jobs that is ended together, gracefully or forcefully, and at the latest with its client. */
+  async openSession(options?: OpenSessionOptions): Promise<Session> {
+    this.#assertOpen();
+    return this.#attached.openSession(options);
   }
 
   /**
@@ -424,10 +461,15 @@ export class Client {
     return this.#provider.systemMetrics();
   }
 
-  /** Ends all waits with `CLOSED` and refuses further calls. Instances go on. Idempotent. */
-  close(): void {
+  /**
+   * Ends all waits with `CLOSED` and refuses further calls. Instances go on; sessions and jobs of this client, which
+   * live by it, are told goodbye and cancelled. Resolves once that is stored; idempotent, never rejects.
+   */
+  async close(): Promise<void> {
     this.#closed = true;
+    const leaving = this.#attached.close(clientClosed());
     this.#completions.close();
+    await leaving;
   }
 
   async #create(instance: NewInstance): Promise<void> {

@@ -102,12 +102,39 @@ export class CompletionWaiter {
       resolveOutput: undefined,
       reject,
     });
+    return this.#untilAborted({ instanceId, waiter, promise, signal });
+  }
+
+  /**
+   * Resolves once one life of an id is over, with its output alone if it completed; rejects with `INSTANCE_NOT_FOUND`
+   * when that is no more, whoever has the id now.
+   */
+  async waitForLife(
+    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
+    signal: AbortSignal,
+  ): Promise<InstanceRecord | Completion> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<InstanceRecord | Completion>();
+    const resolveOutput = (output: Payload | null): void =>
+      resolve({ status: 'completed', output });
+    const wait = { timeoutMs: undefined, resolve, resolveOutput, reject };
+    const waiter = this.#begin(instanceId, wait, incarnation);
+    return this.#untilAborted({ instanceId, waiter, promise, signal });
+  }
+
+  async #untilAborted<Value>(wait: {
+    readonly instanceId: string;
+    readonly waiter: Waiter | undefined;
+    readonly promise: Promise<Value>;
+    readonly signal: AbortSignal | undefined;
+  }): Promise<Value> {
+    const { instanceId, waiter, promise, signal } = wait;
     if (signal === undefined || waiter === undefined) return promise;
     const giveUp = (): void => {
       waiter.cancelAlarm?.();
       this.#remove(instanceId, waiter);
       this.#rest();
-      reject(signal.reason as Error);
+      waiter.reject(signal.reason as Error);
     };
     signal.addEventListener('abort', giveUp, { once: true });
     try {
@@ -129,18 +156,20 @@ export class CompletionWaiter {
   #begin(
     instanceId: string,
     wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>,
+    life?: string,
   ): Waiter | undefined {
     if (this.#closed) {
       wait.reject(clientClosed());
       return undefined;
     }
-    const incarnation = this.births.newAndAlive(instanceId);
+    const born = this.births.newAndAlive(instanceId);
+    const incarnation = life ?? born;
     const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
     this.#add(instanceId, waiter);
     this.#listen();
     this.#cancelRecheck ??= this.#setRecheck();
     if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
-    if (incarnation === undefined) this.#reader.request(instanceId);
+    if (born === undefined || born !== incarnation) this.#reader.request(instanceId);
     return waiter;
   }
 

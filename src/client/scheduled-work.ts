@@ -25,7 +25,7 @@ export function readWork({ task, orchestration, flow, input, options }: WorkFiel
   }
   if (task !== undefined) return { kind: 'task', task, input };
   if (flow === undefined) return { kind: 'orchestration', orchestration, input };
-  const given = flow as Partial<FlowRef> | null;
+  const given: Partial<FlowRef> | null = flow;
   if (typeof given !== 'object' || given?.kind !== 'flow') {
     throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
   }

@@ -25,26 +25,28 @@ export class AttachedWork implements Submitter {
   readonly #params: AttachedWorkParams;
   readonly #lifetime = new AbortController();
   readonly #live = new Set<LiveSession>();
+  #closed: Error | undefined;
   /** The session of jobs that were submitted without one. */
   #own: LiveSession | undefined;
 
   constructor(params: AttachedWorkParams) {
     this.#params = params;
-    const { backend, assertOpen } = params;
+    const { backend } = params;
+    const assertOpen = () => this.#assertOpen();
     this.sessions = new Sessions({ backend, assertOpen, lifetime: this.#lifetime.signal });
   }
 
   submit(definition: unknown, ...args: readonly unknown[]): Job<never> {
-    this.#params.assertOpen();
+    this.#assertOpen();
     return this.#submitTo(this.#ownSession(), definition, args);
   }
 
   async openSession(options?: OpenSessionOptions): Promise<Session> {
-    this.#params.assertOpen();
+    this.#assertOpen();
     const live = this.#begin(readSessionOptions(options), false);
     await live.open();
     const submit = (definition: unknown, ...args: readonly unknown[]): Job<never> => {
-      this.#params.assertOpen();
+      this.#assertOpen();
       return this.#submitTo(live, definition, args);
     };
     return new Session(live, submit);
@@ -52,9 +54,15 @@ export class AttachedWork implements Submitter {
 
   /** Says goodbye to all sessions: their jobs are given up for this reason, and cancelled. Idempotent. */
   async close(reason: Error): Promise<void> {
+    this.#closed ??= reason;
     const leaving = [...this.#live].map((live) => live.leave(reason));
     this.#lifetime.abort(reason);
     await Promise.all(leaving);
+  }
+
+  #assertOpen(): void {
+    this.#params.assertOpen();
+    if (this.#closed !== undefined) throw this.#closed;
   }
 
   #submitTo(live: LiveSession, definition: unknown, args: readonly unknown[]): Job<never> {

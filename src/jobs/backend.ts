@@ -2,8 +2,8 @@
  * What jobs and sessions of a client ask of the store: directly where the client is in one process with it, over
  * HTTP where it is not. Here are the rules that every backend keeps.
  *
- * B1. A call that may help when it is made again rejects with a `ProviderError` whose `retryable` is true: a broken
- *     connection, a busy store. It is then made again with the same ids. Every other rejection is final.
+ * B1. A call that may help when it is made again rejects with a `ProviderError` that is `retryable` or whose
+ *     `outcomeUnknown` is set: a broken connection, a busy store. It is then made again with the same ids. Every other rejection is final.
  * B2. Every call may be repeated: what it did the first time is found, not done twice.
  * B3. A call ends soon after its signal has aborted, however it ends; what it answers then is of no interest.
  * B4. `abandon`, `cancel`, `keepAlive` and `shutdown` never wait for other calls to end.

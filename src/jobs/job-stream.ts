@@ -35,9 +35,9 @@ export class JobStream<Chunk> implements AsyncIterableIterator<Chunk, undefined>
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  throw(error: unknown): Promise<IteratorResult<Chunk, undefined>> {
-    void this.return();
-    return Promise.reject(error);
+  async throw(error: unknown): Promise<IteratorResult<Chunk, undefined>> {
+    await this.return();
+    throw error;
   }
 
   async #next(): Promise<IteratorResult<Chunk, undefined>> {

@@ -28,9 +28,11 @@ export async function retrying<Value>(
   }
 }
 
-/** Whether the same call may succeed when it is made again. */
-export function mayHelpAgain(error: unknown): boolean {
-  return isPerdureError(error) && (error as Partial<ProviderError>).retryable === true;
+/** Whether the same call may succeed when it is made again; one that may have happened finds that then. */
+function mayHelpAgain(error: unknown): boolean {
+  if (!isPerdureError(error)) return false;
+  const { retryable, outcomeUnknown } = error as Partial<ProviderError>;
+  return retryable === true || outcomeUnknown === true;
 }
 
 /** Resolves after so long, or as soon as the scope ends. */
