@@ -34,6 +34,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'providers',
     'model',
   ],
+  // Of the server it knows the table of routes, as a type; it runs in browsers.
+  remote: ['server/routes', 'client', 'jobs', 'management', 'providers', 'model'],
   dashboard: ['server/routes'],
   cli: ['client', 'providers', 'model'],
 };
@@ -49,6 +51,9 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 
 /** Modules whose business it is to load code that is named only at run time: users' handlers. */
 const LOADS_USER_CODE: readonly string[] = ['runtime/activity-thread.ts'];
+
+/** The entry points that browsers load: nothing they reach may need Node.js. */
+export const BROWSER_ENTRIES: readonly string[] = ['remote.ts'];
 
 /** Whether a module may import a computed name. */
 export function mayImportComputed(path: string): boolean {

@@ -61,6 +61,11 @@ export type {
   TurnCommitted,
 } from './runtime/hooks.ts';
 
+// A server's client
+export type { ConnectOptions } from './remote/connect-options.ts';
+export type { Connection } from './remote/connection.ts';
+export type { RemoteClient } from './remote/remote-client.ts';
+
 // The client
 export type { ClientSurface as Client } from './client/client-surface.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';

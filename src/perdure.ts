@@ -11,6 +11,8 @@ import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-ch
 import { isPostgresUrl } from './providers/postgres/options.ts';
 import { openPostgres } from './providers/postgres/provider.ts';
 import { openSqlite } from './providers/sqlite/provider.ts';
+import type { ConnectOptions } from './remote/connect-options.ts';
+import { connect, type Connection } from './remote/connection.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { assertOutsideOrchestration } from './runtime/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
@@ -91,6 +93,11 @@ export class Perdure {
       typeof store === 'string' ? await openStore(store, options) : checkProvider(store),
       options,
     );
+  }
+
+  /** Connects to a store that a server (`perdure/server`) has open; browsers do so with `perdure/remote`. */
+  static connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
+    return connect(url, options, assertOutsideOrchestration);
   }
 
   /** Starts a worker for these definitions in this process. */

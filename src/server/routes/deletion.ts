@@ -80,7 +80,12 @@ export const deletionRoutes = {
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
-    answer: z.strictObject({ ...deletedCounts, finished }),
+    answer: z.strictObject({
+      ...deletedCounts,
+      rootsDeleted: z.number(),
+      rootsSkipped: z.number(),
+      finished,
+    }),
     bulk: true,
   }),
   pruneExecutions: route({
