@@ -81,7 +81,14 @@ export const figureRoutes = {
     summary:
       'Sends ids of instances that ended, and the figures of store and queues whenever they change.',
     answer: z.union([
-      z.strictObject({ kind: z.literal('ended'), ids: z.array(z.string()) }),
+      z.strictObject({
+        kind: z.literal('ended'),
+        ids: z.array(z.string()),
+        missed: z
+          .literal(true)
+          .exactOptional()
+          .meta({ description: 'More ended than could be kept: read the list again.' }),
+      }),
       z.strictObject({ kind: z.literal('figures'), queues: queueDepths, system: systemMetrics }),
     ]),
     as: 'events',
