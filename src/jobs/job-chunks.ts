@@ -60,7 +60,7 @@ export class JobChunks {
   async #discardUntil(signal: AbortSignal): Promise<void> {
     let idleMs = firstDiscardMs;
     for (let waitMs = firstDiscardMs; !this.#isOver;) {
-      await pause({ signal }, waitMs);
+      await pause({ signal, clock: this.#host.backend.clock }, waitMs);
       if (signal.aborted || this.#run.isOver || !(await this.#run.stored())) return;
       await this.#read(signal, false);
       if (signal.aborted) return;

@@ -5,6 +5,7 @@ import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
 import { aborted, makeGate } from '../tasks/gate.ts';
+import { outcomeOf } from './outcome.ts';
 
 describeEngine(
   'jobs',
@@ -83,10 +84,10 @@ describeEngine(
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const job = client.submit(endless);
-      const waiting = expect(job.result()).rejects.toMatchObject({ code: 'JOB_CLOSED' });
+      const waiting = outcomeOf(job.result());
       await expect.poll(async () => (await client.get(job.id))?.status).toBe('running');
       job.close();
-      await waiting;
+      expect(await waiting).toMatchObject({ error: { code: 'JOB_CLOSED' } });
     });
 
     it('leaving the scope of a job closes it', async () => {
@@ -104,14 +105,16 @@ describeEngine(
       const endless = task('endless', ({ signal }) => aborted(signal));
       const { client } = await open({ tasks: [endless] });
       const job = client.submit(endless);
-      const waiting = expect(job.result()).rejects.toMatchObject({
-        code: 'OPERATION_CANCELED',
-        reason: 'enough',
-      });
+      const waiting = outcomeOf(job.result());
       await expect.poll(async () => (await client.get(job.id))?.status).toBe('running');
       const stopped = await job.cancel({ reason: 'enough', wait: true });
       expect(stopped).toEqual({ found: true, changed: true, status: 'canceled' });
-      await waiting;
+      expect(await waiting).toMatchObject({
+        error: {
+          code: 'OPERATION_CANCELED',
+          reason: 'enough',
+        },
+      });
       await expect(job.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
     });
 
@@ -184,10 +187,10 @@ describeEngine(
       const other = await reopen();
       await other.startWorker({ tasks: [endless] });
       const job = client.submit(endless);
-      const waiting = expect(job.result()).rejects.toMatchObject({ code: 'CLOSED' });
+      const waiting = outcomeOf(job.result());
       await expect.poll(async () => (await other.client.get(job.id))?.status).toBe('running');
       await client.close();
-      await waiting;
+      expect(await waiting).toMatchObject({ error: { code: 'CLOSED' } });
       expect(await other.client.wait(job.id)).toMatchObject({
         status: 'canceled',
         cancel: { reason: 'its session was closed' },

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { task } from '../../src/tasks/task.ts';
 import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
 import { aborted, makeGate } from '../tasks/gate.ts';
+import { outcomeOf } from './outcome.ts';
 
 describeEngine(
   'sessions',
@@ -47,14 +48,16 @@ describeEngine(
       const { client } = await open({ tasks: [slow] });
       const session = await client.openSession();
       const job = session.submit(slow);
-      const reply = expect(job.result()).rejects.toMatchObject({
-        code: 'OPERATION_CANCELED',
-        reason: 'its session was shut down',
-      });
+      const reply = outcomeOf(job.result());
       await started.opened;
       await session.shutdown('forceful');
       order.push('ended');
-      await reply;
+      expect(await reply).toMatchObject({
+        error: {
+          code: 'OPERATION_CANCELED',
+          reason: 'its session was shut down',
+        },
+      });
       expect(order).toEqual(['stopped', 'ended']);
       expect(await session.info()).toMatchObject({ state: 'ended', end: 'shutdown' });
       await session.shutdown('forceful');
@@ -113,9 +116,9 @@ describeEngine(
       const third = session.submit(held);
       await expect.poll(async () => (await client.get(first.id))?.status).toBe('running');
       expect(await second.status()).toMatchObject({ id: second.id, status: 'pending' });
-      const waiting = expect(second.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+      const waiting = outcomeOf(second.result());
       second.close();
-      await waiting;
+      expect(await waiting).toMatchObject({ error: { code: 'OPERATION_CANCELED' } });
       await expect(second.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
       expect(await second.status()).toMatchObject({ status: 'canceled' });
       expect(await third.cancel()).toEqual({ found: true, changed: true, status: 'canceled' });
@@ -140,11 +143,11 @@ describeEngine(
       const { client } = await open({ tasks: [slow] });
       const session = await client.openSession();
       const job = session.submit(slow);
-      const waiting = expect(job.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+      const waiting = outcomeOf(job.result());
       await started.opened;
       await session.close();
       await session.close();
-      await waiting;
+      expect(await waiting).toMatchObject({ error: { code: 'SESSION_CLOSED' } });
       await stopped.opened;
       const info = await client.sessions.get(session.id);
       expect(info).toMatchObject({ state: 'closing', end: 'goodbye', openJobs: 1 });
