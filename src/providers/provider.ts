@@ -64,7 +64,7 @@ export type Hint =
     }
   /** Cancel was requested for these claimed items, or they were deleted: a renewal tells. */
   | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
-  /** Chunks of these runs were added or read, in this process. */
+  /** Chunks of these runs were added or read, in this process or where another one says so. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
   /** Another process changed something. */
   | { readonly kind: 'changed' };

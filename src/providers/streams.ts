@@ -39,7 +39,7 @@ export interface ChunkPage {
  *
  * A provider must:
  * - tell `emitted` after chunks were added or made room for, in this process (stream/tells-whoever-waits)
- * - end the wait of a reader elsewhere as any change does (shared/a-stream-is-read-elsewhere)
+ * - let other processes know, by `emitted` or `changed` (shared/a-stream-is-read-elsewhere)
  */
 export interface StreamStore {
   /**

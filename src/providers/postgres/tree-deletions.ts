@@ -5,6 +5,7 @@ import type { Audit, AuditedStep } from './audit.ts';
 import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { InstanceLocks } from './instance-locks.ts';
+import type { JobRows } from './job-rows.ts';
 import type { Messages } from './messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Scope } from './scope.ts';
@@ -53,6 +54,7 @@ interface Parts {
   readonly schema: string;
   readonly audit: Audit;
   readonly concurrencyKeys: ConcurrencyKeys;
+  readonly jobRows: JobRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly reclaims: Reclaims;
@@ -138,7 +140,7 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, concurrencyKeys, locks, messages, reclaims, tombstones } = this.#parts;
+    const { audit, concurrencyKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -153,6 +155,7 @@ export class TreeDeletions {
       concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
+      jobRows.delete(tx, keysOf(rows)),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
       reclaims.add(
         tx,

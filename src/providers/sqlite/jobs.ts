@@ -1,4 +1,5 @@
 import type { StopResult } from '../cancellation.ts';
+import { nextCheckAt } from '../session-rules.ts';
 import type { AbandonJob, JobKey, NewJob, SubmitJobResult } from '../sessions.ts';
 import type { Scope } from './group-commit.ts';
 import { createInstance } from './instances.ts';
@@ -11,9 +12,6 @@ interface StopRequest {
   readonly actor: string | null;
   readonly cleanupMs: number;
 }
-
-// Until then most runs that were asked to stop have done so.
-const firstCheckMs = 1_000;
 
 /** Creates one run as a job of its session, such that a bad one is undone alone. */
 export function submitJob(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
@@ -80,7 +78,7 @@ function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResu
 export function abandonRow(store: Store, scope: Scope, job: JobRow, request: StopRequest): boolean {
   const { instanceKey } = job;
   if (job.abandonedAt === null) {
-    store.jobRows.setAbandoned(instanceKey, scope.now, scope.now + firstCheckMs);
+    store.jobRows.setAbandoned(instanceKey, scope.now, nextCheckAt(scope.now, scope.now));
   }
   const row = job.isOver === 1 ? undefined : store.instances.getFull(instanceKey);
   const { reason, actor, cleanupMs } = request;

@@ -1,39 +1,20 @@
-import type {
-  DueSessions,
-  SessionEnd,
-  SessionRecord,
-  ShutdownResult,
-  ShutdownSession,
-} from '../sessions.ts';
+import {
+  cleanupMs,
+  handedOutMs,
+  judgeShutdown,
+  keptMs,
+  maxChecks,
+  nextCheckAt,
+  nextRemovalAt,
+  reasonFor,
+  settleEveryMs,
+} from '../session-rules.ts';
+import type { DueSessions, SessionRecord, ShutdownResult, ShutdownSession } from '../sessions.ts';
 import type { Scope } from './group-commit.ts';
 import { abandonRow, endAbandoned } from './jobs.ts';
 import type { JobRow } from './job-rows.ts';
 import type { SessionRow } from './session-rows.ts';
 import type { Store } from './store.ts';
-
-// How long a session that is to end belongs to the worker that was told of it, and how long after a settling without
-// an end it is looked at again.
-const handedOutMs = 5_000;
-const settleEveryMs = 1_000;
-
-// How long an ended session can be looked at.
-const keptMs = 24 * 3_600_000;
-
-// Bounds how long one look keeps the write lock.
-const maxChecks = 500;
-
-// A run that takes long to stop is looked at less and less often.
-const minCheckMs = 1_000;
-const maxCheckMs = 60_000;
-
-// For runs that are stopped because their session ends.
-const cleanupMs = 300_000;
-
-const reasons: Readonly<Record<SessionEnd, string>> = {
-  shutdown: 'its session was shut down',
-  goodbye: 'its session was closed',
-  expired: 'the lease of its session ran out',
-};
 
 export function shutdownSession(
   { sessionRows }: Store,
@@ -43,23 +24,13 @@ export function shutdownSession(
   const session = sessionRows.find(sessionId);
   if (session === undefined) return { kind: 'missing', session };
   const { sessionKey, state } = session;
-  const kind = judge(state, mode);
+  const kind = judgeShutdown(state, mode);
   if (kind === 'accepted') {
     const move = { sessionKey, dueAt: now };
     if (mode === 'graceful') sessionRows.move({ ...move, state: 'draining', end: null });
     else sessionRows.move({ ...move, state: 'closing', end });
   }
   return { kind, session: sessionRows.record(sessionId) };
-}
-
-function judge(
-  state: SessionRow['state'],
-  mode: ShutdownSession['mode'],
-): 'accepted' | 'repeated' | 'downgrade' {
-  if (state === 'ended') return 'repeated';
-  if (mode === 'forceful') return state === 'closing' ? 'repeated' : 'accepted';
-  if (state === 'closing') return 'downgrade';
-  return state === 'draining' ? 'repeated' : 'accepted';
 }
 
 /** One step towards the end of a session that is to end. */
@@ -88,7 +59,7 @@ export function settleSession(
 function abandonSome(store: Store, scope: Scope, session: SessionRow, limit: number): boolean {
   const most = Math.max(limit, 0);
   const jobs = store.jobRows.selectOpen(session.sessionKey, most + 1);
-  const reason = reasons[session.end ?? 'shutdown'];
+  const reason = reasonFor(session.end);
   for (const job of jobs.slice(0, most)) {
     abandonRow(store, scope, job, { reason, actor: null, cleanupMs });
   }
@@ -128,9 +99,7 @@ function check(store: Store, scope: Scope, job: JobRow): void {
     return;
   }
   const { now } = scope;
-  const ageMs = now - (job.abandonedAt ?? now);
-  const delayMs = Math.min(Math.max(ageMs, minCheckMs), maxCheckMs);
-  store.jobRows.setCheck(job.instanceKey, now + delayMs);
+  store.jobRows.setCheck(job.instanceKey, nextCheckAt(job.abandonedAt ?? now, now));
 }
 
 /** Hands a session to whoever asked, if it is to be settled; answers its id then. */
@@ -154,6 +123,6 @@ function handOut(store: Store, { now }: Scope, session: SessionRow): readonly st
 
 /** Takes away a session that has ended; replies that nobody took are disposed of first. */
 function remove({ sessionRows, jobRows }: Store, { sessionKey }: SessionRow, now: number): void {
-  if (jobRows.abandonAll(sessionKey, now)) sessionRows.setDue(sessionKey, now + maxCheckMs);
+  if (jobRows.abandonAll(sessionKey, now)) sessionRows.setDue(sessionKey, nextRemovalAt(now));
   else sessionRows.delete(sessionKey);
 }

@@ -139,13 +139,13 @@ export async function abandon(
   return only(await provider.abandonJobs([request]), 'result');
 }
 
-/** The ids of a session's jobs, oldest first. */
+/** The ids of a session's jobs, in the order of the ids. */
 export async function jobIds(
   { provider }: StoreUnderTest,
   sessionId = 's',
 ): Promise<readonly string[]> {
   const jobs = await provider.listJobs({ sessionId, limit: 1_000 });
-  return jobs.map(({ instanceId }) => instanceId);
+  return jobs.map(({ instanceId }) => instanceId).toSorted();
 }
 
 export async function settle(

@@ -112,7 +112,7 @@ export const abandonedResults: Capability = {
         await store.clock.advance(soonMs);
         await due(store);
         const answers = await Promise.all([claimResults(store), claimResults(store)]);
-        assert.deepEqual(answers.map(({ length }) => length).toSorted(), [0, 1]);
+        assert.equal(answers.flat().length, 1);
         assert.deepEqual(await claimedIds(store), []);
         await store.clock.advance(9_999);
         assert.deepEqual(await claimedIds(store), []);

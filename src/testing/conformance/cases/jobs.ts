@@ -206,13 +206,19 @@ export const jobs: Capability = {
       async run(store) {
         const { provider } = store;
         await openSession(store);
-        await submitAll(store, [taskJob('c'), taskJob('a'), orchestrationJob('b')]);
+        for (const job of [taskJob('c'), orchestrationJob('b'), taskJob('a')]) {
+          await submitAll(store, [job]);
+        }
         const sessionId = 's';
-        assert.deepEqual(await jobIds(store), ['c', 'a', 'b']);
+        const all = await provider.listJobs({ sessionId, limit: 9 });
+        assert.deepEqual(
+          all.map(({ instanceId }) => instanceId),
+          ['c', 'b', 'a'],
+        );
         const [, second] = await provider.listJobs({ sessionId, limit: 2 });
-        assert.equal(second?.instanceId, 'a');
+        assert.equal(second?.instanceId, 'b');
         const rest = await provider.listJobs({ sessionId, limit: 2, after: second.jobKey });
-        assert.equal(only(rest, 'job').instanceId, 'b');
+        assert.equal(only(rest, 'job').instanceId, 'a');
         assert.deepEqual(await provider.listJobs({ sessionId, limit: 0 }), []);
         assert.deepEqual(await jobIds(store, 'nobody'), []);
       },

@@ -169,9 +169,7 @@ export const sessions: Capability = {
         const session = await store.provider.openSession(given);
         const { sessionId, label, owner } = session;
         assert.deepEqual([sessionId, label, owner], [text, text, text]);
-        assert.deepEqual(Object.entries(session.variables).toSorted(), [
-          ...Object.entries(variables).toSorted(),
-        ]);
+        assert.deepEqual({ ...session.variables }, variables);
         const [listed] = await store.provider.listSessions({ limit: 9, label: text });
         assert.deepEqual(listed, session);
         await submitAll(store, [taskJob(text, { sessionId: text, name: text })]);

@@ -159,7 +159,7 @@ export const sharing: Capability = {
         const { lockToken } = item;
         const request = { lockToken, chunks: ['1'], ...limits };
         assert.deepEqual(await store.provider.appendChunks([request]), ['appended']);
-        await told.next('changed');
+        await told.next('changed', 'emitted');
         told.stop();
         const page = await other.readChunks({ ...key, after: 0, limit: 10 });
         assert.deepEqual(page, { chunks: [{ seq: 1, payload: '1' }], over: false });
