@@ -97,8 +97,8 @@ export class JobRows {
     >(
       `SELECT jobs.instance_key AS instanceKey, session_id AS sessionId, instance_id AS instanceId, incarnation,
               is_task AS isTask, name, output, attempts
-       FROM json_each(:names) AS wanted
-         CROSS JOIN jobs ON is_task = :isTask AND name = wanted.value AND dispose_at <= :now
+       FROM json_each(:names)
+         CROSS JOIN jobs ON is_task = :isTask AND name = json_each.value AND dispose_at <= :now
          CROSS JOIN instances USING (instance_key) CROSS JOIN sessions USING (session_key)
        LIMIT +:limit`,
     );

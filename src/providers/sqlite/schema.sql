@@ -167,7 +167,9 @@ CREATE TABLE jobs (
   waiting_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-CREATE INDEX jobs_by_session ON jobs (session_key, abandoned_at);
+CREATE INDEX jobs_by_session ON jobs (session_key);
+
+CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
 
 CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
 

@@ -38,7 +38,8 @@ CREATE TABLE jobs (
   waiting_chunks INTEGER NOT NULL DEFAULT 0,
   waiting_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX jobs_by_session ON jobs (session_key, abandoned_at);
+CREATE INDEX jobs_by_session ON jobs (session_key);
+CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
 CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
 CREATE INDEX jobs_to_dispose ON jobs (is_task, name, dispose_at) WHERE dispose_at IS NOT NULL;
 
