@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from '../model/clock.ts';
 import { isPerdureError, type ProviderError } from '../model/errors.ts';
 
-const firstPauseMs = 50;
+const firstPauseMs = 5;
 const longestPauseMs = 5_000;
 
 /** How long to go on, and by which clock to pause. */
