@@ -107,7 +107,7 @@ export class RequestPipeline {
 
   async #pass(passage: Passage, headers: Readonly<Record<string, string>>): Promise<Response> {
     const { request, requestId } = passage;
-    const { origins, limits } = this.#params;
+    const { origins } = this.#params;
     if (this.#closed) throw goingAway();
     origins.check(request.headers);
     const preflight = request.method === 'OPTIONS' && origins.preflightHeaders(request.headers);
@@ -121,15 +121,7 @@ export class RequestPipeline {
     const leave = await this.#params.admission.enter(shape, caller, passage.signal);
     try {
       const body =
-        shape.body === undefined
-          ? {}
-          : checkBody(
-              shape.body,
-              await readJson(
-                request,
-                shape.bulk === true ? limits.bulkBodyBytes : limits.bodyBytes,
-              ),
-            );
+        shape.body === undefined ? {} : checkBody(shape.body, await this.#read(shape, request));
       const asked = { ...address, ...body };
       if (shape.as === 'events')
         return this.#stream(match, { passage, caller, asked, headers, leave });
@@ -161,6 +153,12 @@ export class RequestPipeline {
     );
   }
 
+  #read({ bulk }: RouteShape, request: Request): Promise<unknown> {
+    const { bulkBodyBytes, bodyBytes, requestMs } = this.#params.limits;
+    const body = readJson(request, bulk === true ? bulkBodyBytes : bodyBytes);
+    return within(body, requestMs, bodyTooSlow);
+  }
+
   /** Does the work of a route; a place is held until that has ended, however long the caller waits for it. */
   async #work(
     { name, shape }: Match,
@@ -177,7 +175,7 @@ export class RequestPipeline {
     const work = handler({ ...asked, caller, signal }, this.#params.backstage) as Promise<unknown>;
     const settled = work.finally(leave);
     if (shape.waits === true) return settled;
-    return within(settled, this.#params.limits.requestMs);
+    return within(settled, this.#params.limits.requestMs, tookTooLong);
   }
 
   #stream(
@@ -236,21 +234,27 @@ function goingAway(): Refusal {
   return unavailable('The server is going away.');
 }
 
-async function within<Value>(work: Promise<Value>, ms: number): Promise<Value> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(
-      new Refusal(
-        'UNAVAILABLE',
-        'This took too long. It may still happen: look before you repeat it.',
-        {
-          status: 503,
-        },
-      ),
-    );
-  }, ms);
+function bodyTooSlow(): Refusal {
+  return new Refusal('INVALID_REQUEST', 'The body did not arrive in time.', { status: 408 });
+}
+
+function tookTooLong(): Refusal {
+  return new Refusal(
+    'UNAVAILABLE',
+    'This took too long. It may still happen: look before you repeat it.',
+    { status: 503 },
+  );
+}
+
+async function within<Value>(
+  work: Promise<Value>,
+  ms: number,
+  late: () => Refusal,
+): Promise<Value> {
+  const { promise: timeUp, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(late()), ms);
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeUp]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Client } from '../client/client.ts';
 import { PerdureError } from '../model/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
+import { Connections } from './connections.ts';
 import { createHandler, type RequestHandler } from './handler.ts';
 import { handlerOptionNames, type HandlerOptions } from './handler-options.ts';
 import { readLimits, type ServerLimits } from './limits.ts';
@@ -24,21 +25,26 @@ const keepAliveMs = 60_000;
 const closeGraceMs = 5_000;
 const wildcards: readonly string[] = ['0.0.0.0', '::', ''];
 
+interface Listener {
+  readonly server: Server;
+  readonly connections: Connections;
+}
+
 /** A server that listens. */
 export class PerdureServer {
   /** Where it can be reached from this machine. */
   readonly url: string;
   readonly port: number;
-  readonly #servers: readonly Server[];
+  readonly #listeners: readonly Listener[];
   readonly #handler: RequestHandler;
   #closed: Promise<void> | undefined;
 
-  constructor(servers: readonly [Server, ...Server[]], handler: RequestHandler) {
-    const { address, family, port } = servers[0].address() as AddressInfo;
+  constructor(listeners: readonly [Listener, ...Listener[]], handler: RequestHandler) {
+    const { address, family, port } = listeners[0].server.address() as AddressInfo;
     const host = wildcards.includes(address) ? '127.0.0.1' : address;
     this.url = `http://${family === 'IPv6' && host === address ? `[${host}]` : host}:${port}`;
     this.port = port;
-    this.#servers = servers;
+    this.#listeners = listeners;
     this.#handler = handler;
   }
 
@@ -53,7 +59,7 @@ export class PerdureServer {
   }
 
   async #close(): Promise<void> {
-    const closed = this.#servers.map(closeServer);
+    const closed = this.#listeners.map(closeListener);
     this.#handler.close();
     await Promise.all(closed);
   }
@@ -71,11 +77,12 @@ export async function serve(
   }
   const handler = createHandler(perdure.client, checkReach(host, rest));
   const limits = readLimits(rest.limits);
-  const listen = (address: string, at: number): Promise<Server> =>
-    listenOn(makeServer(handler, limits), { host: address, port: at });
+  const listen = (address: string, at: number): Promise<Listener> =>
+    listenOn(makeListener(handler, limits), { host: address, port: at });
   if (host !== undefined) return new PerdureServer([await listen(host, port)], handler);
   const first = await listen('127.0.0.1', port);
-  const second = await tryListen(() => listen('::1', (first.address() as AddressInfo).port));
+  const taken = (first.server.address() as AddressInfo).port;
+  const second = await tryListen(() => listen('::1', taken));
   return new PerdureServer(second === undefined ? [first] : [first, second], handler);
 }
 
@@ -101,25 +108,26 @@ function checkReach(host: string | undefined, options: HandlerOptions): HandlerO
   );
 }
 
-function makeServer(handler: RequestHandler, limits: ServerLimits): Server {
+function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {
   const server = createServer(
     {
       maxHeaderSize: maxHeaderBytes,
-      headersTimeout: limits.headersMs,
+      headersTimeout: Math.min(limits.headersMs, limits.requestMs),
       requestTimeout: limits.requestMs,
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
     },
     (incoming, outgoing) =>
-      void exchange(handler, { server, incoming, outgoing, stallMs: limits.requestMs }),
+      void exchange(handler, { connections, incoming, outgoing, stallMs: limits.requestMs }),
   );
+  const connections = new Connections(server);
   server.maxConnections = limits.connections;
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // Past the headers there may be half an answer on the wire, to which nothing can be added.
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-    else socket.end(statusLine(error.code));
+    if (error.code !== 'ECONNRESET' && socket.writable) socket.write(statusLine(error.code));
+    // A caller who keeps its half open must not keep whoever waits for the rest of its request.
+    (socket as Socket).destroySoon();
   });
-  return server;
+  return { server, connections };
 }
 
 function statusLine(code: string | undefined): string {
@@ -134,46 +142,44 @@ function statusLine(code: string | undefined): string {
 
 async function exchange(
   handler: RequestHandler,
-  {
-    server,
-    incoming,
-    outgoing,
-    stallMs,
-  }: {
-    readonly server: Server;
+  given: {
+    readonly connections: Connections;
     readonly incoming: IncomingMessage;
     readonly outgoing: ServerResponse;
     readonly stallMs: number;
   },
 ): Promise<void> {
+  const { connections, incoming, outgoing, stallMs } = given;
+  const { socket } = incoming;
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
+  connections.begin(socket);
   const request = toWebRequest(incoming, gone.signal);
   if (request === undefined) {
     outgoing.writeHead(400, { connection: 'close' }).end();
-    return;
+  } else {
+    const { remoteAddress } = socket;
+    await sendResponse(await handler(request, { remoteAddress }), outgoing, stallMs);
   }
-  const { remoteAddress } = incoming.socket;
-  await sendResponse(await handler(request, { remoteAddress }), outgoing, stallMs);
-  // A connection that could be used again would keep a server that closes waiting.
-  if (!server.listening) incoming.socket.destroySoon();
+  connections.end(socket);
 }
 
 function listenOn(
-  server: Server,
+  listener: Listener,
   where: { readonly host: string; readonly port: number },
-): Promise<Server> {
+): Promise<Listener> {
+  const { server } = listener;
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(where, () => {
       server.off('error', reject);
-      resolve(server);
+      resolve(listener);
     });
   });
 }
 
 /** Some machines have no IPv6, and on others the port is taken there. */
-async function tryListen(listen: () => Promise<Server>): Promise<Server | undefined> {
+async function tryListen(listen: () => Promise<Listener>): Promise<Listener | undefined> {
   try {
     return await listen();
   } catch (error) {
@@ -185,10 +191,10 @@ async function tryListen(listen: () => Promise<Server>): Promise<Server | undefi
   }
 }
 
-async function closeServer(server: Server): Promise<void> {
+async function closeListener({ server, connections }: Listener): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   server.close(() => resolve());
-  server.closeIdleConnections();
+  connections.close();
   const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs);
   await promise;
   clearTimeout(timer);
