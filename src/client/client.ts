@@ -14,15 +14,12 @@ import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
-import { isPerdureError, PerdureError, ProviderError } from '../model/errors.ts';
+import { isPerdureError, PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
-import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
-import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
-import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -45,7 +42,7 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './history.ts';
-import { alreadyExists, clientClosed, refusedEvent } from './instance-errors.ts';
+import { clientClosed, refusedEvent } from './instance-errors.ts';
 import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './instance-info.ts';
 import {
   listInstances,
@@ -64,7 +61,8 @@ import {
 } from './stopping.ts';
 import { LocalJobs } from './local-jobs.ts';
 import { Schedules } from './schedules.ts';
-import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import { Starts, type InstanceStarter } from './starts.ts';
+import { readEvent } from './start-request.ts';
 import { TaskHandle } from './task-handle.ts';
 import type { RunTaskOptions } from './task-request.ts';
 import {
@@ -90,11 +88,8 @@ export interface ClientOptions {
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
   /** Tells the workers of this process that a schedule changed. */
   readonly onScheduleChanged?: (() => void) | undefined;
-}
-
-/** Creates an instance together with its first turn, or declines with `undefined`. */
-export interface InstanceStarter {
-  start(instance: NewInstance): Promise<CreateResult> | undefined;
+  /** Tells the workers of this process that a session was opened or is to end. */
+  readonly onSessionChanged?: (() => void) | undefined;
 }
 
 /** The parts of a client that it is made of. */
@@ -127,10 +122,10 @@ export class Client implements Submitter {
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
   readonly #maxPendingEvents: number;
-  readonly #starter: () => InstanceStarter | undefined;
   readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
+  readonly #starts: Starts;
   readonly #tasks: TaskRuns;
   readonly #jobs: JobBackend;
   readonly #attached: AttachedWork;
@@ -145,7 +140,6 @@ export class Client implements Submitter {
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
     );
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
-    this.#starter = options.starter ?? (() => undefined);
     this.#guard = options.guard ?? (() => undefined);
     this.#completions = new CompletionWaiter(options);
     this.#access = {
@@ -159,12 +153,10 @@ export class Client implements Submitter {
     this.retention = new RetentionControl(options.provider, options.clock, () =>
       this.#assertOpen(),
     );
-    this.#tasks = new TaskRuns({
-      ...options,
-      payloadLimitBytes: this.#payloadLimitBytes,
-      access: this.#access,
-      births: this.#completions.births,
-    });
+    const { births } = this.#completions;
+    const payloadLimitBytes = this.#payloadLimitBytes;
+    this.#starts = new Starts({ ...options, payloadLimitBytes, births });
+    this.#tasks = new TaskRuns({ ...options, payloadLimitBytes, access: this.#access, births });
     this.#jobs = new LocalJobs({ ...options, completions: this.#completions });
     this.#attached = new AttachedWork({
       backend: this.#jobs,
@@ -215,22 +207,7 @@ export class Client implements Submitter {
     options?: StartOptions,
   ): Promise<Handle> {
     this.#assertOpen();
-    const { name, version, schema } = readTarget(definition);
-    const chosen = readStartOptions(options);
-    const what = `Orchestration ${JSON.stringify(name)}`;
-    // Refused early, but stored as it was given: what the schema makes of it is made anew wherever the code runs.
-    if (schema !== undefined) await validateInput(schema, input, what);
-    const payload = encodePayload(input, `The input of ${what}`, this.#payloadLimitBytes);
-    const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
-    const startVersion = chosen.version ?? version;
-    await this.#create({
-      instanceId,
-      incarnation: randomToken(),
-      name,
-      version: startVersion,
-      inputHash: inputHash(payload),
-      start: encodeMessage({ kind: 'start', name, version: startVersion, payload }),
-    });
+    const instanceId = await this.#starts.start(definition, input, options);
     return new Handle(instanceId, this.#access);
   }
 
@@ -470,35 +447,6 @@ export class Client implements Submitter {
     const leaving = this.#attached.close(clientClosed());
     this.#completions.close();
     await leaving;
-  }
-
-  async #create(instance: NewInstance): Promise<void> {
-    const birth = this.#completions.births.announce(instance.instanceId, instance.incarnation);
-    let result: CreateResult | undefined;
-    try {
-      result = await this.#createSurely(instance);
-    } finally {
-      if (result?.kind === 'created') this.#completions.births.confirm(birth);
-      else this.#completions.births.withdraw(birth);
-    }
-    if (result.kind === 'refused') throw result.error;
-    if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
-  }
-
-  /** Where the answer of the store was lost the same start is made again: it finds what the first one made. */
-  async #createSurely(instance: NewInstance): Promise<CreateResult> {
-    try {
-      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
-    } catch (error) {
-      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
-      return await this.#createInStore(instance);
-    }
-  }
-
-  async #createInStore(instance: NewInstance): Promise<CreateResult> {
-    const [result] = await this.#provider.createInstances([instance]);
-    if (result === undefined) throw new Error('createInstances answered nothing.');
-    return result;
   }
 
   async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {

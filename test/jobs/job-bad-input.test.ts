@@ -112,5 +112,5 @@ describeEngine(
       });
     });
   },
-  ['all fast paths', 'PostgreSQL'],
+  ['all fast paths', 'PostgreSQL', 'over HTTP'],
 );

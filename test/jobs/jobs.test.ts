@@ -199,6 +199,57 @@ describeEngine(
       expect(() => client.submit(endless)).toThrow(expect.objectContaining({ code: 'CLOSED' }));
     });
 
+    it('with every slot taken and more waiting, each close gets through', async () => {
+      let stopped = 0;
+      const endless = task('endless', async ({ signal }) => {
+        await aborted(signal);
+        stopped += 1;
+      });
+      const { client, startWorker } = await open();
+      await startWorker({ tasks: [endless], activityConcurrency: 20 });
+      const session = await client.openSession({ maxInFlight: 60 });
+      const jobs = Array.from({ length: 100 }, () => session.submit(endless));
+      await expect
+        .poll(async () => (await client.list({ status: 'running' })).items)
+        .toHaveLength(20);
+      await expect
+        .poll(async () => (await client.list({ status: 'pending' })).items)
+        .toHaveLength(40);
+      for (const job of jobs) job.close();
+      await expect.poll(() => stopped).toBe(20);
+      await session.shutdown('graceful');
+      const { items } = await client.list();
+      expect(items.map(({ status }) => status)).toEqual(Array(60).fill('canceled'));
+    });
+
+    it('a handler can ask whether it should stop, as well as be told', async () => {
+      const [started, answer] = [makeGate(), makeGate<unknown>()];
+      const polling = task('polling', async (ctx) => {
+        started.open();
+        while (!ctx.isCanceled) await new Promise((resolve) => setTimeout(resolve, 1));
+        answer.open([ctx.signal.aborted, (await ctx.canceled()).reason]);
+        ctx.throwIfCanceled();
+      });
+      const { client } = await open({ tasks: [polling] });
+      const job = client.submit(polling);
+      await started.opened;
+      job.close();
+      expect(await answer.opened).toEqual([true, 'closed by its caller']);
+      expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
+    });
+
+    it('a job whose workers died too often is answered with one typed reply', async () => {
+      const deadly = task('deadly', () => undefined);
+      const { client, tamper, startWorker } = await open();
+      const job = client.submit('deadly', 1, { kind: 'task' });
+      await expect.poll(() => tamper('UPDATE worker_queue SET claims = 3')).toBe(1);
+      await startWorker({ tasks: [deadly], maxClaims: 3 });
+      await expect(job.result()).rejects.toMatchObject({
+        code: 'INSTANCE_FAILED',
+        failure: { code: 'POISON' },
+      });
+    });
+
     it('of many jobs each gets its own reply', async () => {
       const { client } = await open({ tasks: [double] });
       const jobs = Array.from({ length: 500 }, (_, n) => client.submit(double, n));
