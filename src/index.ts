@@ -45,6 +45,7 @@ export type {
   ActivityContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
+export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
 export type { Headers } from './model/task-options.ts';
 

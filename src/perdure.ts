@@ -83,6 +83,9 @@ export class Perdure {
       onScheduleChanged: () => {
         for (const worker of this.#workers) worker.scheduleChanged();
       },
+      onSessionChanged: () => {
+        for (const worker of this.#workers) worker.sessionChanged();
+      },
     });
   }
 

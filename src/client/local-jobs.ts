@@ -30,6 +30,8 @@ export interface LocalJobsParams {
   readonly completions: CompletionWaiter;
   /** How often waits look when no hint comes. Default 1 s. */
   readonly recheckMs?: number | undefined;
+  /** Tells those who look after sessions that there is one more to look after. */
+  readonly onSessionChanged?: (() => void) | undefined;
 }
 
 // As many jobs as one transaction abandons.
@@ -43,17 +45,21 @@ export class LocalJobs implements JobBackend {
   readonly #provider: Provider;
   readonly #completions: CompletionWaiter;
   readonly #news: News;
+  readonly #onSessionChanged: () => void;
 
   constructor(params: LocalJobsParams) {
     this.clock = params.clock;
     this.#provider = params.provider;
     this.#completions = params.completions;
     this.#news = new News(params);
+    this.#onSessionChanged = params.onSessionChanged ?? (() => undefined);
   }
 
   async openSession({ idleTimeoutMs, ...request }: SessionRequest): Promise<SessionInfo> {
     const session = { ...request, leaseMs: idleTimeoutMs };
-    return toSessionInfo(await this.#provider.openSession(session));
+    const record = await this.#provider.openSession(session);
+    this.#onSessionChanged();
+    return toSessionInfo(record);
   }
 
   async keepAlive(sessionId: string): Promise<SessionInfo | undefined> {
@@ -71,7 +77,9 @@ export class LocalJobs implements JobBackend {
     const { kind, session } = await this.#provider.shutdownSession({ sessionId, mode, end });
     if (session === undefined) throw sessionNotFound(sessionId);
     if (kind === 'downgrade') throw sessionDowngrade(sessionId);
-    return toSessionInfo((await this.#settle(sessionId, session.openJobs)) ?? session);
+    const settled = await this.#settle(sessionId, session.openJobs);
+    this.#onSessionChanged();
+    return toSessionInfo(settled ?? session);
   }
 
   /** Takes the steps that need nobody else: all jobs are told, and a session without any ends. */

@@ -31,6 +31,11 @@ export interface StepContext<Early = never> {
   heartbeat(details?: unknown): void;
   /** What an earlier attempt last reported. */
   readonly lastHeartbeat: unknown;
+  /**
+   * Adds a chunk to the stream of the job that this run is; waits while the reader is behind. Resolves with `false` when
+   * nobody reads: no job, or its caller has gone. Rejects with the `CanceledError` when the step should stop.
+   */
+  emit(chunk: unknown): Promise<boolean>;
   readonly client: ActivityClient;
   readonly log: Logger;
   /** Cancels the run that this step belongs to. Once it resolves nothing of the run starts any more. */
@@ -121,6 +126,10 @@ export class LiveStepContext implements StepContext<unknown> {
 
   heartbeat(details?: unknown): void {
     this.#activity.heartbeat(details);
+  }
+
+  emit(chunk: unknown): Promise<boolean> {
+    return this.#activity.emit(chunk);
   }
 
   /** The handler has settled: whoever keeps the context can no longer speak for the step. */

@@ -56,6 +56,11 @@ export interface ActivityContext {
   heartbeat(details?: unknown): void;
   /** What an earlier attempt last reported. */
   readonly lastHeartbeat: unknown;
+  /**
+   * Adds a chunk to the stream of the job that this run is; waits while the reader is behind. Resolves with `false` when
+   * nobody reads: no job, or its caller has gone. Rejects with the `CanceledError` when the activity should stop.
+   */
+  emit(chunk: unknown): Promise<boolean>;
   readonly client: ActivityClient;
   readonly log: Logger;
 }

@@ -173,6 +173,7 @@ export class Completions {
         onAcked(settled, result?.ok === true);
         if (result?.ok === true && result.ended !== undefined) {
           this.#reportEnd(settled.item, result.ended);
+          if (result.ended === 'canceled') this.#discard(settled);
         }
       });
     } catch (error) {
@@ -182,6 +183,12 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
+  }
+
+  /** The run was canceled before its result came, and the worker had not heard of it yet. */
+  #discard({ outcome, onDiscarded }: SettledActivity): void {
+    if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
+    this.#track(onDiscarded(outcome.payload));
   }
 
   #reportEnd({ instanceId, name: task }: WorkItem, status: TerminalStatus): void {

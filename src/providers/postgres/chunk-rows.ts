@@ -50,11 +50,13 @@ export class ChunkRows {
     };
     this.#lock = {
       name: 'perdure_lock_streams',
-      text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId",
+      text: `SELECT job.instance_key AS "instanceKey", instance_id AS "instanceId",
           abandoned_at IS NOT NULL OR instance.ended_at IS NOT NULL AS "isUnread", last_seq AS "lastSeq",
           waiting_chunks AS "waitingChunks", waiting_bytes AS "waitingBytes"
-        FROM ${jobs} AS job JOIN ${schema}.instances AS instance USING (instance_key)
-        WHERE instance_key = ANY ($1::bigint[]) ORDER BY instance_key FOR UPDATE OF job`,
+        FROM ${jobs} AS job CROSS JOIN LATERAL (
+          SELECT instance_id, ended_at FROM ${schema}.instances AS one
+          WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
+        WHERE job.instance_key = ANY ($1::bigint[]) ORDER BY job.instance_key FOR UPDATE OF job`,
     };
     this.#insert = {
       name: 'perdure_insert_chunks',
@@ -71,10 +73,11 @@ export class ChunkRows {
     };
     this.#find = {
       name: 'perdure_find_stream',
-      text: `SELECT instance_key AS "instanceKey", instance.ended_at IS NOT NULL AS "isOver",
+      text: `SELECT job.instance_key AS "instanceKey", instance.ended_at IS NOT NULL AS "isOver",
           EXISTS (SELECT 1 FROM ${chunks} AS chunk
                   WHERE chunk.instance_key = job.instance_key AND chunk.seq <= $3::bigint) AS "hasRead"
-        FROM ${schema}.instances AS instance JOIN ${jobs} AS job USING (instance_key)
+        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
+          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key OFFSET 0) AS job
         WHERE instance_id = $1 AND incarnation = $2`,
     };
     this.#select = {

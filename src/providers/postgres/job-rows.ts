@@ -58,10 +58,16 @@ export class JobRows {
 
   constructor(schema: string) {
     const table = `${schema}.jobs`;
-    const columns = `instance_key AS "instanceKey", session_id AS "sessionId", disposable, status,
+    const sessionId = `(SELECT session_id FROM ${schema}.sessions AS session
+      WHERE session.session_key = job.session_key) AS "sessionId"`;
+    const columns = `job.instance_key AS "instanceKey", ${sessionId}, disposable, status,
       abandoned_at AS "abandonedAt", dispose_at AS "disposeAt"`;
-    const jobs = `${table} AS job JOIN ${schema}.instances AS instance USING (instance_key)
-      LEFT JOIN ${schema}.sessions AS session USING (session_key)`;
+    // OFFSET 0: from each job to its run, whatever the planner thinks of the tables.
+    const jobs = `${table} AS job CROSS JOIN LATERAL (
+      SELECT instance_id, incarnation, status, ended_at FROM ${schema}.instances AS one
+      WHERE one.instance_key = job.instance_key OFFSET 0) AS instance`;
+    const ofRun = (column: string) =>
+      `(SELECT ${column} FROM ${schema}.instances AS one WHERE one.instance_key = job.instance_key)`;
     this.#holders = {
       name: 'perdure_select_id_holders',
       text: `SELECT instance_id AS "instanceId", incarnation, definition_key AS "definitionKey"
@@ -75,13 +81,14 @@ export class JobRows {
     this.#lock = {
       name: 'perdure_lock_jobs',
       text: `SELECT ${columns}, instance_id AS "instanceId", incarnation FROM ${jobs}
-        WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
-        ORDER BY instance_key FOR UPDATE OF job`,
+        WHERE job.instance_key = ANY (ARRAY(
+          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
+        ORDER BY job.instance_key FOR UPDATE OF job`,
     };
     this.#lockByKey = {
       name: 'perdure_lock_jobs_by_key',
-      text: `SELECT ${columns} FROM ${jobs} WHERE instance_key = ANY ($1::bigint[])
-        ORDER BY instance_key FOR UPDATE OF job`,
+      text: `SELECT ${columns} FROM ${jobs} WHERE job.instance_key = ANY ($1::bigint[])
+        ORDER BY job.instance_key FOR UPDATE OF job`,
     };
     this.#selectOpen = {
       name: 'perdure_select_open_jobs',
@@ -93,7 +100,7 @@ export class JobRows {
       text: `SELECT ${columns} FROM ${jobs}
         WHERE session_key = $1::bigint AND abandoned_at IS NOT NULL AND dispose_at IS NULL
           AND instance.ended_at IS NOT NULL
-        ORDER BY instance_key LIMIT $2::bigint FOR UPDATE OF job`,
+        ORDER BY job.instance_key LIMIT $2::bigint FOR UPDATE OF job`,
     };
     this.#lockToCheck = {
       name: 'perdure_lock_jobs_to_check',
@@ -119,11 +126,9 @@ export class JobRows {
           WHERE dispose_at <= ${nowSql} AND name = ANY (CASE WHEN is_task THEN $2::text[] ELSE $3::text[] END)
           ORDER BY dispose_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED)
         UPDATE ${table} AS job SET dispose_at = ${nowSql} + $5::bigint, attempts = attempts + 1
-        FROM due, ${schema}.instances AS instance, ${schema}.sessions AS session
-        WHERE job.instance_key = due.instance_key AND instance.instance_key = job.instance_key
-          AND session.session_key = job.session_key
-        RETURNING session.session_id AS "sessionId", instance.instance_id AS "instanceId", instance.incarnation,
-          job.is_task AS "isTask", job.name, instance.output, job.attempts`,
+        WHERE job.instance_key = ANY (ARRAY(SELECT instance_key FROM due))
+        RETURNING ${sessionId}, ${ofRun('instance_id')} AS "instanceId", ${ofRun('incarnation')} AS incarnation,
+          is_task AS "isTask", name, ${ofRun('output')} AS output, attempts`,
     };
     this.#nextAt = {
       name: 'perdure_next_session',
@@ -139,7 +144,7 @@ export class JobRows {
     this.#count = {
       name: 'perdure_sessions_with_jobs',
       text: `SELECT session_key AS "sessionKey" FROM unnest($1::bigint[]) AS wanted (session_key)
-        WHERE EXISTS (SELECT 1 FROM ${table} AS job WHERE job.session_key = wanted.session_key)`,
+        WHERE (SELECT 1 FROM ${table} AS job WHERE job.session_key = wanted.session_key LIMIT 1) IS NOT NULL`,
     };
     this.#list = {
       name: 'perdure_list_jobs',
@@ -154,8 +159,8 @@ export class JobRows {
       name: 'perdure_delete_jobs',
       text: `WITH gone AS (DELETE FROM ${table} WHERE instance_key = ANY ($1::bigint[])
           RETURNING instance_key, last_seq)
-        DELETE FROM ${schema}.chunks AS chunk USING gone
-        WHERE chunk.instance_key = gone.instance_key AND gone.last_seq > 0`,
+        DELETE FROM ${schema}.chunks
+        WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM gone WHERE last_seq > 0))`,
     };
   }
 

@@ -50,7 +50,9 @@ export class SessionRows {
     const table = `${schema}.sessions`;
     const recordColumns = `${columns}, label, owner, lease_ms AS "leaseMs", created_at AS "createdAt",
       ended_at AS "endedAt", (
-        SELECT count(*) FROM ${schema}.jobs AS job JOIN ${schema}.instances AS instance USING (instance_key)
+        SELECT count(*) FROM ${schema}.jobs AS job CROSS JOIN LATERAL (
+          SELECT status, ended_at FROM ${schema}.instances AS one
+          WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
         WHERE job.session_key = session.session_key AND (instance.ended_at IS NULL
           OR (job.abandoned_at IS NOT NULL AND job.disposable AND instance.status = 'completed'))) AS "openJobs"`;
     this.#insert = {
@@ -59,7 +61,9 @@ export class SessionRows {
         VALUES ($2, $3, $4, 'open', $5::bigint, ${nowSql}, ${nowSql} + $5::bigint, $6, ${nowSql} + $5::bigint)
         ON CONFLICT (session_id) DO NOTHING`,
     };
-    const byIds = `SELECT ${columns} FROM ${table} WHERE session_id = ANY ($1::text[]) ORDER BY session_key`;
+    const byIds = `SELECT ${columns} FROM ${table}
+      WHERE session_key = ANY (ARRAY(SELECT session_key FROM ${table} WHERE session_id = ANY ($1::text[])))
+      ORDER BY session_key`;
     this.#share = { name: 'perdure_share_sessions', text: `${byIds} FOR SHARE` };
     this.#lock = { name: 'perdure_lock_sessions', text: `${byIds} FOR UPDATE` };
     this.#lockDue = {
@@ -71,11 +75,13 @@ export class SessionRows {
     this.#renew = {
       name: 'perdure_renew_sessions',
       text: `WITH live AS MATERIALIZED (
-          SELECT session_key FROM ${table} WHERE session_id = ANY ($2::text[]) AND ended_at IS NULL
+          SELECT session_key FROM ${table}
+          WHERE session_key = ANY (ARRAY(SELECT session_key FROM ${table} WHERE session_id = ANY ($2::text[])))
+            AND ended_at IS NULL
           ORDER BY session_key FOR UPDATE)
-        UPDATE ${table} AS session SET expires_at = ${nowSql} + lease_ms,
+        UPDATE ${table} SET expires_at = ${nowSql} + lease_ms,
           due_at = CASE WHEN state = 'open' THEN ${nowSql} + lease_ms ELSE due_at END
-        FROM live WHERE session.session_key = live.session_key`,
+        WHERE session_key = ANY (ARRAY(SELECT session_key FROM live))`,
     };
     this.#move = {
       name: 'perdure_move_sessions',

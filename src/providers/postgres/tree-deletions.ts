@@ -28,6 +28,8 @@ interface Row {
   readonly pastExecutions: number;
   readonly messages: number;
   readonly items: number;
+  /** Somebody may want its reply. */
+  readonly isJob: boolean;
   /** As they are stored. */
   readonly childIds: readonly string[];
 }
@@ -92,6 +94,7 @@ export class TreeDeletions {
       name: 'perdure_measure_trees',
       text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
+          EXISTS (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key) AS "isJob",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
@@ -155,7 +158,7 @@ export class TreeDeletions {
       concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
-      jobRows.delete(tx, keysOf(rows)),
+      jobRows.delete(tx, keysOf(rows.filter(({ isJob }) => isJob))),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
       reclaims.add(
         tx,
