@@ -58,6 +58,8 @@ export class JobRun {
   /** Whether the store has it. */
   #isStored = false;
   #isForced = false;
+  /** Its output is left to whoever disposes of it. */
+  #isWithheld = false;
   #abandoning: Promise<void> | undefined;
   #holds = 0;
 
@@ -237,6 +239,7 @@ export class JobRun {
   // A worker disposes of it, because the session was told to stop it: what is disposed of must not be used.
   #deliverable(reply: JobReply): JobReply {
     if (!this.#isForced || !this.request.disposable || reply.kind === 'error') return reply;
+    this.#isWithheld = true;
     return { kind: 'error', error: sessionClosed(this.key.sessionId, 'closing') };
   }
 
@@ -277,7 +280,7 @@ export class JobRun {
   }
 
   #tellTaken(): void {
-    if (this.#fate !== 'taken' || !this.#isStored || this.#holds > 0) return;
+    if (this.#fate !== 'taken' || !this.#isStored || this.#isWithheld || this.#holds > 0) return;
     // Should this never get through, the row goes with its session.
     this.#host.retry(() => this.#host.backend.take(this.key)).catch(() => undefined);
   }

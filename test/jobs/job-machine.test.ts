@@ -226,6 +226,8 @@ it('a result that is disposed of because of a forceful shutdown is not delivered
   await shutdown;
   expect(await kept.result()).toBe(1);
   await expect(disposed.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  await settle();
+  expect([backend.jobs.get('a')?.isTaken, backend.jobs.get('b')?.isTaken]).toEqual([true, false]);
 });
 
 it('after a goodbye nothing is asked, and everything is told so', async () => {

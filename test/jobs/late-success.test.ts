@@ -84,7 +84,9 @@ describeEngine(
       await expect.poll(async () => (await client.get(job.id))?.status).toBe('completed');
       job.close();
       expect(await disposed.opened).toEqual(['a machine', 3]);
-      await expect.poll(() => client.sessions.jobs(job.sessionId)).toEqual({ items: [] });
+      await expect
+        .poll(() => client.sessions.jobs(job.sessionId), { timeout: 20_000 })
+        .toEqual({ items: [] });
     });
 
     it('a result that was taken is never disposed of', async () => {

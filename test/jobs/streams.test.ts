@@ -66,7 +66,7 @@ describeEngine(
       });
       const { client } = await open({ tasks: [eager] });
       const job = client.submit(eager);
-      await expect.poll(() => emitted).toBe(256);
+      await expect.poll(() => emitted, { timeout: 20_000 }).toBe(256);
       const stream = job.stream();
       expect(await stream.next()).toEqual({ done: false, value: 0 });
       const rest = await readAll(stream);
