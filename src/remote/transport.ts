@@ -55,13 +55,14 @@ export class Transport {
     request: Request<Name>,
     options: CallOptions = {},
   ): Promise<Answer<Name>> {
+    const { repeatable = operations[name].startsWith('GET ') } = options;
     const deadline = performance.now() + (options.retryForMs ?? this.#options.retryForMs);
     for (let attempt = 0; ; attempt++) {
       try {
         return (await this.#attempt(name, request as Parts, options)) as Answer<Name>;
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
-        if (error.outcomeUnknown && options.repeatable !== true) throw error;
+        if (error.outcomeUnknown && !repeatable) throw error;
         const pauseMs = Math.max(backoffMs(attempt), error.waitMs);
         if (performance.now() + pauseMs > deadline) throw error;
         await this.#pause(pauseMs, options.signal);

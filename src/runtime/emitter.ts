@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/payload.ts';
 import type { StreamStore } from '../providers/streams.ts';
@@ -47,7 +48,7 @@ export class Emitter {
 
   /** Resolves once the chunk is stored, with `false` when nobody will read it. */
   emit(payload: Payload): Promise<boolean> {
-    if (this.#isUnread) return Promise.resolve(false);
+    if (this.#isUnread) return this.#tellUnread();
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
@@ -55,6 +56,13 @@ export class Emitter {
     emitted.catch(() => undefined);
     if (!this.#isPumping) void this.#pump();
     return emitted;
+  }
+
+  // A handler that emits on and on would keep its cancel, and everything else, from being heard.
+  async #tellUnread(): Promise<boolean> {
+    await nextTurn();
+    this.#params.context.throwIfCanceled();
+    return false;
   }
 
   async #pump(): Promise<void> {
