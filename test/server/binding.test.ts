@@ -25,7 +25,9 @@ describe('where a server listens', () => {
       .flatMap((addresses = []) => addresses)
       .find(({ family, internal }) => family === 'IPv4' && !internal);
     if (outside !== undefined) {
-      await expect(fetch(`http://${outside.address}:${port}/v1/health`)).rejects.toThrow();
+      await expect(fetch(`http://${outside.address}:${port}/v1/health`)).rejects.toThrow(
+        'fetch failed',
+      );
     }
   });
 
@@ -36,7 +38,7 @@ describe('where a server listens', () => {
     const { port } = await start({});
     const answer = fetch(`http://[::1]:${port}/v1/health`).then(({ status }) => status);
     if (hasIpv6) expect(await answer).toBe(200);
-    else await expect(answer).rejects.toThrow();
+    else await expect(answer).rejects.toThrow('fetch failed');
   });
 
   it('elsewhere it refuses to listen without a token, and on all addresses without a name', async () => {

@@ -24,12 +24,18 @@ export function readAll(socket: Socket): Promise<string> {
   });
 }
 
-/** Sends bytes as they are, and answers what comes back. */
-export async function exchange(port: number, bytes: string | Buffer): Promise<string> {
+/** Sends bytes as they are, and answers what comes back; after so long this side says that it has no more to send. */
+export async function exchange(
+  port: number,
+  bytes: string | Buffer,
+  { endAfterMs }: { readonly endAfterMs?: number } = {},
+): Promise<string> {
   const socket = await openSocket(port);
   const answer = readAll(socket);
   socket.write(bytes);
+  const timer = endAfterMs === undefined ? undefined : setTimeout(() => socket.end(), endAfterMs);
   const text = await answer;
+  clearTimeout(timer);
   socket.destroy();
   return text;
 }

@@ -102,5 +102,5 @@ it('closing the server ends streams and waits at once', async () => {
   expect(await pending).toEqual({ results: [] });
   expect(await events.rest()).toEqual([]);
   expect(performance.now() - begunAt).toBeLessThan(2_000);
-  await expect(server.fetch('/v1/health')).rejects.toThrow();
+  await expect(server.fetch('/v1/health')).rejects.toThrow('fetch failed');
 });

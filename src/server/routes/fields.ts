@@ -27,9 +27,9 @@ export const json = z.unknown().meta({ description: 'Any JSON value.' });
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
 /** How an instance can stand. */
-export const status: z.ZodType<InstanceStatus> = z.enum(
-  instanceStatuses as readonly [InstanceStatus],
-);
+export const status: z.ZodType<InstanceStatus> = z
+  .enum(instanceStatuses as readonly [InstanceStatus])
+  .meta({ id: 'Status', description: 'How an instance stands.' });
 /** How an instance can end. */
 export const terminalStatus: z.ZodType<TerminalStatus> = z.enum([
   'completed',
