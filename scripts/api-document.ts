@@ -107,7 +107,7 @@ function sentence({ description }: Schema): string {
 }
 
 function block(schema: Schema): string {
-  return `\n\`\`\`ts\n${show(schema, 0)}\n\`\`\`\n`;
+  return `\n\`\`\`text\n${show(schema, 0)}\n\`\`\`\n`;
 }
 
 /** A schema in the notation of TypeScript, which readers know. */

@@ -27,14 +27,14 @@ export interface Backstage {
 }
 
 /** A request that was checked: who asks for what. */
-export type Call<Shape extends RouteShape> = RequestOf<Shape> & {
+type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly caller: Caller;
   /** Aborts when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
 };
 
 /** Does what a route says: answers its JSON value, its text, or its messages one after the other. */
-export type Handler<Shape extends RouteShape> = (
+type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
   backstage: Backstage,
 ) => Shape extends { readonly as: 'events' }

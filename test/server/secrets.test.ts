@@ -74,8 +74,8 @@ it('what a store says in its trouble stays in the log of the server', async () =
     get(target, name: keyof Provider) {
       const value: unknown = Reflect.get(target, name);
       if (name !== 'getInstances' || trouble === undefined) return value;
-      const { error } = { error: trouble };
-      return () => Promise.reject(error);
+      const reason = trouble;
+      return () => Promise.reject(reason);
     },
   });
   const perdure = await Perdure.open(troubled);

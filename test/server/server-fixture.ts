@@ -40,7 +40,7 @@ export interface Parts {
 }
 
 /** Who sends, and with what. */
-export interface Sender {
+interface Sender {
   readonly token?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;

@@ -3,7 +3,7 @@ import { duration, headers, id, json, moment, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** How a task is run: the options of a run, and what its definition would have added. */
-export const taskRunFields = {
+const taskRunFields = {
   priority: z.number().optional(),
   delay: duration.optional(),
   runAt: moment.optional(),
