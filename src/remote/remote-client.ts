@@ -316,11 +316,6 @@ export class RemoteClient implements ClientSurface {
     return this.#transport.call('systemMetrics', {});
   }
 
-  /** Rejects unless the server answers and knows the token. */
-  async check(): Promise<void> {
-    await this.#transport.call('listSchedules', { query: { limit: 1 } });
-  }
-
   /** Says goodbye to sessions, ends all waits with `CLOSED` and refuses further calls. Idempotent, never rejects. */
   close(): Promise<void> {
     this.#closed ??= this.#close();

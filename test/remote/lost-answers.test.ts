@@ -133,10 +133,9 @@ describeRemote('a server that is away', (open) => {
     const { client, proxy } = await open(definitions);
     const handle = await client.start(listen);
     const result = handle.result();
-    const waits = expect(result).rejects.toMatchObject({ code: 'CLOSED' });
     proxy.shut();
-    await client.close();
-    await waits;
+    const [outcome] = await Promise.allSettled([result, client.close()]);
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'CLOSED' } });
     await expect(client.get(handle.id)).rejects.toMatchObject({ code: 'CLOSED' });
   });
 });
