@@ -40,6 +40,7 @@ export class Emitter {
   readonly #params: EmitterParams;
   #queue: Emitted[] = [];
   #isPumping = false;
+  #wasRead = false;
   #isUnread = false;
 
   constructor(params: EmitterParams) {
@@ -52,8 +53,6 @@ export class Emitter {
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
-    // A handler that does not wait for its emits learns of a cancel by its signal.
-    emitted.catch(() => undefined);
     if (!this.#isPumping) void this.#pump();
     return emitted;
   }
@@ -80,7 +79,8 @@ export class Emitter {
     const { context, renewNow } = this.#params;
     const sent = (await this.#trySend(this.#together())) ?? (await this.#sendOne());
     if (sent === 'appended') return;
-    if (sent === 'lost') {
+    // Of a claim that is lost, or a caller that has gone meanwhile, the renewal tells why.
+    if (sent === 'lost' || this.#wasRead) {
       await renewNow();
       context.throwIfCanceled();
     }
@@ -119,6 +119,7 @@ export class Emitter {
     const [result = 'lost'] = await withRetries(retry, () => store.appendChunks([request]));
     if (result === 'full') return undefined;
     if (result === 'appended') {
+      this.#wasRead = true;
       this.#queue = this.#queue.slice(some.length);
       for (const { resolve } of some) resolve(true);
     }

@@ -102,7 +102,14 @@ export class RunningActivityContext implements ActivityContext {
     this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
   }
 
-  async emit(chunk: unknown): Promise<boolean> {
+  emit(chunk: unknown): Promise<boolean> {
+    const emitted = this.#emitChunk(chunk);
+    // A handler that does not wait for its emits learns of a cancel by its signal.
+    emitted.catch(() => undefined);
+    return emitted;
+  }
+
+  async #emitChunk(chunk: unknown): Promise<boolean> {
     this.throwIfCanceled();
     const payload = this.#encode('chunk', chunk) ?? 'null';
     return this.#ended ? false : this.#emit(payload);
