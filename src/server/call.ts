@@ -2,6 +2,7 @@ import type { Client } from '../client/client.ts';
 import type { CompletionWaiter } from '../client/completion-waiter.ts';
 import type { FlowDefinition } from '../flows/flow-definition.ts';
 import type { JobBackend } from '../jobs/backend.ts';
+import type { Clock } from '../model/clock.ts';
 import type { ChangeFeed } from './change-feed.ts';
 import type { ServerFigures } from './server-figures.ts';
 import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
@@ -11,6 +12,9 @@ import type { Caller } from './tokens.ts';
 /** What stands behind the routes. */
 export interface Backstage {
   readonly client: Client;
+  readonly clock: Clock;
+  /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
+  readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
   readonly jobs: JobBackend;
   readonly owners: SessionOwners;

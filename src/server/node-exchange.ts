@@ -68,6 +68,7 @@ export async function sendResponse(
   const reader = response.body?.getReader();
   // Whatever it was about to say, nobody hears it.
   const giveUp = (): void => void reader?.cancel().catch(() => undefined);
+  if (outgoing.destroyed) return giveUp();
   outgoing.once('close', giveUp);
   try {
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));

@@ -39,6 +39,15 @@ interface Passage {
   route: RouteName | 'none';
 }
 
+/** A request that was let in. */
+interface Admitted {
+  readonly passage: Passage;
+  readonly caller: Caller;
+  readonly asked: CheckedRequest;
+  /** Gives its place back. */
+  readonly leave: () => void;
+}
+
 type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
 
 const anonymous: Caller = { name: null, role: 'admin' };
@@ -119,20 +128,19 @@ export class RequestPipeline {
     const caller = this.#authorize(shape, passage);
     const address = checkAddress(match, url.searchParams);
     const leave = await this.#params.admission.enter(shape, caller, passage.signal);
+    let asked: CheckedRequest;
     try {
-      const body =
-        shape.body === undefined ? {} : checkBody(shape.body, await this.#read(shape, request));
-      const asked = { ...address, ...body };
-      if (shape.as === 'events')
-        return this.#stream(match, { passage, caller, asked, headers, leave });
-      const value = await this.#work(match, { passage, caller, asked, leave });
-      return shape.as === 'text'
-        ? textAnswer(String(value), { requestId, headers })
-        : jsonAnswer(value, { requestId, headers });
+      asked = { ...address, ...(await this.#readBody(shape, request)) };
     } catch (error) {
       leave();
       throw error;
     }
+    const call = { passage, caller, asked, leave };
+    if (shape.as === 'events') return this.#stream(match, call, headers);
+    const value = await this.#work(match, call);
+    return shape.as === 'text'
+      ? textAnswer(String(value), { requestId, headers })
+      : jsonAnswer(value, { requestId, headers });
   }
 
   #authorize(shape: RouteShape, { request, connection }: Passage): Caller {
@@ -153,42 +161,29 @@ export class RequestPipeline {
     );
   }
 
-  #read({ bulk }: RouteShape, request: Request): Promise<unknown> {
+  async #readBody({ body, bulk }: RouteShape, request: Request): Promise<CheckedRequest> {
+    if (body === undefined) return {};
     const { bulkBodyBytes, bodyBytes, requestMs } = this.#params.limits;
-    const body = readJson(request, bulk === true ? bulkBodyBytes : bodyBytes);
-    return within(body, requestMs, bodyTooSlow);
+    const json = readJson(request, bulk === true ? bulkBodyBytes : bodyBytes);
+    return checkBody(body, await within(json, requestMs, bodyTooSlow));
   }
 
   /** Does the work of a route; a place is held until that has ended, however long the caller waits for it. */
-  async #work(
-    { name, shape }: Match,
-    call: {
-      readonly passage: Passage;
-      readonly caller: Caller;
-      readonly asked: CheckedRequest;
-      readonly leave: () => void;
-    },
-  ): Promise<unknown> {
-    const { passage, caller, asked, leave } = call;
+  #work({ name, shape }: Match, { passage, caller, asked, leave }: Admitted): Promise<unknown> {
     const { signal } = passage;
     const handler = handlers[name] as unknown as AnyHandler;
-    const work = handler({ ...asked, caller, signal }, this.#params.backstage) as Promise<unknown>;
-    const settled = work.finally(leave);
+    const work = async (): Promise<unknown> =>
+      handler({ ...asked, caller, signal }, this.#params.backstage);
+    const settled = work().finally(leave);
     if (shape.waits === true) return settled;
     return within(settled, this.#params.limits.requestMs, tookTooLong);
   }
 
   #stream(
     { name }: Match,
-    call: {
-      readonly passage: Passage;
-      readonly caller: Caller;
-      readonly asked: CheckedRequest;
-      readonly headers: Readonly<Record<string, string>>;
-      readonly leave: () => void;
-    },
+    { passage, caller, asked, leave }: Admitted,
+    headers: Readonly<Record<string, string>>,
   ): Response {
-    const { passage, caller, asked, headers, leave } = call;
     const { requestId, signal } = passage;
     const handler = handlers[name] as unknown as AnyHandler;
     const messages = handler({ ...asked, caller, signal }, this.#params.backstage);

@@ -153,15 +153,23 @@ async function exchange(
   const { socket } = incoming;
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
+  // Writing to a caller who has gone is no error of anybody's.
+  outgoing.on('error', () => gone.abort());
   connections.begin(socket);
-  const request = toWebRequest(incoming, gone.signal);
-  if (request === undefined) {
-    outgoing.writeHead(400, { connection: 'close' }).end();
-  } else {
+  try {
+    const request = toWebRequest(incoming, gone.signal);
+    if (request === undefined) {
+      outgoing.writeHead(400, { connection: 'close' }).end();
+      return;
+    }
     const { remoteAddress } = socket;
     await sendResponse(await handler(request, { remoteAddress }), outgoing, stallMs);
+  } catch {
+    // Headers that the web does not allow, a logger that throws: this request must not take others with it.
+    outgoing.destroy();
+  } finally {
+    connections.end(socket);
   }
-  connections.end(socket);
 }
 
 function listenOn(

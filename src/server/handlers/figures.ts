@@ -2,13 +2,10 @@ import type { Handlers } from '../call.ts';
 import { toPrometheus } from '../prometheus.ts';
 import type { figureRoutes } from '../routes/figures.ts';
 
-// An id that a store is asked for to see whether it answers; nobody need have it.
-const probeId = 'perdure-health';
-
 /** The store in figures, and the server itself. */
 export const figureHandlers: Handlers<typeof figureRoutes> = {
-  async health(_, { client }) {
-    await client.get(probeId);
+  async health(_, { checkHealth }) {
+    await checkHealth();
     return { status: 'ok' };
   },
   queueDepths(_, { client }) {
@@ -17,9 +14,9 @@ export const figureHandlers: Handlers<typeof figureRoutes> = {
   systemMetrics(_, { client }) {
     return client.systemMetrics();
   },
-  async prometheus(_, { client, figures }) {
+  async prometheus(_, { client, clock, figures }) {
     const [system, queues] = await Promise.all([client.systemMetrics(), client.queueDepths()]);
-    return toPrometheus({ system, queues, server: figures, nowMs: Date.now() });
+    return toPrometheus({ system, queues, server: figures, nowMs: clock.now() });
   },
   async openApi(_, { openApi }) {
     return openApi();

@@ -44,7 +44,7 @@ export const terminalStatus: z.ZodType<TerminalStatus> = z.enum([
 export function whole(min: number, max: number) {
   return z
     .string()
-    .regex(/^-?\d{1,15}$/, 'must be a whole number')
+    .regex(/^-?\d{1,16}$/, 'must be a whole number')
     .transform(Number)
     .pipe(z.int().min(min).max(max));
 }
