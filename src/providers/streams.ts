@@ -35,7 +35,8 @@ export interface ChunkPage {
 }
 
 /**
- * The streams of jobs: what handlers emit for the caller. Bounded, ordered, deleted as they are read.
+ * The streams of jobs: what handlers emit for the caller. Bounded, ordered, deleted as they are read. As handlers run at
+ * least once, so do their chunks come: again after an attempt that is repeated, or a commit whose outcome is unknown.
  *
  * A provider must:
  * - tell `emitted` after chunks were added or made room for, in this process (stream/tells-whoever-waits)
