@@ -49,14 +49,14 @@ describeServer('streams of events', (open) => {
     const params = { id: 's' };
     await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
     const incarnation = 'incarnation-1';
-    const job = { id: 'j', incarnation, kind: 'task', name: 'emits', input: 600 } as const;
+    const job = { id: 'j', incarnation, kind: 'task', name: 'emits', input: 300 } as const;
     await ask('submitJobs', { params, body: { jobs: [job] } });
     const events = await openEvents(server, 'streamJob', {
       params: { id: 's', jobId: 'j' },
       body: { incarnation },
     });
     expect(await events.rest()).toEqual([
-      ...Array.from({ length: 600 }, (_, index) => ({
+      ...Array.from({ length: 300 }, (_, index) => ({
         kind: 'chunk',
         seq: index + 1,
         value: { n: index + 1 },
