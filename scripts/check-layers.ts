@@ -5,7 +5,13 @@
  */
 import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { layerOf, mayImport, mayImportComputed, mayImportPackage } from './layer-rules.ts';
+import {
+  BROWSER_ENTRIES,
+  layerOf,
+  mayImport,
+  mayImportComputed,
+  mayImportPackage,
+} from './layer-rules.ts';
 import { moduleImports, type ModuleImport } from './module-imports.ts';
 
 const REPOSITORY = join(import.meta.dirname, '..');
@@ -99,17 +105,31 @@ function entryBreaches(modules: Modules): string[] {
   };
   return Object.values(exports)
     .map((target) => posix.basename(target.default, '.js') + '.ts')
-    .filter((entry) => modules.has(entry))
+    .filter((entry) => modules.has(entry) && !BROWSER_ENTRIES.includes(entry))
     .filter((entry) => modules.get(entry)?.[0]?.specifier !== './require-node.ts')
     .map((entry) => `${entry}:1 must import './require-node.ts' before anything else`);
+}
+
+/** Whatever a browser loads must come from src itself: packages and Node's own modules are not there. */
+function browserBreaches(modules: Modules): string[] {
+  const reached = new Set(BROWSER_ENTRIES.filter((entry) => modules.has(entry)));
+  const breaches: string[] = [];
+  for (const path of reached) {
+    for (const { specifier, line, typeOnly } of modules.get(path) ?? []) {
+      if (specifier === undefined || typeOnly) continue;
+      if (specifier.startsWith('.')) reached.add(resolve(path, specifier));
+      else breaches.push(`${path}:${line} imports ${specifier}, but browsers load it`);
+    }
+  }
+  return breaches;
 }
 
 function check(root: string): { readonly count: number; readonly breaches: string[] } {
   const modules = readModules(join(root, 'src'));
   return {
     count: modules.size,
-    breaches: [arrowBreaches, folderBreaches, entryBreaches, cycles].flatMap((rule) =>
-      rule(modules),
+    breaches: [arrowBreaches, folderBreaches, entryBreaches, browserBreaches, cycles].flatMap(
+      (rule) => rule(modules),
     ),
   };
 }

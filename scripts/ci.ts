@@ -20,6 +20,7 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:size',
     'check:words',
     'check:docs',
+    'check:api',
     'check:seeds',
     'check:format',
     'check:unused',

@@ -16,13 +16,27 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/postgres': ['providers', 'model'],
   management: ['providers', 'model'],
   runtime: ['tasks', 'schedules', 'orchestration', 'replay', 'management', 'providers', 'model'],
-  client: ['schedules', 'management', 'providers', 'model'],
+  client: ['jobs', 'schedules', 'management', 'providers', 'model'],
+  // Jobs speak to a store only through their backend; of the client they share how calls are read and instances shown.
+  jobs: ['client', 'providers', 'model'],
   tasks: ['orchestration', 'model'],
   schedules: ['providers', 'model'],
   flows: ['public'],
-  'server/contract': ['client', 'providers', 'model'],
-  server: ['server/contract', 'client', 'providers', 'model'],
-  dashboard: ['server/contract'],
+  // The table of routes: data and types only, for the server and whoever calls it.
+  'server/routes': ['client', 'jobs', 'flows', 'management', 'providers', 'model'],
+  server: [
+    'server/routes',
+    'public',
+    'client',
+    'jobs',
+    'flows',
+    'management',
+    'providers',
+    'model',
+  ],
+  // Of the server it knows the table of routes, as a type; it runs in browsers.
+  remote: ['server/routes', 'client', 'jobs', 'management', 'providers', 'model'],
+  dashboard: ['server/routes'],
   cli: ['client', 'providers', 'model'],
 };
 
@@ -31,11 +45,15 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['providers/sqlite'],
   pg: ['providers/postgres'],
   croner: ['schedules'],
+  zod: ['server/routes', 'server'],
   vitest: ['testing'],
 };
 
 /** Modules whose business it is to load code that is named only at run time: users' handlers. */
 const LOADS_USER_CODE: readonly string[] = ['runtime/activity-thread.ts'];
+
+/** The entry points that browsers load: nothing they reach may need Node.js. */
+export const BROWSER_ENTRIES: readonly string[] = ['remote.ts'];
 
 /** Whether a module may import a computed name. */
 export function mayImportComputed(path: string): boolean {
@@ -45,9 +63,9 @@ export function mayImportComputed(path: string): boolean {
 /** The layer of a path below src/, or undefined when no rule names its folder. */
 export function layerOf(path: string): string | undefined {
   if (path === 'index.ts') return 'public';
-  if (path === 'server/contract.ts') return 'server/contract';
   const folders = path.split('/').slice(0, -1);
   if (folders.length === 0) return 'entry';
+  if (path.startsWith('server/routes/')) return 'server/routes';
   // The contract lies in providers/ itself; each folder below it is one concrete provider.
   const layer = folders[0] === 'providers' ? folders.slice(0, 2).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;

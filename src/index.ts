@@ -46,6 +46,7 @@ export type {
   AttemptContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
+export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
 export type { Headers } from './model/task-options.ts';
 
@@ -62,8 +63,13 @@ export type {
   TurnCommitted,
 } from './runtime/hooks.ts';
 
+// A server's client
+export type { ConnectOptions } from './remote/connect-options.ts';
+export type { Connection } from './remote/connection.ts';
+export type { RemoteClient } from './remote/remote-client.ts';
+
 // The client
-export type { Client } from './client/client.ts';
+export type { ClientSurface as Client } from './client/client-surface.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartableFlow } from './client/startable-flow.ts';
 export type { RunFlowOptions, StartOptions } from './client/call-types.ts';
@@ -81,6 +87,19 @@ export type {
   TaskSchedule,
 } from './client/schedule-request.ts';
 export type { CatchUp } from './schedules/due-ticks.ts';
+export type { Job } from './jobs/job.ts';
+export type { SubmitOptions } from './jobs/job-request.ts';
+export type { Session } from './jobs/session.ts';
+export type { OpenSessionOptions } from './jobs/session-options.ts';
+export type { SessionFilter, SessionPageOptions, Sessions } from './jobs/sessions.ts';
+export type {
+  JobInfo,
+  JobPage,
+  SessionInfo,
+  SessionPage,
+  ShutdownMode,
+} from './jobs/session-info.ts';
+export type { Submitter } from './jobs/submit.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/transactional.ts';

@@ -1,4 +1,5 @@
 import { Client } from './client/client.ts';
+import { clientClosed } from './client/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { toMs, type Duration } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
@@ -10,6 +11,8 @@ import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-ch
 import { isPostgresUrl } from './providers/postgres/options.ts';
 import { openPostgres } from './providers/postgres/provider.ts';
 import { openSqlite } from './providers/sqlite/provider.ts';
+import type { ConnectOptions } from './remote/connect-options.ts';
+import { connect, type Connection } from './remote/connection.ts';
 import type { WorkerOptions } from './runtime/options.ts';
 import { assertOutsideOrchestration } from './runtime/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
@@ -80,6 +83,9 @@ export class Perdure {
       onScheduleChanged: () => {
         for (const worker of this.#workers) worker.scheduleChanged();
       },
+      onSessionChanged: () => {
+        for (const worker of this.#workers) worker.sessionChanged();
+      },
     });
   }
 
@@ -90,6 +96,11 @@ export class Perdure {
       typeof store === 'string' ? await openStore(store, options) : checkProvider(store),
       options,
     );
+  }
+
+  /** Connects to a store that a server (`perdure/server`) has open; browsers do so with `perdure/remote`. */
+  static connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
+    return connect(url, options, assertOutsideOrchestration);
   }
 
   /** Starts a worker for these definitions in this process. */
@@ -119,7 +130,7 @@ export class Perdure {
     return worker;
   }
 
-  /** Stops the workers, ends waits, closes the store. Idempotent. */
+  /** Says goodbye to attached jobs, stops the workers, ends waits, closes the store. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -130,8 +141,10 @@ export class Perdure {
   }
 
   async #close(): Promise<void> {
+    // Before the workers stop: handlers of attached jobs are then told to stop by a cancel, and need not be handed back.
+    await Client.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
-    this.client.close();
+    await this.client.close();
     await this.#provider.close();
   }
 

@@ -1,3 +1,9 @@
+import { AttachedWork } from '../jobs/attached-work.ts';
+import type { JobBackend } from '../jobs/backend.ts';
+import type { Session } from '../jobs/session.ts';
+import type { OpenSessionOptions } from '../jobs/session-options.ts';
+import type { Sessions } from '../jobs/sessions.ts';
+import type { Submitter } from '../jobs/submit.ts';
 import { deleteInstanceBulk, type BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
 import { deleteInstance, type DeleteOptions } from '../management/delete-instance.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';
@@ -8,16 +14,13 @@ import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
-import { isPerdureError, PerdureError, ProviderError } from '../model/errors.ts';
+import { isPerdureError, PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
-import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
 import { checkPriority } from '../model/priority.ts';
-import { randomToken, timeOrderedId } from '../model/random-id.ts';
 import { validateInput } from '../model/validate-input.ts';
-import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -29,7 +32,6 @@ import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
-import { encodeInput } from './encode-input.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
 import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
 import { notAFlow, type StartableFlow } from './startable-flow.ts';
@@ -41,7 +43,7 @@ import {
   type HistoryOptions,
   type HistoryPage,
 } from './history.ts';
-import { alreadyExists, clientClosed, refusedEvent } from './instance-errors.ts';
+import { clientClosed, refusedEvent } from './instance-errors.ts';
 import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './instance-info.ts';
 import {
   listInstances,
@@ -58,8 +60,10 @@ import {
   type CancelOptions,
   type TerminateOptions,
 } from './stopping.ts';
+import { LocalJobs } from './local-jobs.ts';
 import { Schedules } from './schedules.ts';
-import { readEvent, readStartOptions, readTarget } from './start-request.ts';
+import { Starts, type InstanceStarter } from './starts.ts';
+import { readEvent } from './start-request.ts';
 import { TaskHandle } from './task-handle.ts';
 import type { RunTaskOptions } from './task-request.ts';
 import {
@@ -85,15 +89,31 @@ export interface ClientOptions {
   readonly starter?: (() => InstanceStarter | undefined) | undefined;
   /** Tells the workers of this process that a schedule changed. */
   readonly onScheduleChanged?: (() => void) | undefined;
+  /** Tells the workers of this process that a session was opened or is to end. */
+  readonly onSessionChanged?: (() => void) | undefined;
 }
 
-/** Creates an instance together with its first turn, or declines with `undefined`. */
-export interface InstanceStarter {
-  start(instance: NewInstance): Promise<CreateResult> | undefined;
+/** The parts of a client that it is made of. */
+export interface ClientInternals {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly completions: CompletionWaiter;
+  readonly payloadLimitBytes: number;
+  /** Jobs and sessions, as a server offers them to others. */
+  readonly jobs: JobBackend;
+  /** Jobs and sessions that this client holds itself. */
+  readonly attached: AttachedWork;
 }
 
 /** Starts instances, talks to them, and waits for them. It needs no worker in its process. */
-export class Client {
+export class Client implements Submitter {
+  /** Sessions of this store, whoever opened them. */
+  readonly sessions: Sessions;
+  /**
+   * Submits a run that is attached to this client, in a session of its own: closing the job, or the client, before the
+   * result was taken cancels it. There is nothing to wait for; a refusal is told by `result()`.
+   */
+  readonly submit: Submitter['submit'];
   /** What the workers of this store delete by themselves. */
   readonly retention: RetentionControl;
   /** What is started at given times. */
@@ -103,11 +123,13 @@ export class Client {
   readonly #clock: Clock;
   readonly #payloadLimitBytes: number;
   readonly #maxPendingEvents: number;
-  readonly #starter: () => InstanceStarter | undefined;
   readonly #guard: () => void;
   readonly #completions: CompletionWaiter;
   readonly #access: InstanceAccess;
+  readonly #starts: Starts;
   readonly #tasks: TaskRuns;
+  readonly #jobs: JobBackend;
+  readonly #attached: AttachedWork;
   #closed = false;
 
   constructor(options: ClientOptions) {
@@ -119,7 +141,6 @@ export class Client {
       options.payloadLimitBytes ?? defaultPayloadLimitBytes,
     );
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
-    this.#starter = options.starter ?? (() => undefined);
     this.#guard = options.guard ?? (() => undefined);
     this.#completions = new CompletionWaiter(options);
     this.#access = {
@@ -133,18 +154,43 @@ export class Client {
     this.retention = new RetentionControl(options.provider, options.clock, () =>
       this.#assertOpen(),
     );
-    this.#tasks = new TaskRuns({
-      ...options,
+    const { births } = this.#completions;
+    const payloadLimitBytes = this.#payloadLimitBytes;
+    this.#starts = new Starts({ ...options, payloadLimitBytes, births });
+    this.#tasks = new TaskRuns({ ...options, payloadLimitBytes, access: this.#access, births });
+    this.#jobs = new LocalJobs({ ...options, completions: this.#completions });
+    this.#attached = new AttachedWork({
+      backend: this.#jobs,
       payloadLimitBytes: this.#payloadLimitBytes,
-      access: this.#access,
-      births: this.#completions.births,
+      assertOpen: () => this.#assertOpen(),
     });
+    this.sessions = this.#attached.sessions;
+    this.submit = (definition: unknown, ...args: readonly unknown[]) =>
+      this.#attached.submit(definition, ...args);
     this.schedules = new Schedules({
       ...options,
       payloadLimitBytes: this.#payloadLimitBytes,
       assertOpen: () => this.#assertOpen(),
       onChanged: options.onScheduleChanged ?? (() => undefined),
     });
+  }
+
+  /** What a server needs of the client that it stands for; not for applications. */
+  static internals(client: Client): ClientInternals {
+    return {
+      provider: client.#provider,
+      clock: client.#clock,
+      completions: client.#completions,
+      payloadLimitBytes: client.#payloadLimitBytes,
+      jobs: client.#jobs,
+      attached: client.#attached,
+    };
+  }
+
+  /** Opens a session: a group of jobs that is ended together, gracefully or forcefully, and at the latest with its client. */
+  async openSession(options?: OpenSessionOptions): Promise<Session> {
+    this.#assertOpen();
+    return this.#attached.openSession(options);
   }
 
   /**
@@ -162,21 +208,7 @@ export class Client {
     options?: StartOptions,
   ): Promise<Handle> {
     this.#assertOpen();
-    const { name, version, schema } = readTarget(definition);
-    const chosen = readStartOptions(options);
-    const what = `Orchestration ${JSON.stringify(name)}`;
-    const limitBytes = this.#payloadLimitBytes;
-    const payload = await encodeInput(input, { what, schema, limitBytes });
-    const instanceId = chosen.id ?? timeOrderedId(this.#clock.now());
-    const startVersion = chosen.version ?? version;
-    await this.#create({
-      instanceId,
-      incarnation: randomToken(),
-      name,
-      version: startVersion,
-      inputHash: inputHash(payload),
-      start: encodeMessage({ kind: 'start', name, version: startVersion, payload }),
-    });
+    const instanceId = await this.#starts.start(definition, input, options);
     return new Handle(instanceId, this.#access);
   }
 
@@ -410,39 +442,15 @@ export class Client {
     return this.#provider.systemMetrics();
   }
 
-  /** Ends all waits with `CLOSED` and refuses further calls. Instances go on. Idempotent. */
-  close(): void {
+  /**
+   * Ends all waits with `CLOSED` and refuses further calls. Instances go on; sessions and jobs of this client, which
+   * live by it, are told goodbye and cancelled. Resolves once that is stored; idempotent, never rejects.
+   */
+  async close(): Promise<void> {
     this.#closed = true;
+    const leaving = this.#attached.close(clientClosed());
     this.#completions.close();
-  }
-
-  async #create(instance: NewInstance): Promise<void> {
-    const birth = this.#completions.births.announce(instance.instanceId, instance.incarnation);
-    let result: CreateResult | undefined;
-    try {
-      result = await this.#createSurely(instance);
-    } finally {
-      if (result?.kind === 'created') this.#completions.births.confirm(birth);
-      else this.#completions.births.withdraw(birth);
-    }
-    if (result.kind === 'refused') throw result.error;
-    if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
-  }
-
-  /** Where the answer of the store was lost the same start is made again: it finds what the first one made. */
-  async #createSurely(instance: NewInstance): Promise<CreateResult> {
-    try {
-      return await (this.#starter()?.start(instance) ?? this.#createInStore(instance));
-    } catch (error) {
-      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
-      return await this.#createInStore(instance);
-    }
-  }
-
-  async #createInStore(instance: NewInstance): Promise<CreateResult> {
-    const [result] = await this.#provider.createInstances([instance]);
-    if (result === undefined) throw new Error('createInstances answered nothing.');
-    return result;
+    await leaving;
   }
 
   async #raise(id: string, event: EventToken | string, value: unknown): Promise<void> {

@@ -1,12 +1,12 @@
 import { systemClock, type Clock } from '../model/clock.ts';
-import { PerdureError, ProviderError } from '../model/errors.ts';
+import { ProviderError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
 import type { Payload } from '../model/payload.ts';
 import { isTerminal } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { CompletedOutput, Hint, Provider } from '../providers/provider.ts';
 import { Births } from './births.ts';
-import { clientClosed, replaced } from './instance-errors.ts';
+import { clientClosed, notOverInTime, replaced } from './instance-errors.ts';
 import { InstanceReader } from './instance-reader.ts';
 
 export interface CompletionWaiterParams {
@@ -88,11 +88,60 @@ export class CompletionWaiter {
     });
   }
 
-  /** Resolves with the row of an instance once it is over. */
-  wait(instanceId: string, timeoutMs?: number): Promise<InstanceRecord> {
-    return new Promise((resolve, reject) => {
-      this.#begin(instanceId, { timeoutMs, resolve, resolveOutput: undefined, reject });
+  /** Resolves with the row of an instance once it is over; rejects with the reason of the signal when that aborts first. */
+  async wait(
+    instanceId: string,
+    timeoutMs?: number,
+    signal?: AbortSignal,
+  ): Promise<InstanceRecord> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<InstanceRecord>();
+    const waiter = this.#begin(instanceId, {
+      timeoutMs,
+      resolve,
+      resolveOutput: undefined,
+      reject,
     });
+    return this.#untilAborted({ instanceId, waiter, promise, signal });
+  }
+
+  /**
+   * Resolves once one life of an id is over, with its output alone if it completed; rejects with `INSTANCE_NOT_FOUND`
+   * when that is no more, whoever has the id now.
+   */
+  async waitForLife(
+    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
+    signal: AbortSignal,
+  ): Promise<InstanceRecord | Completion> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<InstanceRecord | Completion>();
+    const resolveOutput = (output: Payload | null): void =>
+      resolve({ status: 'completed', output });
+    const wait = { timeoutMs: undefined, resolve, resolveOutput, reject };
+    const waiter = this.#begin(instanceId, wait, incarnation);
+    return this.#untilAborted({ instanceId, waiter, promise, signal });
+  }
+
+  async #untilAborted<Value>(wait: {
+    readonly instanceId: string;
+    readonly waiter: Waiter | undefined;
+    readonly promise: Promise<Value>;
+    readonly signal: AbortSignal | undefined;
+  }): Promise<Value> {
+    const { instanceId, waiter, promise, signal } = wait;
+    if (signal === undefined || waiter === undefined) return promise;
+    const giveUp = (): void => {
+      waiter.cancelAlarm?.();
+      this.#remove(instanceId, waiter);
+      this.#rest();
+      waiter.reject(signal.reason as Error);
+    };
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', giveUp);
+    }
   }
 
   /** Resolves with the row of an instance once it is over, or with its output alone if it completed. */
@@ -104,15 +153,24 @@ export class CompletionWaiter {
     });
   }
 
-  #begin(instanceId: string, wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>): void {
-    if (this.#closed) return wait.reject(clientClosed());
-    const incarnation = this.births.newAndAlive(instanceId);
+  #begin(
+    instanceId: string,
+    wait: Omit<Waiter, 'incarnation' | 'cancelAlarm' | 'timedOut'>,
+    life?: string,
+  ): Waiter | undefined {
+    if (this.#closed) {
+      wait.reject(clientClosed());
+      return undefined;
+    }
+    const born = this.births.newAndAlive(instanceId);
+    const incarnation = life ?? born;
     const waiter: Waiter = { ...wait, incarnation, cancelAlarm: undefined, timedOut: false };
     this.#add(instanceId, waiter);
     this.#listen();
     this.#cancelRecheck ??= this.#setRecheck();
     if (wait.timeoutMs !== undefined) waiter.cancelAlarm = this.#setTimeout(instanceId, waiter);
-    if (incarnation === undefined) this.#reader.request(instanceId);
+    if (born === undefined || born !== incarnation) this.#reader.request(instanceId);
+    return waiter;
   }
 
   /** Ends all waits, and all to come, with `CLOSED`. */
@@ -236,7 +294,7 @@ export class CompletionWaiter {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       if (!waiter.timedOut) continue;
       this.#remove(instanceId, waiter);
-      waiter.reject(timedOut(instanceId, waiter, cause));
+      waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, cause));
     }
     this.#rest();
   }
@@ -269,12 +327,4 @@ export class CompletionWaiter {
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
-}
-
-function timedOut(instanceId: string, { timeoutMs }: Waiter, cause?: Error): PerdureError {
-  return new PerdureError(
-    'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} was not over after ${timeoutMs} ms. It goes on: wait again, or see with get() what it is doing.`,
-    cause && { cause },
-  );
 }

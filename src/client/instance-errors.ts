@@ -20,6 +20,15 @@ export function replaced(instanceId: string): PerdureError {
   );
 }
 
+/** A wait that has taken long enough. */
+export function notOverInTime(instanceId: string, timeoutMs: number, cause?: Error): PerdureError {
+  return new PerdureError(
+    'TIMEOUT',
+    `Instance ${JSON.stringify(instanceId)} was not over after ${timeoutMs} ms. It goes on: wait again, or see with get() what it is doing.`,
+    cause && { cause },
+  );
+}
+
 /** The id belongs to another run or instance. */
 export function taskAlreadyExists({ instanceId, name }: NewTask, takenBy: string): PerdureError {
   const other = takenBy === name ? 'another input' : JSON.stringify(takenBy);

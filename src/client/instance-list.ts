@@ -1,3 +1,4 @@
+import { byteLength } from '../model/byte-length.ts';
 import { maxIdBytes, maxNameBytes } from '../model/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import type { InstanceConditions, ListInstancesParams } from '../providers/instances.ts';
@@ -67,7 +68,7 @@ export async function listInstances(
 }
 
 /** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
-function readListParams(filter: unknown, page: unknown): ListInstancesParams {
+export function readListParams(filter: unknown, page: unknown): ListInstancesParams {
   return { filter: readFilter(filter), ...readPage(page) };
 }
 
@@ -129,8 +130,7 @@ function readKind(kind: unknown): 'orchestration' | 'task' {
 }
 
 function readText(key: string, value: unknown, maxBytes: number): string {
-  if (typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= maxBytes)
-    return value;
+  if (typeof value === 'string' && value !== '' && byteLength(value) <= maxBytes) return value;
   throw invalid(key, value, `text of 1 to ${maxBytes} bytes`);
 }
 

@@ -4,8 +4,14 @@ import { decodePayload } from '../model/payload.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Completion } from './completion-waiter.ts';
 
+/** How an instance ended. */
+export type Ending = Pick<
+  InstanceRecord,
+  'instanceId' | 'name' | 'status' | 'output' | 'failure' | 'cancel' | 'terminated'
+>;
+
 /** What a finished instance returned; throws what it ended with when it did not return. */
-export function takeResult(record: InstanceRecord | Completion): unknown {
+export function takeResult(record: Ending | Completion): unknown {
   if (record.status === 'completed') return decodePayload(record.output);
   const which = `Instance ${JSON.stringify(record.instanceId)} of ${JSON.stringify(record.name)}`;
   switch (record.status) {
@@ -35,7 +41,7 @@ export function takeResult(record: InstanceRecord | Completion): unknown {
   }
 }
 
-function failed(record: InstanceRecord, which: string): FailedError {
+function failed(record: Ending, which: string): FailedError {
   const failure = decodeFailure(record.failure);
   return new FailedError({
     code: 'INSTANCE_FAILED',

@@ -12,6 +12,7 @@ import type {
   StoredTiming,
 } from '../schedules/schedule-definition.ts';
 import { encodeInput } from './encode-input.ts';
+import { readWork } from './scheduled-work.ts';
 import { readStartOptions, readTarget } from './start-request.ts';
 import { readRunTaskOptions, readTask, readTime, type RunTaskOptions } from './task-request.ts';
 
@@ -118,25 +119,10 @@ function readScheduled(
   fields: Fields,
   limitBytes: number,
 ): Promise<ScheduledTask | ScheduledOrchestration> {
-  const { task, orchestration, flow } = fields;
-  if ([task, orchestration, flow].filter((one) => one !== undefined).length !== 1) {
-    throw new PerdureError(
-      'INVALID_SCHEDULE',
-      'A schedule starts either a task, an orchestration or a flow.',
-    );
-  }
-  if (task !== undefined) return readScheduledTask(fields, limitBytes);
-  return readScheduledOrchestration(flow === undefined ? fields : unfold(fields), limitBytes);
-}
-
-/** A flow is an orchestration whose input carries its graph. */
-function unfold({ flow, input, options, ...rest }: Fields): Fields {
-  const given = flow as Partial<FlowRef> | null;
-  if (typeof given !== 'object' || given?.kind !== 'flow') {
-    throw invalid('flow', flow, 'a flow: its graph is needed, so a name is not enough');
-  }
-  readFields(options, 'options', [] as const);
-  return { ...rest, orchestration: given.orchestration, input: { flow: given.graph, input } };
+  const work = readWork(fields);
+  return work.kind === 'task'
+    ? readScheduledTask({ ...fields, ...work }, limitBytes)
+    : readScheduledOrchestration({ ...fields, ...work }, limitBytes);
 }
 
 async function readScheduledTask(fields: Fields, limitBytes: number): Promise<ScheduledTask> {

@@ -1,6 +1,6 @@
 import { PerdureError } from '../model/errors.ts';
 import type { RunFlowOptions } from './call-types.ts';
-import type { Client } from './client.ts';
+import type { ClientSurface } from './client-surface.ts';
 import type { Handle } from './handle.ts';
 
 /** What a client needs of a flow: how to start a run of it, and its types. */
@@ -10,7 +10,7 @@ export interface StartableFlow<Input = unknown, Output = unknown> {
   readonly '~input'?: Input;
   readonly '~output'?: Output;
   // A method, so that flows of all inputs are references.
-  start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
+  start(client: ClientSurface, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
 /** Something that cannot be run as a flow. */

@@ -2,7 +2,7 @@ import { cleanReason } from '../model/cancel.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { StopResult, TerminateInstance } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import { readFields } from '../model/option-fields.ts';
 
@@ -34,22 +34,30 @@ export async function requestCancel(
   id: string,
   options: CancelOptions | undefined,
 ): Promise<StopResult> {
-  const given = readFields(options, 'options', [
+  const { wait: _, ...stop } = readCancelOptions(options);
+  const [result] = await provider.requestCancel([{ instanceId: checkInstanceId(id), ...stop }]);
+  return answered(result);
+}
+
+/** Reads how something is to be asked to stop. */
+export function readCancelOptions(options: CancelOptions | undefined): {
+  readonly reason: string;
+  readonly actor: string | null;
+  readonly cleanupMs: number;
+  readonly wait: boolean;
+} {
+  const { reason, actor, cleanupTimeout, wait } = readFields(options, 'options', [
     'reason',
     'actor',
     'cleanupTimeout',
     'wait',
   ] as const);
-  const cleanupTimeout = (given.cleanupTimeout ?? defaultCleanup) as Duration;
-  const [result] = await provider.requestCancel([
-    {
-      instanceId: checkInstanceId(id),
-      reason: cleanReason(given.reason),
-      actor: readActor(given.actor),
-      cleanupMs: toMs(cleanupTimeout, 'cleanupTimeout'),
-    },
-  ]);
-  return answered(result);
+  return {
+    reason: cleanReason(reason),
+    actor: readActor(actor),
+    cleanupMs: toMs((cleanupTimeout ?? defaultCleanup) as Duration, 'cleanupTimeout'),
+    wait: readFlag('wait', wait),
+  };
 }
 
 /** Ends an instance without its code. */
@@ -58,16 +66,19 @@ export async function terminate(
   id: string,
   options: TerminateOptions | undefined,
 ): Promise<StopResult> {
-  const given = readFields(options, 'options', ['reason', 'actor', 'tree'] as const);
-  const [result] = await provider.terminate([
-    {
-      instanceId: checkInstanceId(id),
-      reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),
-      actor: readActor(given.actor),
-      tree: readFlag('tree', given.tree),
-    },
-  ]);
+  const [result] = await provider.terminate([readTerminate(id, options)]);
   return answered(result);
+}
+
+/** Reads who is to be ended at once, and why. */
+export function readTerminate(id: unknown, options: unknown): TerminateInstance {
+  const given = readFields(options, 'options', ['reason', 'actor', 'tree'] as const);
+  return {
+    instanceId: checkInstanceId(id),
+    reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),
+    actor: readActor(given.actor),
+    tree: readFlag('tree', given.tree),
+  };
 }
 
 /** A yes or no, by default no. */

@@ -96,7 +96,7 @@ export function readRunTaskOptions(options: unknown, target: TaskTarget): Chosen
 
 /** The moments that the options mean; an expiry that leaves no time to start is refused. */
 export function resolveTimes(
-  chosen: ChosenRun,
+  chosen: Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>,
   nowMs: number,
 ): { readonly runAt?: number; readonly expiresAt?: number } {
   const runAt = chosen.delayMs === undefined ? chosen.runAt : nowMs + chosen.delayMs;

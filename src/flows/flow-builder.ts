@@ -2,6 +2,7 @@ import {
   PerdureError,
   type ActivityDefinition,
   type CallOptions,
+  type OnAbandoned,
   type StandardSchema,
 } from '../index.ts';
 import { requireCondition } from './condition.ts';
@@ -43,6 +44,7 @@ interface Parts {
   readonly activities: readonly ActivityDefinition[];
   readonly schema?: StandardSchema | undefined;
   readonly onFail?: FlowGraph['onFail'];
+  readonly onAbandoned?: OnAbandoned<unknown> | undefined;
 }
 
 const maxEventBytes = 256;
@@ -105,8 +107,17 @@ export class FlowBuilder {
     });
   }
 
+  onAbandoned(handler: OnAbandoned<unknown>): FlowBuilder {
+    const { name, onAbandoned } = this.#parts;
+    if (onAbandoned !== undefined) {
+      throw invalidFlow(`Flow '${name}' has two onAbandoned handlers. Put them into one.`);
+    }
+    requireFunction(handler, `The onAbandoned handler of flow '${name}'`);
+    return this.#with({ onAbandoned: handler });
+  }
+
   output(...names: readonly string[]) {
-    const { name, nodes, activities, schema, onFail } = this.#parts;
+    const { name, nodes, activities, schema, onFail, onAbandoned } = this.#parts;
     const graph: FlowGraph = frozenCopy<FlowGraph>({
       format: 1,
       name,
@@ -116,7 +127,7 @@ export class FlowBuilder {
     });
     checkGraph(graph);
     if (names.length > 0) checkReachable(graph);
-    return defineFlow({ graph, schema, activities });
+    return defineFlow({ graph, schema, activities, onAbandoned });
   }
 
   #add(givenName: unknown, givenOptions: unknown, code: StepCode): FlowBuilder {

@@ -1,5 +1,6 @@
 import {
   orchestration,
+  type OnAbandoned,
   type ActivityDefinition,
   type Client,
   type Handle,
@@ -32,8 +33,9 @@ export function defineFlow(parts: {
   readonly graph: FlowGraph;
   readonly schema: StandardSchema | undefined;
   readonly activities: readonly ActivityDefinition[];
+  readonly onAbandoned?: OnAbandoned<unknown> | undefined;
 }): FlowDefinition {
-  const { graph, schema, activities } = parts;
+  const { graph, schema, activities, onAbandoned } = parts;
   const names: ReadonlySet<string> = new Set(activities.map(({ name }) => name));
   const code: OrchestrationDefinition<RunInput>['handler'] = (ctx, run) =>
     interpret(ctx, run, names);
@@ -42,6 +44,7 @@ export function defineFlow(parts: {
   Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });
   const definition = orchestration<RunInput>(graph.name, code, {
     ...(schema !== undefined && { input: runSchema(schema) }),
+    ...(onAbandoned !== undefined && { onAbandoned }),
   });
   return Object.freeze({
     kind: 'flow',

@@ -1,4 +1,4 @@
-import type { CallOptions, EventToken, StandardSchema } from '../index.ts';
+import type { CallOptions, EventToken, OnAbandoned, StandardSchema } from '../index.ts';
 import type { Condition } from './condition.ts';
 import { FlowBuilder } from './flow-builder.ts';
 import type { FlowDefinition } from './flow-definition.ts';
@@ -244,6 +244,9 @@ export interface Flow<S extends Shape> {
     handler: (ctx: StepContext, failure: FlowFailure<S['input'], S['steps']>) => unknown,
     options?: CallOptions,
   ): Flow<S>;
+
+  /** Disposes of the output of a job that completed although its caller had gone; tried until it succeeds. */
+  onAbandoned(handler: OnAbandoned<OutputOf<S, StepName<S>> | S['early']>): Flow<S>;
 
   /**
    * Ends the definition. The flow's output is that of the first of these steps that completed; with none named, of

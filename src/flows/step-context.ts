@@ -108,6 +108,10 @@ export class LiveStepContext implements StepContext<unknown> {
     this.#activity.heartbeat(details);
   }
 
+  emit(chunk: unknown): Promise<boolean> {
+    return this.#activity.emit(chunk);
+  }
+
   /** The handler has settled: whoever keeps the context can no longer speak for the step. */
   end(): void {
     this.#isOver = true;

@@ -35,5 +35,7 @@ describe('a reason', () => {
     const cut = cleanReason('x' + '😀'.repeat(4_000));
     expect(cut.isWellFormed()).toBe(true);
     expect(cleanReason('lone \ud800').isWellFormed()).toBe(true);
+    expect(cleanReason(cut)).toBe(cut);
+    expect(cleanReason(`${'x'.repeat(4_097)}… (cut from 9 characters)`)).toHaveLength(4_124);
   });
 });

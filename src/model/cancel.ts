@@ -17,13 +17,15 @@ export interface CancelRequest extends CancelWish {
 }
 
 const maxReasonLength = 4_096;
+// A reason may come this way twice, on both ends of a connection: what was cut is not cut again.
+const wasCut = /^.{1,4096}… \(cut from \d+ characters\)$/s;
 
 /** Makes any value a reason that can be stored and shown: text, without control characters, of bounded length. */
 export function cleanReason(reason: unknown): string {
   const text = typeof reason === 'string' ? reason : describe(reason);
   const shown = text.replaceAll(/\p{Cc}+/gu, ' ').trim();
   if (shown === '') return 'canceled';
-  return shown.length <= maxReasonLength
+  return shown.length <= maxReasonLength || wasCut.test(shown)
     ? shown.toWellFormed()
     : `${shown.slice(0, maxReasonLength).toWellFormed()}… (cut from ${shown.length} characters)`;
 }

@@ -40,12 +40,13 @@ export interface TaskRunDefaults {
 }
 
 /** What a schedule needs to know of a flow: the orchestration that runs it, and the graph that each run is given. */
-export interface FlowRef<Input = unknown> {
+export interface FlowRef<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
   readonly graph: object;
   readonly orchestration: OrchestrationRef;
   readonly '~input'?: Input;
+  readonly '~output'?: Output;
 }
 
 /** The name of an external event together with the type of its payload. */

@@ -28,6 +28,12 @@ export type ErrorCode =
   | 'OUTSIDE_HANDLER'
   | 'INVALID_SCHEDULE'
   | 'SCHEDULE_NOT_FOUND'
+  | 'SESSION_CLOSED'
+  | 'SESSION_NOT_FOUND'
+  | 'AMBIGUOUS_SESSION'
+  | 'SESSION_DOWNGRADE'
+  | 'JOB_CLOSED'
+  | 'STREAM_TAKEN'
   // Outcomes of user code.
   | 'ACTIVITY_FAILED'
   | 'CHILD_FAILED'
@@ -43,6 +49,18 @@ export type ErrorCode =
   | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'
+  // Refusals of a server.
+  | 'INVALID_REQUEST'
+  | 'UNAUTHENTICATED'
+  | 'FORBIDDEN'
+  | 'NO_SUCH_ROUTE'
+  | 'METHOD_NOT_ALLOWED'
+  | 'NOT_JSON'
+  | 'BODY_TOO_LARGE'
+  | 'WRONG_HOST'
+  | 'RATE_LIMITED'
+  | 'UNAVAILABLE'
+  | 'INTERNAL'
   // Platform.
   | 'LOCK_LOST'
   | 'PROVIDER'

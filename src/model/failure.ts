@@ -1,4 +1,4 @@
-import { types } from 'node:util';
+import { builtinKind } from './builtin-kind.ts';
 import { PerdureError, type ErrorCode } from './errors.ts';
 import { decodePayload, parseJson, tryEncodePayload } from './payload.ts';
 
@@ -33,7 +33,8 @@ export function toFailure(thrown: unknown, depth = 0): Failure {
 
 // An error from another realm (a vm context, some test runners) is no instance of this realm's Error.
 function isError(thrown: unknown): thrown is Error {
-  return types.isNativeError(thrown) || thrown instanceof Error;
+  if (typeof thrown !== 'object' || thrown === null) return false;
+  return thrown instanceof Error || builtinKind(thrown) === 'Error';
 }
 
 function fromError(error: Error, depth: number): Failure {

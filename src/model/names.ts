@@ -1,3 +1,4 @@
+import { byteLength } from './byte-length.ts';
 import { PerdureError } from './errors.ts';
 
 /** Names of definitions, events and versions may have up to this many bytes. */
@@ -43,10 +44,7 @@ function findProblem(text: unknown, maxBytes: number): string | undefined {
   if (typeof text !== 'string')
     return `must be a string, not ${text === null ? 'null' : typeof text}`;
   if (text === '') return 'is empty';
-  if (
-    text.length > maxBytes ||
-    (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes)
-  ) {
+  if (text.length > maxBytes || (text.length * 3 > maxBytes && byteLength(text) > maxBytes)) {
     return `is longer than ${maxBytes} bytes`;
   }
   if (controlCharacter.test(text)) return 'contains a control character';

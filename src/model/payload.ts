@@ -1,3 +1,4 @@
+import { byteLength } from './byte-length.ts';
 import { PerdureError } from './errors.ts';
 import { findUncarriable } from './uncarriable.ts';
 
@@ -21,10 +22,10 @@ export function encodePayload(
   const text = stringify(value, what);
   if (text === undefined) return null;
   // UTF-8 needs at most three bytes for a UTF-16 unit, so most payloads need no count.
-  if (text.length * 3 > limitBytes && Buffer.byteLength(text) > limitBytes) {
+  if (text.length * 3 > limitBytes && byteLength(text) > limitBytes) {
     throw new PerdureError(
       'PAYLOAD_TOO_LARGE',
-      `${what} is ${Buffer.byteLength(text)} bytes as JSON; the limit is ${limitBytes}. Store the data elsewhere and pass a reference, or raise payloadLimitBytes.`,
+      `${what} is ${byteLength(text)} bytes as JSON; the limit is ${limitBytes}. Store the data elsewhere and pass a reference, or raise payloadLimitBytes.`,
     );
   }
   return text;

@@ -1,4 +1,4 @@
-import { types } from 'node:util';
+import { builtinKind } from './builtin-kind.ts';
 
 const maxDepth = 500;
 const maxPathLength = 200;
@@ -90,18 +90,30 @@ function toJson(value: object): unknown {
 }
 
 // JSON writes all of these as if they were empty or plain objects.
+const foreignKinds: ReadonlyMap<string, string> = new Map([
+  ['Promise', 'a promise (is an await missing?)'],
+  ['Map', 'a Map'],
+  ['Set', 'a Set'],
+  ['WeakMap', 'a weak collection'],
+  ['WeakSet', 'a weak collection'],
+  ['RegExp', 'a RegExp'],
+  ['Error', 'an Error'],
+  ['ArrayBuffer', 'binary data (pass it as base64 text)'],
+  ['SharedArrayBuffer', 'binary data (pass it as base64 text)'],
+  ['Number', 'a boxed primitive'],
+  ['String', 'a boxed primitive'],
+  ['Boolean', 'a boxed primitive'],
+  ['Symbol', 'a boxed primitive'],
+  ['BigInt', 'a boxed primitive'],
+]);
+
 function foreignKind(value: object): string | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === Array.prototype) return undefined;
-  if (types.isPromise(value)) return 'a promise (is an await missing?)';
-  if (types.isMap(value) || types.isSet(value)) return `a ${value.constructor.name}`;
-  if (types.isWeakMap(value) || types.isWeakSet(value)) return 'a weak collection';
-  if (types.isRegExp(value)) return 'a RegExp';
-  if (types.isNativeError(value)) return 'an Error';
-  if (types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value))
-    return 'binary data (pass it as base64 text)';
-  if (types.isBoxedPrimitive(value)) return 'a boxed primitive';
-  return undefined;
+  if (value instanceof Map || value instanceof Set) return `a ${value.constructor.name}`;
+  if (ArrayBuffer.isView(value)) return foreignKinds.get('ArrayBuffer');
+  const kind = value instanceof Error ? 'Error' : builtinKind(value);
+  return foreignKinds.get(kind);
 }
 
 function found(problem: string): Found {

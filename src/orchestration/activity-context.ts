@@ -46,6 +46,11 @@ export interface AttemptContext {
   heartbeat(details?: unknown): void;
   /** What an earlier attempt last reported. */
   readonly lastHeartbeat: unknown;
+  /**
+   * Adds a chunk to the stream of the job that this run is; waits while the reader is behind. Resolves with `false` when
+   * nobody reads: no job, or its caller has gone. Rejects with the `CanceledError` when the handler should stop.
+   */
+  emit(chunk: unknown): Promise<boolean>;
   readonly log: Logger;
 }
 

@@ -1,13 +1,16 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
 import { checkName } from '../model/names.ts';
+import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
 import { checkDefinition, checkSchema } from './definition-checks.ts';
 
 /** How an activity is defined: its schema, and the defaults of its calls. */
-export interface ActivityDefinitionOptions<Input> extends CallOptions {
+export interface ActivityDefinitionOptions<Input, Output = unknown> extends CallOptions {
   /** A Standard Schema that every input must satisfy. */
   readonly input?: StandardSchema<Input> | undefined;
+  /** Disposes of what the handler returned after it was asked to stop, when nobody waits for it any more. */
+  readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
 /** A named function with side effects, run by a worker, at least once. */
@@ -20,25 +23,27 @@ export interface ActivityDefinition<Input = unknown, Output = unknown> extends A
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // A method, so that definitions of all inputs fit into one list.
   handler(context: ActivityContext, input: Input): Output | Promise<Output>;
+  onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-const known = ['input', ...callOptionNames];
+const known = ['input', 'onAbandoned', ...callOptionNames];
 
 /** Defines an activity: a function that may do I/O. Its input and result are stored as JSON. */
 export function activity<Input = void, Output = unknown>(
   name: string,
   handler: (context: ActivityContext, input: Input) => Output | Promise<Output>,
-  options: ActivityDefinitionOptions<Input> = {},
+  options: ActivityDefinitionOptions<Input, NoInfer<Output>> = {},
 ): ActivityDefinition<Input, Output> {
   const what = `activity '${checkName(name, 'Activity name')}'`;
   checkDefinition({ what, handler, options, known });
-  const { input, ...defaults } = options;
+  const { input, onAbandoned, ...defaults } = options;
   checkCallOptions(defaults);
   return Object.freeze({
     kind: 'activity',
     name,
     inputSchema: checkSchema(input, what),
     defaults: Object.freeze(defaults),
+    ...readOnAbandoned(what, onAbandoned),
     handler,
   });
 }

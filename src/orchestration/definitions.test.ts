@@ -53,7 +53,7 @@ describe('a definition', () => {
 
   it('refuses options that do not exist, and says which do', () => {
     expect(() => activity('a', handler, { retries: 3 } as never)).toThrow(
-      "activity 'a' has no option 'retries'. Known options: input, retry, attemptTimeout, timeout, priority, cancellation.",
+      "activity 'a' has no option 'retries'. Known options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.",
     );
     expect(() => orchestration('o', handler, { verison: '2' } as never)).toThrow(
       expect.objectContaining({ code: 'INVALID_OPTION' }),

@@ -16,7 +16,7 @@ export interface IsolatedHandler {
 export function isolatedActivity<Input = void, Output = unknown>(
   name: string,
   handler: IsolatedHandler,
-  options: ActivityDefinitionOptions<Input> = {},
+  options: ActivityDefinitionOptions<Input, NoInfer<Output>> = {},
 ): ActivityDefinition<Input, Output> {
   const isolated = locateHandler(handler);
   const runsElsewhere = (): never => {

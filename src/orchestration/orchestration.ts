@@ -1,14 +1,17 @@
 import type { OrchestrationRef, StandardSchema } from '../model/definition.ts';
 import { checkName } from '../model/names.ts';
+import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
 import { checkDefinition, checkSchema } from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
 /** How an orchestration is defined: its version and its schema. */
-export interface OrchestrationDefinitionOptions<Input> {
+export interface OrchestrationDefinitionOptions<Input, Output = unknown> {
   /** Default '1'. A run stays on the version it started with; several versions may be registered together. */
   readonly version?: string | undefined;
   /** A Standard Schema that every input must satisfy. */
   readonly input?: StandardSchema<Input> | undefined;
+  /** Disposes of the result of a job that completed although its caller had gone; tried until it succeeds. */
+  readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
 /** A named, versioned, deterministic async function whose progress is durable. */
@@ -18,15 +21,16 @@ export interface OrchestrationDefinition<
 > extends OrchestrationRef<Input, Output> {
   // A method, so that definitions of all inputs fit into one list.
   handler(context: OrchestrationContext<Input>, input: Input): Output | Promise<Output>;
+  onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-const known = ['input', 'version'];
+const known = ['input', 'version', 'onAbandoned'];
 
 /** Defines an orchestration: code that may await only what its context gives it, and survives crashes. */
 export function orchestration<Input = void, Output = unknown>(
   name: string,
   handler: (context: OrchestrationContext<Input>, input: Input) => Output | Promise<Output>,
-  options: OrchestrationDefinitionOptions<Input> = {},
+  options: OrchestrationDefinitionOptions<Input, NoInfer<Output>> = {},
 ): OrchestrationDefinition<Input, Output> {
   const what = `orchestration '${checkName(name, 'Orchestration name')}'`;
   checkDefinition({ what, handler, options, known });
@@ -35,6 +39,7 @@ export function orchestration<Input = void, Output = unknown>(
     name,
     version: checkName(options.version ?? '1', 'Orchestration version'),
     inputSchema: checkSchema(options.input, what),
+    ...readOnAbandoned(what, options.onAbandoned),
     handler,
   });
 }

@@ -5,6 +5,8 @@ import type { CancelInfo } from './work-queue.ts';
 /** Asks an instance to stop. */
 export interface CancelInstance {
   readonly instanceId: string;
+  /** The only life of the id that is meant. Absent: whichever there is. */
+  readonly incarnation?: string;
   readonly reason: string;
   readonly actor: string | null;
   /** How long the code may clean up before the instance is ended without it. */
@@ -54,9 +56,9 @@ export interface CancellationStore {
    * Asks instances to stop, each in one transaction, at once.
    *
    * A provider must, per instance:
-   * - answer `found: false` for an unknown one, `changed: false` for one that is canceling or over, changing
-   *   nothing (stop/nobody-is-not-found, stop/what-is-over-stays-as-it-is, stop/answers-each-of-a-batch,
-   *   canceled/never-changes-again)
+   * - answer `found: false` for an unknown one or another life than the one meant, `changed: false` for one that is
+   *   canceling or over, changing nothing (stop/nobody-is-not-found, stop/another-life-is-not-found,
+   *   stop/what-is-over-stays-as-it-is, stop/answers-each-of-a-batch, canceled/never-changes-again)
    * - end a pending one as `canceled`, claimed or not: its start message goes, its history is the one
    *   `executionCanceled`, its parent is told (stop/a-pending-instance-ends-at-once,
    *   stop/a-first-turn-under-way-is-lost, stop/a-pending-child-tells-its-parent)

@@ -13,6 +13,8 @@ export class Effects {
   readonly outputs = new Map<string, CompletedOutput>();
   /** Lock tokens of claimed work items that are asked to stop. */
   readonly cancelRequested: string[] = [];
+  /** Ids of runs whose streams have grown or been read; one too many does no harm. */
+  readonly emitted = new Set<string>();
 
   // One by one: thousands may be asked at once, more than a call takes arguments.
   addCancelRequests(lockTokens: readonly string[]): void {

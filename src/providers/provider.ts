@@ -38,6 +38,8 @@ import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
 import type { ScheduleStore } from './schedules.ts';
+import type { SessionStore } from './sessions.ts';
+import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
@@ -62,6 +64,8 @@ export type Hint =
     }
   /** Cancel was requested for these claimed items, or they were deleted: a renewal tells. */
   | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
+  /** Chunks of these runs were added or read, in this process or where another one says so. */
+  | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
   /** Another process changed something. */
   | { readonly kind: 'changed' };
 
@@ -74,7 +78,9 @@ export interface Provider
     CancellationStore,
     ManagementStore,
     TaskStore,
-    ScheduleStore {
+    ScheduleStore,
+    SessionStore,
+    StreamStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
   /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */

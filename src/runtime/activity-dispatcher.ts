@@ -9,13 +9,16 @@ import type { HandBackResult, WorkItem } from '../providers/work-queue.ts';
 import type { AttemptVerdict } from '../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
+import { Emitter } from './emitter.ts';
 import type { Leases } from './leases.ts';
 import type { ResolvedOptions } from './options.ts';
 import { pause, withRetries } from './provider-retry.ts';
 import { reportSafely } from './report-safely.ts';
 import { reportTaskEnd } from './report-task-end.ts';
+import type { RunningActivityContext } from './running-activity-context.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { Slots } from './slots.ts';
+import type { StreamRoom } from './stream-room.ts';
 import type { TaskGate } from './task-gate.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler } from './work-handler.ts';
@@ -29,6 +32,7 @@ export interface ActivityDispatcherParams {
   readonly client: TaskClient;
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
+  readonly room: StreamRoom;
   readonly settle: (settled: SettledActivity) => void;
 }
 
@@ -125,6 +129,7 @@ export class ActivityDispatcher {
         handler,
         markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
         cancelRun: (own, reason) => this.#cancelRun(own, reason),
+        newEmitter: (own, context) => this.#newEmitter(own, context),
       });
       leases.add(run, claimedAt);
       return { run, handler };
@@ -145,6 +150,12 @@ export class ActivityDispatcher {
       provider.requestCancel([request]),
     );
     await leases.renewNow([lockToken]);
+  }
+
+  #newEmitter(item: WorkItem, context: RunningActivityContext): Emitter {
+    const { provider: store, clock, options, leases, room } = this.#params;
+    const renewNow = () => leases.renewNow([item.lockToken]);
+    return new Emitter({ item, context, store, clock, options, room, renewNow });
   }
 
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
@@ -179,7 +190,8 @@ export class ActivityDispatcher {
     else if (result.kind === 'handBack') this.#handBack(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
       const ran = { worker: options.name, startedAt: run.item.nowMs };
-      settle({ item: run.item, outcome: result, ran, hasOnFail });
+      const { item, onDiscarded } = run;
+      settle({ item, outcome: result, ran, hasOnFail, onDiscarded });
     }
     this.#running.delete(run);
     slots.release(1);

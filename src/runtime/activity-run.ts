@@ -6,7 +6,9 @@ import { nextRetryDelayMs } from '../model/retry-policy.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
+import { disposeOf } from './dispose-of.ts';
 import { isStop } from './is-stop.ts';
+import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import { RunningTaskContext } from './running-task-context.ts';
@@ -34,6 +36,7 @@ export interface ActivityRunParams {
   readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
   /** Cancels the run that the item belongs to: only for tasks. */
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
+  readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
 }
 
 /** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
@@ -49,18 +52,22 @@ export class ActivityRun {
   /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
+  #emitter: Emitter | undefined;
   #isDeleted = false;
+  #isDisposed = false;
 
   constructor(params: ActivityRunParams) {
     this.item = params.item;
     this.#params = params;
     const pointOfNoReturn = (): Promise<void> => this.#pointOfNoReturn();
+    const emit = (payload: Payload): Promise<boolean> => this.#emit(payload);
     this.#context =
       params.item.kind === 'activity'
-        ? new RunningActivityContext({ ...params, pointOfNoReturn })
+        ? new RunningActivityContext({ ...params, pointOfNoReturn, emit })
         : new RunningTaskContext({
             ...params,
             pointOfNoReturn,
+            emit,
             cancelRun: (reason) => params.cancelRun(params.item, reason),
           });
   }
@@ -116,6 +123,11 @@ export class ActivityRun {
     this.#context.throwIfCanceled();
   }
 
+  #emit(payload: Payload): Promise<boolean> {
+    this.#emitter ??= this.#params.newEmitter(this.item, this.#context);
+    return this.#emitter.emit(payload);
+  }
+
   /** The item went with its instance or execution: the handler has its grace, but nobody will ever ask for its result. */
   onDeleted(): void {
     this.#isDeleted = true;
@@ -159,7 +171,9 @@ export class ActivityRun {
         return;
       }
       const output = await this.#runHandler(input.value);
-      this.#end(this.#completed(output));
+      const result = this.#completed(output);
+      if (this.#isUnwanted) await this.#dispose(result);
+      this.#end(result);
     } catch (error) {
       this.#end(this.#judge(error));
     }
@@ -204,6 +218,32 @@ export class ActivityRun {
     } catch (error) {
       return { kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } };
     }
+  }
+
+  /** Whether nobody will ever see what the handler has returned. */
+  get #isUnwanted(): boolean {
+    const stopping = this.#stopping;
+    if (stopping === undefined || stopping === this.#attemptTimeout) return false;
+    if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
+    // The caller of an activity that waits for its end is given the result.
+    return (
+      this.#isDeleted ||
+      this.item.kind === 'task' ||
+      this.#activityOptions.cancellation === undefined
+    );
+  }
+
+  /** Lets the definition dispose of a result that came too late. */
+  async #dispose(result: AttemptResult): Promise<void> {
+    if (result.kind !== 'completed') return;
+    this.#isDisposed = true;
+    await disposeOf(this.#params, result.payload);
+  }
+
+  /** What to do with the result if the store discards it, because it knew of a cancel that did not get here in time. */
+  get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
+    if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
+    return (payload) => disposeOf(this.#params, payload);
   }
 
   #judge(error: unknown): AttemptResult {

@@ -13,6 +13,10 @@ const controller = new AbortController();
 type Waiting = { readonly resolve: () => void; readonly reject: (reason: unknown) => void };
 const waitingForReturn: Waiting[] = [];
 const waitingForCancel: Waiting[] = [];
+const waitingForEmit: {
+  readonly resolve: (isRead: boolean) => void;
+  readonly reject: (reason: unknown) => void;
+}[] = [];
 
 function send(message: FromThread): void {
   parentPort?.postMessage(message, []);
@@ -53,6 +57,16 @@ const context: ActivityContext = {
       waitingForReturn.push({ resolve, reject });
       send({ kind: 'pointOfNoReturn' });
     }),
+  emit: (chunk) => {
+    const emitted = new Promise<boolean>((resolve, reject) => {
+      const payload = encodePayload(chunk, 'A chunk', task.payloadLimitBytes);
+      waitingForEmit.push({ resolve, reject });
+      send({ kind: 'emit', payload });
+    });
+    // A handler that does not wait for its emits learns of a cancel by its signal.
+    emitted.catch(() => undefined);
+    return emitted;
+  },
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',
@@ -82,7 +96,12 @@ parentPort?.on('message', (message: FromHost) => {
     const waiting = waitingForCancel.shift();
     if (message.problem === undefined) waiting?.resolve();
     else waiting?.reject(new Error(message.problem));
-  } else {
+  } else if (message.kind === 'emitted') waitingForEmit.shift()?.resolve(message.isRead);
+  else if (message.kind === 'emitFailed')
+    waitingForEmit.shift()?.reject(new Error(message.message));
+  else if (message.kind === 'emitRefused')
+    waitingForEmit.shift()?.reject(new CanceledError(message.reason, message.trigger));
+  else {
     const waiting = waitingForReturn.shift();
     if (message.kind === 'passed') waiting?.resolve();
     else if (message.kind === 'invalid')

@@ -175,6 +175,7 @@ export class Completions {
           reportTaskEnd(options, settled.item, result.ended);
           if (result.ended === 'failed' && settled.hasOnFail === true)
             this.#params.onFailQueued(settled.item.name);
+          if (result.ended === 'canceled') this.#discard(settled);
         }
       });
     } catch (error) {
@@ -184,6 +185,12 @@ export class Completions {
       );
       for (const settled of batch) onAcked(settled, false);
     }
+  }
+
+  /** The run was canceled before its result came, and the worker had not heard of it yet. */
+  #discard({ outcome, onDiscarded }: SettledActivity): void {
+    if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
+    this.#track(onDiscarded(outcome.payload));
   }
 
   #track(work: Promise<void>): void {

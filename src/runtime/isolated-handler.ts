@@ -60,6 +60,7 @@ export function startIsolated(params: {
         const { level, fields, message: text } = message;
         reportSafely(context.log, () => context.log[level](fields, text));
       } else if (message.kind === 'cancelRun') void answerCancel(context, send, message.reason);
+      else if (message.kind === 'emit') void answerEmit(context, send, message.payload);
       else void answerPointOfNoReturn(context, send);
     });
     thread.on('error', reject);
@@ -90,6 +91,22 @@ async function answerPointOfNoReturn(
       send({ kind: 'refused', reason: error.reason, trigger: error.trigger });
     } else {
       send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
+    }
+  }
+}
+
+async function answerEmit(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+  payload: Payload | null,
+): Promise<void> {
+  try {
+    send({ kind: 'emitted', isRead: await context.emit(decodePayload(payload)) });
+  } catch (error) {
+    if (error instanceof CanceledError) {
+      send({ kind: 'emitRefused', reason: error.reason, trigger: error.trigger });
+    } else {
+      send({ kind: 'emitFailed', message: error instanceof Error ? error.message : String(error) });
     }
   }
 }

@@ -10,6 +10,7 @@ export interface RunningContextParams {
   readonly options: ResolvedOptions;
   readonly client: ActivityClient;
   readonly pointOfNoReturn: () => Promise<void>;
+  readonly emit: (payload: Payload) => Promise<boolean>;
 }
 
 /** What a running handler sees. */
@@ -18,6 +19,7 @@ export class RunningActivityContext implements ActivityContext {
   readonly #options: ResolvedOptions;
   readonly client: ActivityClient;
   readonly #pointOfNoReturn: () => Promise<void>;
+  readonly #emit: (payload: Payload) => Promise<boolean>;
   // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
   #controller: AbortController | undefined;
   #reason: CanceledError | undefined;
@@ -29,6 +31,7 @@ export class RunningActivityContext implements ActivityContext {
     this.#options = params.options;
     this.client = params.client;
     this.#pointOfNoReturn = params.pointOfNoReturn;
+    this.#emit = params.emit;
   }
 
   get instanceId(): string {
@@ -96,9 +99,26 @@ export class RunningActivityContext implements ActivityContext {
 
   heartbeat(details?: unknown): void {
     if (this.#ended) return;
+    this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
+  }
+
+  emit(chunk: unknown): Promise<boolean> {
+    const emitted = this.#emitChunk(chunk);
+    // A handler that does not wait for its emits learns of a cancel by its signal.
+    emitted.catch(() => undefined);
+    return emitted;
+  }
+
+  async #emitChunk(chunk: unknown): Promise<boolean> {
+    this.throwIfCanceled();
+    const payload = this.#encode('chunk', chunk) ?? 'null';
+    return this.#ended ? false : this.#emit(payload);
+  }
+
+  #encode(part: string, value: unknown): Payload | null {
     const kind = this.#item.kind === 'activity' ? 'activity' : 'task';
-    const what = `The heartbeat of ${kind} ${JSON.stringify(this.#item.name)}`;
-    this.#heartbeat = { heartbeat: encodePayload(details, what, this.#options.payloadLimitBytes) };
+    const what = `The ${part} of ${kind} ${JSON.stringify(this.#item.name)}`;
+    return encodePayload(value, what, this.#options.payloadLimitBytes);
   }
 
   takeHeartbeat(): { readonly heartbeat?: Payload | null } {

@@ -20,6 +20,8 @@ export interface SettledActivity {
   readonly ran?: Ran;
   /** A handler is to be run after the failure of this task. */
   readonly hasOnFail?: boolean;
+  /** What to do with the result of a task that the store discards. */
+  readonly onDiscarded?: ((payload: Payload | null) => Promise<void>) | undefined;
 }
 
 /** The message that the store would deliver for this outcome: what a turn in memory applies instead. */

@@ -26,6 +26,9 @@ export function taskHandler(definition: TaskDefinition): WorkHandler {
         item.failures === 0 && (await isUnwanted(definition, taskContext(context), input)),
     }),
     run: (context, input) => definition.handler(taskContext(context), input),
+    ...(definition.onAbandoned !== undefined && {
+      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
+    }),
   };
 }
 

@@ -29,7 +29,11 @@ export type FromHost =
   /** The point of no return is not for this call. */
   | { readonly kind: 'invalid'; readonly message: string }
   /** What became of the wish to cancel the run; with a message, it failed. */
-  | { readonly kind: 'cancelAnswered'; readonly problem?: string };
+  | { readonly kind: 'cancelAnswered'; readonly problem?: string }
+  /** What became of the oldest chunk that was not answered. */
+  | { readonly kind: 'emitted'; readonly isRead: boolean }
+  | { readonly kind: 'emitRefused'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'emitFailed'; readonly message: string };
 
 /** What the thread tells the worker. */
 export type FromThread =
@@ -44,6 +48,7 @@ export type FromThread =
     }
   | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
   | { readonly kind: 'pointOfNoReturn' }
+  | { readonly kind: 'emit'; readonly payload: Payload | null }
   | { readonly kind: 'cancelRun'; readonly reason: string | undefined }
   | {
       readonly kind: 'log';

@@ -1,5 +1,6 @@
 import type { StandardSchema } from '../model/definition.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
+import type { OnAbandoned } from '../orchestration/abandoned-context.ts';
 import type { ActivityDefinition } from '../orchestration/activity.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';
 import type { TaskGate } from './task-gate.ts';
@@ -21,6 +22,8 @@ export interface WorkHandler {
   /** Asked before it is run: whether the run is not wanted any more. */
   isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
   run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
+  /** Disposes of a result that nobody wants any more. */
+  readonly onAbandoned?: OnAbandoned<unknown>;
 }
 
 /** The handler of an activity: its options were chosen by the call, and are stored with the item. */
@@ -32,5 +35,8 @@ export function activityHandler(definition: ActivityDefinition): WorkHandler {
     hasOnFail: false,
     options: (item) => decodeWorkOptions(item.options),
     run: (context, input) => definition.handler(context, input),
+    ...(definition.onAbandoned !== undefined && {
+      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
+    }),
   };
 }

@@ -21,13 +21,16 @@ import type { ActivityRun } from './activity-run.ts';
 import type { BrokenReport } from './broken-code.ts';
 import { Completions } from './completions.ts';
 import { FirstTurns } from './first-turns.ts';
+import { LateResults } from './late-results.ts';
 import { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
 import { ProgramFactory } from './program-factory.ts';
 import { Reclaimer } from './reclaimer.ts';
+import { SessionReaper } from './session-reaper.ts';
 import { Slots } from './slots.ts';
+import { StreamRoom } from './stream-room.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
 import { WarmCache } from './warm-cache.ts';
@@ -58,6 +61,8 @@ export class Worker {
   readonly #reclaimer: Reclaimer;
   readonly #sweeper: Sweeper | undefined;
   readonly #scheduler: Scheduler;
+  readonly #sessions: SessionReaper;
+  readonly #room: StreamRoom;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -103,6 +108,15 @@ export class Worker {
     // Hints and the next tick wake it; this is for schedules that another process put while no hint came.
     const recheckMs = 5 * options.pollIntervalMs;
     this.#scheduler = new Scheduler({ provider, clock, logger, recheckMs });
+    const tasks = new TaskRegistry(definitions.tasks ?? []);
+    this.#sessions = new SessionReaper({
+      store: provider,
+      clock,
+      logger,
+      lateResults: new LateResults({ store: provider, registry, tasks, client, logger }),
+      idleMs: 2 * options.pollIntervalMs,
+    });
+    this.#room = new StreamRoom(clock);
     this.#completions = new Completions({
       provider,
       clock,
@@ -115,11 +129,12 @@ export class Worker {
     this.#activities = new ActivityDispatcher({
       provider,
       clock,
-      handlers: new WorkHandlers(registry, new TaskRegistry(definitions.tasks ?? []), provider),
+      handlers: new WorkHandlers(registry, tasks, provider),
       options,
       client,
       slots,
       leases: this.#activityLeases,
+      room: this.#room,
       settle: (settled) => this.#completions.settle(settled),
     });
     const release = (live: LiveInstance): void => this.#completions.release(live);
@@ -147,6 +162,7 @@ export class Worker {
     this.#activities.start();
     this.#sweeper?.start();
     this.#scheduler.start();
+    this.#sessions.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
@@ -157,6 +173,11 @@ export class Worker {
   /** Looks whether a schedule is due: one of this process was changed. */
   scheduleChanged(): void {
     this.#scheduler.changed();
+  }
+
+  /** Looks when sessions are due: one of this process was opened or changed. */
+  sessionChanged(): void {
+    this.#sessions.changed();
   }
 
   /**
@@ -172,6 +193,7 @@ export class Worker {
     // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
     const swept = this.#sweeper?.stop();
     await this.#scheduler.stop();
+    await this.#sessions.stop();
     await this.#firstTurns.stop();
     await this.#orchestrations.stop();
     await this.#activities.stop();
@@ -205,6 +227,7 @@ export class Worker {
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
     if (hint.kind === 'changed') this.#scheduler.changedElsewhere();
+    this.#room.onHint(hint);
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }

@@ -8,7 +8,7 @@ import { task, type TaskDefinition, type TaskOptions } from './task.ts';
 export function isolatedTask<Input = void, Output = unknown>(
   name: string,
   handler: IsolatedHandler,
-  options: TaskOptions<Input> = {},
+  options: TaskOptions<Input, NoInfer<Output>> = {},
 ): TaskDefinition<Input, Output> {
   const isolated = locateHandler(handler);
   const runsElsewhere = (): never => {

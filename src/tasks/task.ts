@@ -9,6 +9,11 @@ import {
   type ResolvedRetryPolicy,
   type RetryPolicy,
 } from '../model/retry-policy.ts';
+import {
+  readOnAbandoned,
+  type AbandonedContext,
+  type OnAbandoned,
+} from '../orchestration/abandoned-context.ts';
 import { checkDefinition, checkOptions, checkSchema } from '../orchestration/definition-checks.ts';
 import {
   resolveBreaker,
@@ -35,7 +40,7 @@ export interface OnFailOptions<Input> {
 }
 
 /** How a task is run. */
-export interface TaskOptions<Input> {
+export interface TaskOptions<Input, Output = unknown> {
   /** A Standard Schema that every input must satisfy. */
   readonly input?: StandardSchema<Input> | undefined;
   /** Absent: one attempt. */
@@ -55,6 +60,8 @@ export interface TaskOptions<Input> {
   readonly circuitBreaker?: CircuitBreakerOptions | undefined;
   /** What to do after a run has failed for good; a run that is canceled, skipped or expired has not failed. */
   readonly onFail?: OnFailOptions<Input> | undefined;
+  /** Disposes of a result that came although the run had been asked to stop, or the caller of the job had gone. */
+  readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
 /** A single durable background job: one handler, no orchestration code. */
@@ -69,6 +76,7 @@ export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskR
   // Methods, so that definitions of all inputs fit into one list.
   handler(context: TaskContext, input: Input): Output | Promise<Output>;
   condition?(input: Input, context: TaskAttempt): boolean | Promise<boolean>;
+  onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
 /** The handler for failures of a task. */
@@ -88,13 +96,14 @@ const known = [
   'condition',
   'circuitBreaker',
   'onFail',
+  'onAbandoned',
 ];
 
 /** Defines a task: a background job that is run at least once. Its input and result are stored as JSON. */
 export function task<Input = void, Output = unknown>(
   name: string,
   handler: (context: TaskContext, input: Input) => Output | Promise<Output>,
-  options: TaskOptions<Input> = {},
+  options: TaskOptions<Input, NoInfer<Output>> = {},
 ): TaskDefinition<Input, Output> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
@@ -115,6 +124,7 @@ export function task<Input = void, Output = unknown>(
     ...(condition !== undefined && { condition }),
     ...(circuitBreaker !== undefined && { circuitBreaker: readBreaker(what, circuitBreaker) }),
     ...(onFail !== undefined && { onFail: readOnFail(what, onFail) }),
+    ...readOnAbandoned(what, options.onAbandoned),
     handler,
   });
 }

@@ -58,7 +58,7 @@ describe('the result of an instance', () => {
     });
     await expect(later.handle('o-1').result()).rejects.toMatchObject(expected);
     expect(await later.wait('o-1')).toMatchObject({ status });
-    later.close();
+    await later.close();
   });
 
   test('is reached through any handle, with or without a definition', async () => {
@@ -215,8 +215,8 @@ describe('a closed client', () => {
     const handle = await client.start('order', 1, { id: 'o-1' });
     const closed = { code: 'CLOSED' };
     const waits = [handle.result(), client.wait('o-1', { timeout: '1d' })].map(rejection);
-    client.close();
-    client.close();
+    await client.close();
+    await client.close();
     expect(await Promise.all(waits)).toMatchObject([closed, closed]);
     const calls = [
       () => client.start('order'),

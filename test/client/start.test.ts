@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { InstanceStarter } from '../../src/client/client.ts';
+import type { InstanceStarter } from '../../src/client/starts.ts';
 import type { OrchestrationRef, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
 import type { NewInstance } from '../../src/providers/instances.ts';

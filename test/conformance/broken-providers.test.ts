@@ -13,14 +13,17 @@ import { brokenFences } from './broken/fences.ts';
 import { brokenFigures } from './broken/figures.ts';
 import { brokenFormerLives } from './broken/former-lives.ts';
 import { brokenInstances } from './broken/instances.ts';
+import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
 import { brokenPrunes } from './broken/prunes.ts';
 import { brokenQueues } from './broken/queues.ts';
 import { brokenReclaims } from './broken/reclaims.ts';
 import { brokenScans } from './broken/scans.ts';
 import { brokenSchedules } from './broken/schedules.ts';
+import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
+import { brokenStreams } from './broken/streams.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
 import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
@@ -49,6 +52,9 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTaskQueues,
   ...brokenTaskEnds,
   ...brokenSchedules,
+  ...brokenSessions,
+  ...brokenJobs,
+  ...brokenStreams,
 ];
 
 const files = new SqliteFiles();

@@ -23,6 +23,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 it('there is an example for each thing that a newcomer looks for', () => {
   expect(examples).toEqual(
     [
+      'attached-work',
       'cancel-a-task',
       'cancel-from-outside',
       'child-orchestrations',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Client } from '../../src/client/client.ts';
+import type { Client } from '../../src/index.ts';
 import type { CancelOptions } from '../../src/client/stopping.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';

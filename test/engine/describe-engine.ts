@@ -1,13 +1,15 @@
 import { afterEach, describe } from 'vitest';
+import type { Client } from '../../src/index.ts';
 import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import { serve } from '../../src/server/serve.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 import { engineStores, type EngineStore, type StoreKind } from './engine-store.ts';
 
 /** An open engine of one test; everything is closed and removed after it. */
 interface Engine {
   readonly perdure: Perdure;
-  readonly client: Perdure['client'];
+  readonly client: Client;
   /** Opens the store alone, as a process without an engine would; the test closes it. */
   openProvider(): Promise<Provider>;
   /** Changes rows behind the engine's back; says how many. SQL that all stores understand. */
@@ -23,6 +25,8 @@ interface Mode {
   readonly store: StoreKind;
   readonly worker: StartWorkerOptions;
   readonly hints: boolean;
+  /** Reach the store by way of a server. */
+  readonly remote?: true;
   readonly open?: OpenOptions | undefined;
 }
 
@@ -56,12 +60,13 @@ const longerModes: readonly Mode[] = [
     worker: { activityLease: 1_000 },
     hints: false,
   },
+  { name: 'over HTTP', store: 'SQLite', worker: {}, hints: true, remote: true },
 ];
 
 const allModes = process.env['MODE'] === 'all-modes' ? [...modes, ...longerModes] : modes;
 
 /** The modes that differ for what takes no turns: tasks and schedules. */
-export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL'];
+export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL', 'over HTTP'];
 
 /** The modes for what is built on the primitives alone, and meets the store through them: flows. */
 export const modesOfFlows = modes.map(({ name }) => name);
@@ -108,13 +113,21 @@ async function openEngine(
   cleanups.push(() => perdure.close());
   return {
     perdure,
-    client: perdure.client,
+    client: mode.remote === true ? await connect(perdure, cleanups) : perdure.client,
     openProvider: () => store.open(),
     tamper: (sql) => store.tamper(sql),
     startWorker: (options) =>
       perdure.startWorker({ shutdownGrace: 200, ...mode.worker, ...withLease(mode, options) }),
     reopen: () => openEngine(store, mode, cleanups),
   };
+}
+
+async function connect(perdure: Perdure, cleanups: (() => Promise<unknown>)[]): Promise<Client> {
+  const server = await serve(perdure, { port: 0, limits: { changesPerSecond: 1_000_000 } });
+  cleanups.push(() => server.close());
+  const connection = await Perdure.connect(server.url);
+  cleanups.push(() => connection.close());
+  return connection.client;
 }
 
 /** The leases of tests are as short as a call of SQLite allows; one over a connection takes longer on a busy machine. */

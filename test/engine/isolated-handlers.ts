@@ -48,3 +48,13 @@ export async function tell(ctx: ActivityContext): Promise<never> {
   const { trigger } = await ctx.canceled();
   throw new Error(`stopped by ${trigger}`);
 }
+
+export async function countAloud(ctx: ActivityContext, to: number): Promise<readonly boolean[]> {
+  const heard: boolean[] = [];
+  for (let n = 1; n <= to; n += 1) heard.push(await ctx.emit({ n }));
+  return heard;
+}
+
+export async function emitForEver(ctx: ActivityContext): Promise<void> {
+  for (;;) await ctx.emit('more');
+}

@@ -378,7 +378,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
       () => client.retention.run(),
       () => client.handle('a').delete(),
     ];
-    client.close();
+    await client.close();
     for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'CLOSED' });
   });
 });

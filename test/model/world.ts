@@ -365,7 +365,9 @@ export class World {
   async #close(): Promise<void> {
     const { clock } = this.#params;
     this.#trace.push('close');
-    this.#operator.close();
+    const operatorClosed = this.#operator.close();
+    this.#stopping.add(operatorClosed);
+    void operatorClosed.finally(() => this.#stopping.delete(operatorClosed));
     for (const process of this.#processes) {
       if (process.isGone) continue;
       const closed = process.close().finally(() => this.#stopping.delete(closed));

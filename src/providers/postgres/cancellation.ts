@@ -81,7 +81,7 @@ export function requestCancels(
 }
 
 /** Stops instances, and says what became of each. */
-async function stop<Request extends { readonly instanceId: string }>(
+async function stop<Request extends { readonly instanceId: string; readonly incarnation?: string }>(
   store: Store,
   scope: Scope,
   {
@@ -101,16 +101,20 @@ async function stop<Request extends { readonly instanceId: string }>(
   const { instances } = batch;
   const ids = [...new Set(requests.map(({ instanceId }) => instanceId))];
   await scope.begin(instances.lock({ ids, parents }));
+  const find = ({ instanceId, incarnation }: Pick<Request, 'instanceId' | 'incarnation'>) => {
+    const row = instances.find(instanceId);
+    return row?.incarnation === (incarnation ?? row?.incarnation) ? row : undefined;
+  };
   const known = requests.flatMap((request) => {
-    const row = instances.find(request.instanceId);
+    const row = find(request);
     return row === undefined ? [] : [{ ...request, instanceKey: row.instanceKey }];
   });
   const changed = await how(batch, known);
   await batch.changes.write(scope, store);
   const changedOf = new Map(known.map((_, index) => [index, changed[index] === true]));
   let place = 0;
-  return requests.map(({ instanceId }): StopResult => {
-    const row = instances.find(instanceId);
+  return requests.map((request): StopResult => {
+    const row = find(request);
     if (row === undefined) return { found: false, changed: false, status: null };
     return { found: true, changed: changedOf.get(place++) ?? false, status: row.status };
   });

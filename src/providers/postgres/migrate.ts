@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { ProviderError } from '../../model/errors.ts';
 import { initial } from './migrations/0001-initial.ts';
+import { jobs } from './migrations/0002-jobs.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { errorCode, isTransient, toProviderError } from './postgres-errors.ts';
 import { withinBudget } from './retry.ts';
@@ -14,7 +15,7 @@ export interface Migration {
 }
 
 /** Every migration, in order: 1, 2, 3, … */
-export const migrations: readonly Migration[] = [initial];
+export const migrations: readonly Migration[] = [initial, jobs];
 
 /** The checksum under which a migration is recorded. */
 export function checksum(migration: Migration): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decodeAnnouncement, encodeAnnouncement, type News } from './news.ts';
 
-const quiet: News = { dueAt: {}, finished: [], cancelRequested: [], more: false };
+const quiet: News = { dueAt: {}, finished: [], cancelRequested: [], emitted: [], more: false };
 const encode = (news: Partial<News>) =>
   encodeAnnouncement({ from: 'me', kind: 'news', ...quiet, ...news });
 const decode = (payloads: readonly string[]) =>
@@ -14,6 +14,8 @@ describe('news', () => {
       finished: ['a', 'with \0 and \ud800'],
       cancelRequested: ['1.x'],
     };
+    const streams = decode(encode({ ...news, emitted: ['s'] }));
+    expect(streams.map(({ emitted }) => emitted)).toEqual([[], [], ['s']]);
     expect(decode(encode(news)).map(({ finished }) => finished)).toEqual([news.finished, []]);
     expect(decode(encode(news)).map(({ cancelRequested }) => cancelRequested)).toEqual([
       [],

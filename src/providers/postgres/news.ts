@@ -6,6 +6,8 @@ export interface News {
   readonly dueAt: Readonly<Partial<Record<Topic, number>>>;
   readonly finished: readonly string[];
   readonly cancelRequested: readonly string[];
+  /** Runs whose streams have grown or been read. */
+  readonly emitted: readonly string[];
   /** There was more than fits: whoever waits looks for itself. */
   readonly more: boolean;
 }
@@ -25,14 +27,16 @@ const maxPayloads = 20;
 /** Writes an announcement as few payloads of NOTIFY as it fits into. */
 export function encodeAnnouncement(announcement: Announcement): readonly string[] {
   if (announcement.kind !== 'news') return [JSON.stringify(announcement)];
-  const { from, dueAt, finished, cancelRequested } = announcement;
+  const { from, dueAt, finished, cancelRequested, emitted } = announcement;
   const ends = split(finished);
   const requests = split(cancelRequested);
+  const streams = split(emitted);
   const parts = [
     ...ends.parts.map((ids) => ({ finished: ids })),
     ...requests.parts.map((tokens) => ({ cancelRequested: tokens })),
+    ...streams.parts.map((ids) => ({ emitted: ids })),
   ];
-  const isCut = parts.length > maxPayloads || ends.leftOut || requests.leftOut;
+  const isCut = parts.length > maxPayloads || ends.leftOut || requests.leftOut || streams.leftOut;
   const head = { from, kind: 'news', dueAt, ...((isCut || announcement.more) && { more: true }) };
   const [first = {}, ...rest] = parts.slice(0, maxPayloads);
   return [{ ...head, ...first }, ...rest.map((part) => ({ from, kind: 'news', ...part }))].map(
@@ -53,8 +57,8 @@ export function decodeAnnouncement(payload: string): Announcement | undefined {
   if (typeof from !== 'string') return undefined;
   if (kind === 'hello' || kind === 'here') return { from, kind };
   if (kind !== 'news') return undefined;
-  const { finished = [], cancelRequested = [], more = false } = lists;
-  return { from, kind, dueAt, finished, cancelRequested, more };
+  const { finished = [], cancelRequested = [], emitted = [], more = false } = lists;
+  return { from, kind, dueAt, finished, cancelRequested, emitted, more };
 }
 
 /** Cuts a list such that each part fits into one payload; leaves out a text that fits into none. */

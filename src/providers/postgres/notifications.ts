@@ -197,10 +197,11 @@ interface Draft extends News {
   readonly dueAt: Partial<Record<Topic, number>>;
   readonly finished: string[];
   readonly cancelRequested: string[];
+  readonly emitted: string[];
 }
 
 function addTo(draft: Draft | undefined, news: News): Draft {
-  const sum = draft ?? { dueAt: {}, finished: [], cancelRequested: [], more: false };
+  const sum = draft ?? { dueAt: {}, finished: [], cancelRequested: [], emitted: [], more: false };
   for (const topic of ['orchestrations', 'work'] as const) {
     const at = news.dueAt[topic];
     if (at !== undefined) sum.dueAt[topic] = Math.min(at, sum.dueAt[topic] ?? Infinity);
@@ -208,5 +209,6 @@ function addTo(draft: Draft | undefined, news: News): Draft {
   // One by one: thousands may come at once, more than a call takes arguments.
   for (const id of news.finished) sum.finished.push(id);
   for (const token of news.cancelRequested) sum.cancelRequested.push(token);
+  for (const id of news.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
   return news.more ? { ...sum, more: true } : sum;
 }

@@ -7,8 +7,10 @@ import { prepareSchema } from './migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
 import { createScheduleStore } from './schedules.ts';
+import { createSessionStore } from './sessions.ts';
 import { StoreClock } from './store-clock.ts';
 import { Store } from './store.ts';
+import { createStreamStore } from './streams.ts';
 import { createTaskStore } from './tasks.ts';
 import { createTransactionalWrites } from './transactional-writes.ts';
 import { WakeUps } from './wake-ups.ts';
@@ -31,6 +33,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createManagementStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),
+    ...createSessionStore(store),
+    ...createStreamStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

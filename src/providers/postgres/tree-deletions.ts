@@ -5,6 +5,7 @@ import type { Audit, AuditedStep } from './audit.ts';
 import type { ConcurrencyKeys } from './concurrency-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { InstanceLocks } from './instance-locks.ts';
+import type { JobRows } from './job-rows.ts';
 import type { Messages } from './messages.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Scope } from './scope.ts';
@@ -27,6 +28,8 @@ interface Row {
   readonly pastExecutions: number;
   readonly messages: number;
   readonly items: number;
+  /** Somebody may want its reply. */
+  readonly isJob: boolean;
   /** As they are stored. */
   readonly childIds: readonly string[];
 }
@@ -53,6 +56,7 @@ interface Parts {
   readonly schema: string;
   readonly audit: Audit;
   readonly concurrencyKeys: ConcurrencyKeys;
+  readonly jobRows: JobRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
   readonly reclaims: Reclaims;
@@ -90,6 +94,7 @@ export class TreeDeletions {
       name: 'perdure_measure_trees',
       text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
+          EXISTS (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key) AS "isJob",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
@@ -138,7 +143,7 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, concurrencyKeys, locks, messages, reclaims, tombstones } = this.#parts;
+    const { audit, concurrencyKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -153,6 +158,7 @@ export class TreeDeletions {
       concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
+      jobRows.delete(tx, keysOf(rows.filter(({ isJob }) => isJob))),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
       reclaims.add(
         tx,

@@ -159,12 +159,13 @@ export class WakeUps {
 
   /** Passes on what a commit of this process has changed, here and to others. */
   announce(effects: Effects): void {
-    const { dueAt, finished: instanceIds, outputs, cancelRequested } = effects;
+    const { dueAt, finished: instanceIds, outputs, cancelRequested, emitted } = effects;
     this.#wake(dueAt);
     if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
     if (cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
     }
+    if (emitted.size > 0) this.#tell({ kind: 'emitted', instanceIds: [...emitted] });
     const news = this.#newsOf(effects);
     if (news !== undefined) this.#notifications?.tell(news);
   }
@@ -186,26 +187,29 @@ export class WakeUps {
   }
 
   /** What is worth telling other processes. */
-  #newsOf({ dueAt, finished, cancelRequested }: Effects): News | undefined {
+  #newsOf({ dueAt, finished, cancelRequested, emitted }: Effects): News | undefined {
     // Nobody waits for longer than until the next poll.
     const horizon = this.#clock.now() + this.#pollMs;
     const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
-    if (soon.length === 0 && finished.length === 0 && cancelRequested.length === 0)
-      return undefined;
+    const isNews =
+      soon.length > 0 || finished.length > 0 || cancelRequested.length > 0 || emitted.size > 0;
+    if (!isNews) return undefined;
     return {
       dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
       finished,
       cancelRequested,
+      emitted: [...emitted],
       more: false,
     };
   }
 
-  #onNews({ dueAt, finished, cancelRequested, more }: News): void {
+  #onNews({ dueAt, finished, cancelRequested, emitted, more }: News): void {
     this.#wake(dueAt);
     if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
     if (cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
     }
+    if (emitted.length > 0) this.#tell({ kind: 'emitted', instanceIds: emitted });
     if (more) this.#onGap();
   }
 

@@ -14,9 +14,14 @@ const defaultCleanupMs = 300_000;
 /** Requests to stop, and what still runs. */
 export function createCancellationStore(store: Store): CancellationStore {
   /** Stops an instance, and reads what became of it. */
-  const stop = (instanceId: string, how: (row: FullRow) => boolean): StopResult => {
+  const stop = (
+    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation?: string },
+    how: (row: FullRow) => boolean,
+  ): StopResult => {
     const row = store.instances.find(instanceId);
-    if (row === undefined) return { found: false, changed: false, status: null };
+    if (row === undefined || row.incarnation !== (incarnation ?? row.incarnation)) {
+      return { found: false, changed: false, status: null };
+    }
     const changed = how(row);
     const status = store.instances.get(row.instanceKey)?.status ?? null;
     return { found: true, changed, status };
@@ -24,13 +29,13 @@ export function createCancellationStore(store: Store): CancellationStore {
 
   return {
     requestCancel: (requests) =>
-      store.write('requestCancel', requests, (scope, { instanceId, ...request }) =>
-        stop(instanceId, (row) => store.stops.request(scope, row, request)),
+      store.write('requestCancel', requests, (scope, request) =>
+        stop(request, (row) => store.stops.request(scope, row, request)),
       ),
 
     terminate: (requests) =>
-      store.write('terminate', requests, (scope, { instanceId, ...request }) =>
-        stop(instanceId, (row) =>
+      store.write('terminate', requests, (scope, request) =>
+        stop(request, (row) =>
           store.stops.terminate(scope, row, { cleanupMs: defaultCleanupMs, ...request }),
         ),
       ),

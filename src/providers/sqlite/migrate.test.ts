@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checksum, migrate, migrations, type Migration } from './migrate.ts';
 
 const addNotes: Migration = {
-  number: 2,
+  number: 3,
   name: 'notes',
   sql: 'CREATE TABLE notes (note TEXT) STRICT;',
 };
@@ -33,7 +33,10 @@ describe('migrate', () => {
 
   it('applies every migration to a fresh database, and records when', () => {
     migrate(db, 7);
-    expect(applied()).toEqual([[1, 'initial', 7]]);
+    expect(applied()).toEqual([
+      [1, 'initial', 7],
+      [2, 'jobs', 7],
+    ]);
     expect(tables()).toContain('instances');
   });
 
@@ -49,7 +52,8 @@ describe('migrate', () => {
     migrate(db, 8, [...migrations, addNotes]);
     expect(applied()).toEqual([
       [1, 'initial', 7],
-      [2, 'notes', 8],
+      [2, 'jobs', 7],
+      [3, 'notes', 8],
     ]);
     expect(tables()).toContain('notes');
   });
@@ -85,7 +89,7 @@ describe('migrate', () => {
     expect(() => migrate(db, 7, [...migrations, broken])).toThrow('already exists');
     expect(tables()).toEqual([]);
     migrate(db, 8, [...migrations, addNotes]);
-    expect(applied()).toHaveLength(2);
+    expect(applied()).toHaveLength(migrations.length + 1);
   });
 
   it('refuses a database that holds tables of somebody else', () => {
@@ -103,6 +107,7 @@ describe('migrate', () => {
     // A released migration never changes: add a new one instead of editing what is listed here.
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', 'ffd27bc5050a1d6c'],
+      ['jobs', '0a18cd16c49b0939'],
     ]);
   });
 });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import { ProviderError } from '../../model/errors.ts';
 import { initial } from './migrations/0001-initial.ts';
+import { jobs } from './migrations/0002-jobs.ts';
 
 /** One step of the schema. Once released it never changes: its checksum is kept in every file. */
 export interface Migration {
@@ -11,7 +12,7 @@ export interface Migration {
 }
 
 /** Every migration, in order: 1, 2, 3, … */
-export const migrations: readonly Migration[] = [initial];
+export const migrations: readonly Migration[] = [initial, jobs];
 
 /** The checksum under which a migration is recorded. */
 export function checksum(migration: Migration): string {

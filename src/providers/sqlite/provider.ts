@@ -8,8 +8,10 @@ import { createInstanceStore } from './instances.ts';
 import { createManagementStore } from './management.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
 import { createScheduleStore } from './schedules.ts';
+import { createSessionStore } from './sessions.ts';
 import { toProviderError } from './sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
+import { createStreamStore } from './streams.ts';
 import { createTaskStore } from './tasks.ts';
 import { createWorkQueue } from './work-queue.ts';
 
@@ -50,6 +52,8 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createManagementStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),
+    ...createSessionStore(store),
+    ...createStreamStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -11,6 +11,14 @@ CREATE TABLE audit (
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE chunks (
+  instance_key INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  payload TEXT NOT NULL,
+  PRIMARY KEY (instance_key, seq)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE concurrency_keys (
   definition_key INTEGER NOT NULL,
   concurrency_key TEXT NOT NULL,
@@ -144,6 +152,29 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id) WHERE parent_
 
 CREATE INDEX instances_by_status ON instances (status) WHERE status <> 'completed';
 
+CREATE TABLE jobs (
+  instance_key INTEGER PRIMARY KEY,
+  session_key INTEGER NOT NULL,
+  is_task INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  disposable INTEGER NOT NULL,
+  abandoned_at INTEGER,
+  check_at INTEGER, -- of an abandoned one whose run went on: when to see whether it is over
+  dispose_at INTEGER, -- when its late result may be claimed
+  attempts INTEGER NOT NULL DEFAULT 0,
+  last_seq INTEGER NOT NULL DEFAULT 0, -- of its stream: the last number given
+  waiting_chunks INTEGER NOT NULL DEFAULT 0,
+  waiting_bytes INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX jobs_by_session ON jobs (session_key);
+
+CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
+
+CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
+
+CREATE INDEX jobs_to_dispose ON jobs (is_task, name, dispose_at) WHERE dispose_at IS NOT NULL;
+
 CREATE TABLE leases (
   name TEXT PRIMARY KEY,
   owner TEXT NOT NULL,
@@ -194,6 +225,26 @@ CREATE TABLE schedules (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE paused = 0 AND next_at IS NOT NULL;
+
+CREATE TABLE sessions (
+  session_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  session_id TEXT NOT NULL UNIQUE,
+  label TEXT,
+  owner TEXT,
+  state TEXT NOT NULL CHECK (state IN ('open', 'draining', 'closing', 'ended')),
+  lease_ms INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  end_reason TEXT CHECK (end_reason IN ('shutdown', 'goodbye', 'expired')),
+  variables TEXT NOT NULL,
+  due_at INTEGER NOT NULL, -- when to look at it: its lease runs out, it wants settling, or it is to be removed
+  CHECK ((state = 'ended') = (ended_at IS NOT NULL))
+) STRICT;
+
+CREATE INDEX sessions_by_due_at ON sessions (due_at);
+
+CREATE INDEX sessions_by_label ON sessions (label) WHERE label IS NOT NULL;
 
 CREATE TABLE system_records (
   name TEXT PRIMARY KEY,

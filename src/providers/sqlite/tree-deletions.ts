@@ -55,6 +55,8 @@ export class TreeDeletions {
   readonly #deleteMessages;
   readonly #deleteItems;
   readonly #deleteExecutions;
+  readonly #deleteJobs;
+  readonly #deleteChunks;
   readonly #deleteRows;
 
   constructor(
@@ -95,6 +97,8 @@ export class TreeDeletions {
     this.#deleteMessages = deleteFrom('orchestrator_queue');
     this.#deleteItems = deleteFrom('worker_queue');
     this.#deleteExecutions = deleteFrom('executions');
+    this.#deleteJobs = deleteFrom('jobs');
+    this.#deleteChunks = deleteFrom('chunks');
     this.#deleteRows = deleteFrom('instances');
   }
 
@@ -180,6 +184,7 @@ export class TreeDeletions {
     if (deleteHistory) this.#reclaims.deleteInstances(instanceKeys);
     else if (counts.eventsDeleted > 0) this.#reclaims.addInstances(instanceKeys);
     if (holdings.executions > 0) this.#deleteExecutions.run({ keys });
+    if (this.#deleteJobs.run({ keys }).changes > 0) this.#deleteChunks.run({ keys });
     this.#deleteRows.run({ keys });
     effects.deleted(rows.map(({ instanceId }) => instanceId));
   }

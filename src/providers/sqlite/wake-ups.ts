@@ -88,6 +88,9 @@ export class WakeUps {
     if (effects.cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested });
     }
+    if (effects.emitted.size > 0) {
+      this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
+    }
   }
 
   /** Ends all waits and forgets all listeners. */

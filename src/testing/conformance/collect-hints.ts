@@ -1,7 +1,7 @@
 import type { Hint, Provider } from '../../providers/provider.ts';
 import { answered } from './time-limit.ts';
 
-/** Collects hints; `next` answers with the first of a kind that has come or will come. */
+/** Collects hints; `next` answers with the first of some kinds that has come or will come. */
 export function collectHints(provider: Provider) {
   const hints: Hint[] = [];
   const waiters = new Set<() => void>();
@@ -9,11 +9,16 @@ export function collectHints(provider: Provider) {
     hints.push(hint);
     for (const wake of waiters) wake();
   });
-  const next = async <Kind extends Hint['kind']>(kind: Kind) => {
+  const next = async <Kind extends Hint['kind']>(...kinds: readonly Kind[]) => {
     for (;;) {
-      const hint = hints.find((each): each is Extract<Hint, { kind: Kind }> => each.kind === kind);
+      const hint = hints.find((each): each is Extract<Hint, { kind: Kind }> =>
+        kinds.some((kind) => kind === each.kind),
+      );
       if (hint !== undefined) return hint;
-      await answered(new Promise<void>((resolve) => void waiters.add(resolve)), `hint ${kind}`);
+      await answered(
+        new Promise<void>((resolve) => void waiters.add(resolve)),
+        `hint ${kinds.join()}`,
+      );
     }
   };
   return { hints, next, stop };

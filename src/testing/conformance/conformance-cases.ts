@@ -1,3 +1,4 @@
+import { abandonedResults } from './cases/abandoned-results.ts';
 import { acks } from './cases/acks.ts';
 import { activityCancels } from './cases/activity-cancels.ts';
 import { atomicity } from './cases/atomicity.ts';
@@ -25,6 +26,8 @@ import { firstTurn } from './cases/first-turn.ts';
 import { hints } from './cases/hints.ts';
 import { holdBackCases } from './cases/hold-back.ts';
 import { hostileStrings } from './cases/hostile-strings.ts';
+import { jobEnds } from './cases/job-ends.ts';
+import { jobs } from './cases/jobs.ts';
 import { largeBatches } from './cases/large-batches.ts';
 import { leases } from './cases/leases.ts';
 import { locks } from './cases/locks.ts';
@@ -41,7 +44,10 @@ import { renewals } from './cases/renewals.ts';
 import { retries } from './cases/retries.ts';
 import { scans } from './cases/scans.ts';
 import { schedules } from './cases/schedules.ts';
+import { sessionEnds } from './cases/session-ends.ts';
+import { sessions } from './cases/sessions.ts';
 import { sharing } from './cases/sharing.ts';
+import { streams } from './cases/streams.ts';
 import { taskAcks } from './cases/task-acks.ts';
 import { taskClaims } from './cases/task-claims.ts';
 import { taskCreation } from './cases/task-creation.ts';
@@ -95,6 +101,12 @@ export const capabilities: readonly Capability[] = [
   expiries,
   onFail,
   schedules,
+  sessions,
+  sessionEnds,
+  jobs,
+  jobEnds,
+  abandonedResults,
+  streams,
   undecodableData,
   filters,
   waits,

@@ -11,6 +11,8 @@ const files = [
   'management.ts',
   'tasks.ts',
   'schedules.ts',
+  'sessions.ts',
+  'streams.ts',
 ];
 
 interface Clause {

@@ -275,6 +275,21 @@ export const brokenStops: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a request stops whichever life of the id there is',
+    rejectedBy: 'stop/another-life-is-not-found',
+    override: ({ provider }) => ({
+      requestCancel: (requests) =>
+        provider.requestCancel(
+          requests.map(({ instanceId, reason, actor, cleanupMs }) => ({
+            instanceId,
+            reason,
+            actor,
+            cleanupMs,
+          })),
+        ),
+    }),
+  },
+  {
     fault: 'the tree of a terminated instance is only asked to stop',
     rejectedBy: 'terminate/ends-a-whole-tree',
     override: ({ provider }) => ({

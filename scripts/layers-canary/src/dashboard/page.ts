@@ -1,4 +1,4 @@
-import type { Contract } from '../server/contract.ts';
+import type { Contract } from '../server/routes/contract.ts';
 import { server } from '../server/server.ts';
 import { other } from './other-page.ts';
 import type { other as typesMayRefer } from './page-types.ts';

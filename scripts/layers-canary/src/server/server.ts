@@ -1,3 +1,3 @@
-import type { Contract } from './contract.ts';
+import type { Contract } from './routes/contract.ts';
 
 export const server: Contract = 'http';

@@ -23,6 +23,21 @@ export const cancelRequests: Capability = {
       },
     },
     {
+      id: 'stop/another-life-is-not-found',
+      title:
+        'a cancel meant for another life of an id finds nobody; one meant for this life is done',
+      async run(store) {
+        await store.begin('a');
+        const { incarnation } = await store.record('a');
+        const other = await store.expectNoChange(() =>
+          store.cancel('a', { ...request, incarnation: `not-${incarnation}` }),
+        );
+        assert.deepEqual(other, { found: false, changed: false, status: null });
+        const meant = await store.cancel('a', { ...request, incarnation });
+        assert.deepEqual(meant, { found: true, changed: true, status: 'canceling' });
+      },
+    },
+    {
       id: 'stop/a-pending-instance-ends-at-once',
       title: 'a pending instance is canceled at once: its start is gone, its history is its end',
       async run(store) {

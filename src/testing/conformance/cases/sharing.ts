@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
+import { collectHints } from '../collect-hints.ts';
+import { abandon, openSession, startJob, submit, taskJob } from '../job-moves.ts';
 import { event, newInstance, newTurn, workItem } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectLockLost, only } from '../expectations.ts';
 import { labels, lockMs } from '../store-under-test.ts';
@@ -125,6 +127,42 @@ export const sharing: Capability = {
         await store.create('a');
         const item = only(await answered(waiting, 'after a start elsewhere'), 'instance');
         assert.equal(item.instanceId, 'a');
+      },
+    },
+    {
+      id: 'shared/a-session-is-seen-everywhere',
+      title: 'a session and its jobs are the same in every process, and can be ended by any',
+      async run(store) {
+        const other = await store.reopen();
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        const [session] = await other.renewSessions(['s']);
+        assert.deepEqual([session?.state, session?.openJobs], ['open', 1]);
+        const told = collectHints(store.provider);
+        await other.shutdownSession({ sessionId: 's', mode: 'forceful', end: 'shutdown' });
+        await other.settleSession('s', 10);
+        assert.deepEqual((await told.next('cancelRequested')).lockTokens, [item.lockToken]);
+        told.stop();
+        assert.equal((await submit(store, taskJob('b'))).kind, 'sessionClosed');
+        assert.equal((await abandon(store, key)).status, 'canceling');
+      },
+    },
+    {
+      id: 'shared/a-stream-is-read-elsewhere',
+      title: 'chunks that one process emits are news to others, and read there',
+      async run(store) {
+        const other = await store.reopen();
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        const told = collectHints(other);
+        const limits = { maxChunks: 10, maxBytes: 100 };
+        const { lockToken } = item;
+        const request = { lockToken, chunks: ['1'], ...limits };
+        assert.deepEqual(await store.provider.appendChunks([request]), ['appended']);
+        await told.next('changed', 'emitted');
+        told.stop();
+        const page = await other.readChunks({ ...key, after: 0, limit: 10 });
+        assert.deepEqual(page, { chunks: [{ seq: 1, payload: '1' }], over: false });
       },
     },
   ],

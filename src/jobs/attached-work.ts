@@ -1,0 +1,97 @@
+import { randomToken, timeOrderedId } from '../model/random-id.ts';
+import type { JobBackend } from './backend.ts';
+import { Job } from './job.ts';
+import { readJob } from './job-request.ts';
+import { LiveSession } from './live-session.ts';
+import { Session } from './session.ts';
+import {
+  readSessionOptions,
+  type ChosenSession,
+  type OpenSessionOptions,
+} from './session-options.ts';
+import { Sessions } from './sessions.ts';
+import type { Submitter } from './submit.ts';
+
+export interface AttachedWorkParams {
+  readonly backend: JobBackend;
+  readonly payloadLimitBytes: number;
+  /** Throws where a client must not be used. */
+  readonly assertOpen: () => void;
+}
+
+/** What a client has of jobs and sessions: those that it holds, and a view of all. */
+export class AttachedWork implements Submitter {
+  readonly sessions: Sessions;
+  readonly #params: AttachedWorkParams;
+  readonly #lifetime = new AbortController();
+  readonly #live = new Set<LiveSession>();
+  #closed: Error | undefined;
+  /** The session of jobs that were submitted without one. */
+  #own: LiveSession | undefined;
+
+  constructor(params: AttachedWorkParams) {
+    this.#params = params;
+    const { backend } = params;
+    const assertOpen = () => this.#assertOpen();
+    this.sessions = new Sessions({ backend, assertOpen, lifetime: this.#lifetime.signal });
+  }
+
+  submit(definition: unknown, ...args: readonly unknown[]): Job<never> {
+    this.#assertOpen();
+    return this.#submitTo(this.#ownSession(), definition, args);
+  }
+
+  async openSession(options?: OpenSessionOptions): Promise<Session> {
+    this.#assertOpen();
+    const live = this.#begin(readSessionOptions(options), false);
+    await live.open();
+    const submit = (definition: unknown, ...args: readonly unknown[]): Job<never> => {
+      this.#assertOpen();
+      return this.#submitTo(live, definition, args);
+    };
+    return new Session(live, submit);
+  }
+
+  /** Says goodbye to all sessions: their jobs are given up for this reason, and cancelled. Idempotent. */
+  async close(reason: Error): Promise<void> {
+    this.#closed ??= reason;
+    const leaving = [...this.#live].map((live) => live.leave(reason));
+    this.#lifetime.abort(reason);
+    await Promise.all(leaving);
+  }
+
+  #assertOpen(): void {
+    this.#params.assertOpen();
+    if (this.#closed !== undefined) throw this.#closed;
+  }
+
+  #submitTo(live: LiveSession, definition: unknown, args: readonly unknown[]): Job<never> {
+    const { backend, payloadLimitBytes } = this.#params;
+    const context = { sessionId: live.id, nowMs: backend.clock.now(), payloadLimitBytes };
+    const { request, checked } = readJob(definition, args, context);
+    return new Job(live.add(request, checked), live);
+  }
+
+  #ownSession(): LiveSession {
+    if (this.#own === undefined || this.#own.isClosed) {
+      this.#own = this.#begin(readSessionOptions(undefined), true);
+      // Its jobs tell whoever waits for them.
+      this.#own.open().catch(() => undefined);
+    }
+    return this.#own;
+  }
+
+  #begin({ maxInFlight, ...chosen }: ChosenSession, leavesWhenIdle: boolean): LiveSession {
+    const { backend } = this.#params;
+    const sessionId = `${timeOrderedId(backend.clock.now())}${randomToken()}`;
+    const live = new LiveSession({
+      backend,
+      request: { ...chosen, sessionId, owner: null },
+      maxInFlight,
+      leavesWhenIdle,
+      onOver: (over) => this.#live.delete(over),
+    });
+    this.#live.add(live);
+    return live;
+  }
+}

@@ -1,0 +1,142 @@
+import type { StartOptions } from '../client/call-types.ts';
+import { readStartOptions, readTarget } from '../client/start-request.ts';
+import { readRunTaskOptions, readTask, type RunTaskOptions } from '../client/task-request.ts';
+import type { FlowRef } from '../model/definition.ts';
+import { PerdureError } from '../model/errors.ts';
+import { encodePayload } from '../model/payload.ts';
+import { checkPriority } from '../model/priority.ts';
+import { randomToken, timeOrderedId } from '../model/random-id.ts';
+import type { StandardSchema } from '../model/definition.ts';
+import { validateInput } from '../model/validate-input.ts';
+import type { JobRequest, JobTaskOptions } from './backend.ts';
+
+/** How a job is submitted. An id belongs to one job: it is never attached to a run that is there already. */
+export interface SubmitOptions extends StartOptions, RunTaskOptions {
+  /** What a plain name names. Default `'orchestration'`. */
+  readonly kind?: 'orchestration' | 'task' | undefined;
+  /** Whether what a plain name names has an `onAbandoned`; of a definition that is known. */
+  readonly disposable?: boolean | undefined;
+}
+
+/** A job that can be sent once its input has passed its schema. */
+export interface ReadJob {
+  readonly request: JobRequest;
+  /** Rejects if the schema refuses the input; absent where there is none. */
+  readonly checked: Promise<void> | undefined;
+}
+
+export interface JobContext {
+  readonly sessionId: string;
+  readonly nowMs: number;
+  readonly payloadLimitBytes: number;
+}
+
+interface Target {
+  readonly kind: 'orchestration' | 'task';
+  readonly name: string;
+  readonly id: string | undefined;
+  readonly version: string | null;
+  readonly task: JobTaskOptions | null;
+  readonly schema: StandardSchema | undefined;
+  readonly disposable: boolean;
+  readonly input: unknown;
+}
+
+/** Reads what is to be run, and encodes its input as it is at this moment. */
+export function readJob(
+  definition: unknown,
+  [input, options]: readonly unknown[],
+  { sessionId, nowMs, payloadLimitBytes }: JobContext,
+): ReadJob {
+  const target = readJobTarget(definition, input, options);
+  const { kind, name, version, task, disposable } = target;
+  const what = `${kind === 'task' ? 'Task' : 'Orchestration'} ${JSON.stringify(name)}`;
+  const payload = encodePayload(target.input, `The input of ${what}`, payloadLimitBytes);
+  const instanceId = target.id ?? timeOrderedId(nowMs);
+  const key = { sessionId, instanceId, incarnation: randomToken() };
+  return {
+    request: { key, kind, name, version, payload, disposable, task },
+    checked: target.schema && check(target.schema, target.input, what),
+  };
+}
+
+async function check(schema: StandardSchema, input: unknown, what: string): Promise<void> {
+  await validateInput(schema, input, what);
+}
+
+function readJobTarget(definition: unknown, input: unknown, options: unknown): Target {
+  const { kind, disposable, ...others } = (options ?? {}) as SubmitOptions;
+  const given = options === undefined || !isObject(options) ? options : others;
+  const isDisposable = readDisposable(disposable, definition);
+  if (kindOf(definition) === 'flow') {
+    const { graph, orchestration } = definition as FlowRef;
+    const { priority, ...startOptions } = others;
+    const prioritized = priority !== undefined && { priority: checkPriority(priority) };
+    const flowInput = { flow: graph, input, ...prioritized };
+    const run = readOrchestration(orchestration, flowInput, given && startOptions);
+    return { ...run, disposable: isDisposable || readDisposable(undefined, orchestration) };
+  }
+  const isTask =
+    kindOf(definition) === 'task' || (typeof definition === 'string' && readKind(kind) === 'task');
+  return isTask
+    ? { ...readTaskRun(definition, input, given), disposable: isDisposable }
+    : { ...readOrchestration(definition, input, given), disposable: isDisposable };
+}
+
+function readOrchestration(
+  definition: unknown,
+  input: unknown,
+  options: unknown,
+): Omit<Target, 'disposable'> {
+  const { name, version, schema } = readTarget(definition);
+  const chosen = readStartOptions(options);
+  return {
+    kind: 'orchestration',
+    name,
+    id: chosen.id,
+    version: chosen.version ?? version,
+    task: null,
+    schema,
+    input,
+  };
+}
+
+function readTaskRun(
+  definition: unknown,
+  input: unknown,
+  options: unknown,
+): Omit<Target, 'disposable'> {
+  const target = readTask(definition);
+  const { id, ...chosen } = readRunTaskOptions(options, target);
+  const task = { ...chosen, onFail: target.defaults?.onFail === true };
+  return {
+    kind: 'task',
+    name: target.name,
+    id,
+    version: null,
+    task,
+    schema: target.schema,
+    input,
+  };
+}
+
+function readKind(kind: unknown): 'orchestration' | 'task' {
+  if (kind === undefined || kind === 'orchestration') return 'orchestration';
+  if (kind === 'task') return 'task';
+  throw new PerdureError('INVALID_INPUT', "kind must be 'orchestration' or 'task'.");
+}
+
+function readDisposable(given: unknown, definition: unknown): boolean {
+  if (given !== undefined && typeof given !== 'boolean') {
+    throw new PerdureError('INVALID_INPUT', 'disposable must be true or false.');
+  }
+  return given ?? (isObject(definition) && typeof definition['onAbandoned'] === 'function');
+}
+
+function kindOf(definition: unknown): unknown {
+  return isObject(definition) ? definition['kind'] : undefined;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (typeof value === 'object' || typeof value === 'function') && value !== null;
+}

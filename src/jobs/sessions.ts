@@ -1,0 +1,136 @@
+import { PerdureError } from '../model/errors.ts';
+import { checkInstanceId, checkName } from '../model/names.ts';
+import { invalid, readFields } from '../model/option-fields.ts';
+import type { SessionState } from '../providers/sessions.ts';
+import type { JobBackend } from './backend.ts';
+import { ambiguousSession, sessionNotFound } from './job-errors.ts';
+import { retrying } from './retrying.ts';
+import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
+import { readMode, readVariable } from './session-options.ts';
+
+/** Conditions on sessions that must all hold. Absent: any. */
+export interface SessionFilter {
+  readonly state?: SessionState | readonly SessionState[] | undefined;
+  readonly label?: string | undefined;
+}
+
+/** Which page of a list of sessions or jobs. */
+export interface SessionPageOptions {
+  /** 1 to 1,000. Default 100. */
+  readonly limit?: number | undefined;
+  /** The `nextAfter` of the page before. */
+  readonly after?: string | undefined;
+}
+
+const states: readonly string[] = ['open', 'draining', 'closing', 'ended'] satisfies SessionState[];
+const live: readonly SessionState[] = ['open', 'draining', 'closing'];
+
+/**
+ * All sessions of a store, whoever opened them. They are named by id or by label; of several with one label, the one
+ * that has not ended is meant, and otherwise the name is `AMBIGUOUS_SESSION`.
+ */
+export class Sessions {
+  readonly #backend: JobBackend;
+  readonly #lifetime: AbortSignal;
+  readonly #assertOpen: () => void;
+
+  constructor(params: {
+    readonly backend: JobBackend;
+    readonly lifetime: AbortSignal;
+    /** Throws where a client must not be used. */
+    readonly assertOpen: () => void;
+  }) {
+    this.#backend = params.backend;
+    this.#lifetime = params.lifetime;
+    this.#assertOpen = params.assertOpen;
+  }
+
+  /** Lists sessions, the newest first, one page at a time. */
+  async list(filter?: SessionFilter, page?: SessionPageOptions): Promise<SessionPage> {
+    this.#assertOpen();
+    const query = { ...readFilter(filter), ...readPage(page) };
+    return this.#ask(() => this.#backend.listSessions(query));
+  }
+
+  /** Reads a session; rejects with `SESSION_NOT_FOUND` where there is none. */
+  async get(reference: string): Promise<SessionInfo> {
+    this.#assertOpen();
+    const id = checkInstanceId(reference);
+    const session = await this.#ask(() => this.#backend.getSession(id));
+    return session ?? (await this.#byLabel(id));
+  }
+
+  /** Shuts a session down, as `Session.shutdown` does; resolves when it has ended. */
+  async shutdown(reference: string, mode: ShutdownMode): Promise<void> {
+    const chosen = readMode(mode);
+    const { id: sessionId } = await this.get(reference);
+    const request = { sessionId, mode: chosen, leaving: false };
+    await this.#ask(() => this.#backend.shutdown(request));
+    await this.#ask(() => this.#backend.waitForEnd(sessionId, this.#lifetime));
+  }
+
+  /** Sets a variable of a session; `null` takes it away. */
+  async setVariable(reference: string, name: string, value: string | null): Promise<SessionInfo> {
+    const set = Object.fromEntries([readVariable(name, value)]);
+    const { id } = await this.get(reference);
+    return this.#ask(() => this.#backend.setVariables(id, set));
+  }
+
+  /** Lists the jobs of a session, the oldest first, one page at a time. */
+  async jobs(reference: string, page?: SessionPageOptions): Promise<JobPage> {
+    const chosen = readPage(page);
+    const { id: sessionId } = await this.get(reference);
+    return this.#ask(() => this.#backend.listJobs({ sessionId, ...chosen }));
+  }
+
+  async #byLabel(label: string): Promise<SessionInfo> {
+    const found = (await this.#withLabel(label, live)) ?? (await this.#withLabel(label, ['ended']));
+    if (found === undefined) throw sessionNotFound(label);
+    return found;
+  }
+
+  async #withLabel(
+    label: string,
+    state: readonly SessionState[],
+  ): Promise<SessionInfo | undefined> {
+    const query = { label, state, limit: 5 };
+    const { items } = await this.#ask(() => this.#backend.listSessions(query));
+    if (items.length <= 1) return items[0];
+    throw ambiguousSession(
+      label,
+      items.map(({ id }) => id),
+    );
+  }
+
+  #ask<Value>(call: () => Promise<Value>): Promise<Value> {
+    return retrying({ signal: this.#lifetime }, call);
+  }
+}
+
+function readFilter(filter: unknown): {
+  readonly state?: readonly SessionState[];
+  readonly label?: string;
+} {
+  const { state, label } = readFields(filter, 'filter', ['state', 'label'] as const);
+  return {
+    ...(state !== undefined && { state: readStates(state) }),
+    ...(label !== undefined && { label: checkName(label, 'Session label') }),
+  };
+}
+
+function readStates(state: unknown): readonly SessionState[] {
+  const given: readonly unknown[] = Array.isArray(state) ? state : [state];
+  const wrong = given.find((one) => typeof one !== 'string' || !states.includes(one));
+  if (wrong === undefined && given.length > 0) return given as readonly SessionState[];
+  throw invalid('state', wrong, `one or some of ${states.join(', ')}`);
+}
+
+function readPage(page: unknown): { readonly limit: number; readonly after?: string } {
+  const { limit = 100, after } = readFields(page, 'page', ['limit', 'after'] as const);
+  if (!Number.isSafeInteger(limit) || (limit as number) < 1 || (limit as number) > 1_000) {
+    throw invalid('limit', limit, 'a whole number from 1 to 1,000');
+  }
+  if (after === undefined) return { limit: limit as number };
+  if (typeof after === 'string') return { limit: limit as number, after };
+  throw new PerdureError('INVALID_INPUT', 'after must be the nextAfter of the page before.');
+}

@@ -1,0 +1,58 @@
+import type { Migration } from '../migrate.ts';
+
+// Rows come and go with their jobs: vacuum them by their number of dead rows, and without pauses.
+const shortLived = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)`;
+
+/** Jobs stand in a table of their own, so that runs which are nobody's job cost nothing more. */
+export const jobs: Migration = {
+  number: 2,
+  name: 'jobs',
+  sql: `
+CREATE TABLE sessions (
+  session_key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  session_id text COLLATE "C" NOT NULL UNIQUE,
+  label text COLLATE "C",
+  owner text,
+  state text COLLATE "C" NOT NULL CHECK (state IN ('open', 'draining', 'closing', 'ended')),
+  lease_ms bigint NOT NULL,
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  ended_at bigint,
+  end_reason text CHECK (end_reason IN ('shutdown', 'goodbye', 'expired')),
+  variables text NOT NULL,
+  due_at bigint NOT NULL, -- when to look at it: its lease runs out, it wants settling, or it is to be removed
+  CHECK ((state = 'ended') = (ended_at IS NOT NULL))
+) WITH (fillfactor = 70);
+CREATE INDEX sessions_by_due_at ON sessions (due_at);
+CREATE INDEX sessions_by_label ON sessions (label, session_key) WHERE label IS NOT NULL;
+
+-- A row stands while somebody may want the reply of the run, or has still to dispose of it.
+CREATE TABLE jobs (
+  instance_key bigint PRIMARY KEY,
+  session_key bigint NOT NULL,
+  is_task boolean NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  disposable boolean NOT NULL,
+  abandoned_at bigint,
+  check_at bigint, -- of an abandoned one whose run went on: when to see whether it is over
+  dispose_at bigint, -- when its late result may be claimed
+  attempts integer NOT NULL DEFAULT 0,
+  last_seq bigint NOT NULL DEFAULT 0, -- of its stream: the last number given
+  waiting_chunks bigint NOT NULL DEFAULT 0,
+  waiting_bytes bigint NOT NULL DEFAULT 0
+) ${shortLived};
+CREATE INDEX jobs_by_session ON jobs (session_key, instance_key);
+CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
+CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
+CREATE INDEX jobs_to_dispose ON jobs (dispose_at) WHERE dispose_at IS NOT NULL;
+
+CREATE TABLE chunks (
+  instance_key bigint NOT NULL,
+  seq bigint NOT NULL,
+  bytes bigint NOT NULL,
+  payload text NOT NULL,
+  PRIMARY KEY (instance_key, seq)
+) ${shortLived};
+`,
+};

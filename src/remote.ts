@@ -1,0 +1,18 @@
+// For browsers, too: nothing behind this entry point needs Node.js.
+export { connect } from './remote/connection.ts';
+export type { Connection } from './remote/connection.ts';
+export type { ConnectOptions } from './remote/connect-options.ts';
+export type { RemoteClient } from './remote/remote-client.ts';
+export type { Job } from './jobs/job.ts';
+export type { Session } from './jobs/session.ts';
+export type { Handle } from './client/handle.ts';
+export type { TaskHandle } from './client/task-handle.ts';
+export type { InstanceInfo } from './client/instance-info.ts';
+export {
+  CanceledError,
+  FailedError,
+  isPerdureError,
+  PerdureError,
+  ProviderError,
+} from './model/errors.ts';
+export type { ErrorCode } from './model/errors.ts';

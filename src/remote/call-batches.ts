@@ -1,0 +1,88 @@
+export interface CallBatchesParams<Item, Result> {
+  /** Makes one call for items of one group; answers for each, in their order. */
+  readonly send: (group: string, items: readonly Item[]) => Promise<readonly Result[]>;
+  /** How much of a call an item takes. */
+  readonly weigh?: (item: Item) => number;
+  /** How many calls of a group may be under way at once. Default: any number. */
+  readonly maxAtOnce?: number;
+}
+
+interface Waiting<Item, Result> extends PromiseWithResolvers<Result> {
+  readonly item: Item;
+}
+
+interface Group<Item, Result> {
+  waiting: Waiting<Item, Result>[];
+  underWay: number;
+  isScheduled: boolean;
+}
+
+const maxItems = 1_000;
+const maxWeight = 1_000_000;
+
+/** Joins calls that are made at the same time, or while others are under way, into few. */
+export class CallBatches<Item, Result> {
+  readonly #params: CallBatchesParams<Item, Result>;
+  readonly #groups = new Map<string, Group<Item, Result>>();
+
+  constructor(params: CallBatchesParams<Item, Result>) {
+    this.#params = params;
+  }
+
+  /** Makes the call for an item, together with others of its group. */
+  add(groupName: string, item: Item): Promise<Result> {
+    const waiting = { item, ...Promise.withResolvers<Result>() };
+    const group = this.#group(groupName);
+    group.waiting.push(waiting);
+    if (!group.isScheduled) {
+      group.isScheduled = true;
+      setTimeout(() => {
+        group.isScheduled = false;
+        this.#send(groupName, group);
+      }, 0);
+    }
+    return waiting.promise;
+  }
+
+  #group(name: string): Group<Item, Result> {
+    const group = this.#groups.get(name) ?? { waiting: [], underWay: 0, isScheduled: false };
+    this.#groups.set(name, group);
+    return group;
+  }
+
+  #send(name: string, group: Group<Item, Result>): void {
+    const { maxAtOnce = Number.POSITIVE_INFINITY } = this.#params;
+    while (group.waiting.length > 0 && group.underWay < maxAtOnce) {
+      void this.#call(name, group, this.#take(group));
+    }
+    if (group.underWay === 0 && !group.isScheduled) this.#groups.delete(name);
+  }
+
+  #take(group: Group<Item, Result>): readonly Waiting<Item, Result>[] {
+    let weight = 0;
+    let count = 0;
+    for (const { item } of group.waiting) {
+      weight += this.#params.weigh?.(item) ?? 0;
+      if (count > 0 && (count === maxItems || weight > maxWeight)) break;
+      count += 1;
+    }
+    return group.waiting.splice(0, count);
+  }
+
+  async #call(
+    name: string,
+    group: Group<Item, Result>,
+    batch: readonly Waiting<Item, Result>[],
+  ): Promise<void> {
+    group.underWay += 1;
+    try {
+      const items = batch.map(({ item }) => item);
+      const results = await this.#params.send(name, items);
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+    group.underWay -= 1;
+    this.#send(name, group);
+  }
+}

@@ -1,0 +1,73 @@
+import { notOverInTime } from '../client/instance-errors.ts';
+import type { InstanceInfo } from '../client/instance-info.ts';
+import { systemClock } from '../model/clock.ts';
+import { isPerdureError } from '../model/errors.ts';
+import { pollMs, type PollSlots } from './poll-slots.ts';
+import { toTypedError } from './remote-error.ts';
+import { SharedPoll, type PollResult } from './shared-poll.ts';
+import type { CallOptions, Transport } from './transport.ts';
+
+/** Waits for instances to be over, all waits of a client together. */
+export class CompletionPoll {
+  readonly #transport: Transport;
+  readonly #poll: SharedPoll<string, InstanceInfo>;
+
+  constructor(transport: Transport, slots: PollSlots) {
+    this.#transport = transport;
+    const retryForMs = Number.POSITIVE_INFINITY;
+    this.#poll = new SharedPoll(slots, (ids, signal) =>
+      this.#ask(ids, pollMs, { retryForMs, signal }),
+    );
+  }
+
+  /** Resolves with what is known of an instance once it is over; a server that is away is waited for, too. */
+  async wait(id: string, timeoutMs?: number): Promise<InstanceInfo> {
+    if (timeoutMs === undefined) return this.#poll.wait(id, id);
+    const timeout = new AbortController();
+    const cancelAlarm = systemClock.setAlarm(systemClock.now() + timeoutMs, () => timeout.abort());
+    try {
+      return await this.#poll.wait(id, id, timeout.signal);
+    } catch (error) {
+      if (!timeout.signal.aborted) throw error;
+      return await this.#readLast(id, timeoutMs);
+    } finally {
+      cancelAlarm();
+    }
+  }
+
+  /** Ends all waits with this error. */
+  close(error: Error): void {
+    this.#poll.close(error);
+  }
+
+  async #ask(
+    ids: readonly string[],
+    timeoutMs: number,
+    options: CallOptions,
+  ): Promise<readonly PollResult<InstanceInfo>[]> {
+    const { results } = await this.#transport.call(
+      'waitForInstances',
+      { body: { ids: [...ids], timeoutMs } },
+      { ...options, repeatable: true, waitMs: timeoutMs },
+    );
+    return results.map((result) =>
+      'instance' in result
+        ? { key: result.id, value: result.instance }
+        : { key: result.id, error: toTypedError(result.error, 'wait') },
+    );
+  }
+
+  /** A wait that has timed out looks once more, so that a lost answer is not taken for a slow instance. */
+  async #readLast(id: string, timeoutMs: number): Promise<InstanceInfo> {
+    let result: PollResult<InstanceInfo> | undefined;
+    try {
+      [result] = await this.#ask([id], 0, { retryForMs: 0 });
+    } catch (error) {
+      if (isPerdureError(error, 'PROVIDER')) throw notOverInTime(id, timeoutMs, error);
+      throw error;
+    }
+    if (result === undefined) throw notOverInTime(id, timeoutMs);
+    if ('error' in result) throw result.error;
+    return result.value;
+  }
+}

@@ -1,0 +1,199 @@
+import type { InstanceInfo } from '../client/instance-info.ts';
+import type {
+  ChunkPageRequest,
+  JobBackend,
+  JobChunks,
+  JobReply,
+  JobRequest,
+  JobStop,
+  SessionQuery,
+  SessionRequest,
+} from '../jobs/backend.ts';
+import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
+import { systemClock } from '../model/clock.ts';
+import { isPerdureError } from '../model/errors.ts';
+import type { StopResult } from '../providers/cancellation.ts';
+import type { JobKey } from '../providers/sessions.ts';
+import { CallBatches } from './call-batches.ts';
+import { ChunkPoll } from './chunk-poll.ts';
+import { toNewJob } from './new-job.ts';
+import { pollMs, type PollSlots } from './poll-slots.ts';
+import { toTypedError } from './remote-error.ts';
+import { ReplyPoll } from './reply-poll.ts';
+import type { CallOptions, Transport } from './transport.ts';
+
+// What must get through is tried again soon rather than waited for: a connection may be dead without telling.
+const urgentMs = 5_000;
+const shortestAttemptMs = 500;
+
+// Jobs and sessions repeat their calls themselves, with the same ids.
+const once: CallOptions = { repeatable: true, retryForMs: 0 };
+const urgently: CallOptions = { ...once, timeoutMs: urgentMs };
+
+/** Jobs and sessions over HTTP: what is asked of many jobs at once goes in one request. */
+export class HttpJobs implements JobBackend {
+  readonly clock = systemClock;
+  readonly #transport: Transport;
+  readonly #slots: PollSlots;
+  readonly #replies: ReplyPoll;
+  readonly #chunks: ChunkPoll;
+  readonly #leases = new Map<string, number>();
+  readonly #submissions: CallBatches<JobRequest, Error | undefined>;
+  readonly #taken: CallBatches<JobKey, undefined>;
+  readonly #abandoned: CallBatches<JobKey, StopResult>;
+  readonly #canceled: CallBatches<JobKey, StopResult>;
+
+  constructor(transport: Transport, slots: PollSlots) {
+    this.#transport = transport;
+    this.#slots = slots;
+    this.#replies = new ReplyPoll(transport, slots);
+    this.#chunks = new ChunkPoll(transport, slots);
+    this.#submissions = new CallBatches({
+      send: (id, requests) => this.#submitAll(id, requests),
+      weigh: ({ payload }) => payload?.length ?? 0,
+      maxAtOnce: 4,
+    });
+    this.#taken = new CallBatches<JobKey, undefined>({
+      send: async (id, keys) => {
+        await transport.call(
+          'takeJobs',
+          { params: { id }, body: { jobs: keys.map(toWireKey) } },
+          once,
+        );
+        return [];
+      },
+      maxAtOnce: 1,
+    });
+    this.#abandoned = new CallBatches({
+      send: (group, keys) => this.#stopAll('abandonJobs', group, keys),
+    });
+    this.#canceled = new CallBatches({
+      send: (group, keys) => this.#stopAll('cancelJobs', group, keys),
+    });
+  }
+
+  async openSession(request: SessionRequest): Promise<SessionInfo> {
+    const { sessionId, label, idleTimeoutMs, variables } = request;
+    this.#leases.set(sessionId, idleTimeoutMs);
+    const body = { id: sessionId, ...(label !== null && { label }), idleTimeoutMs, variables };
+    return this.#transport.call('openSession', { body }, once);
+  }
+
+  async keepAlive(sessionId: string): Promise<SessionInfo | undefined> {
+    // Several attempts must fit into a lease.
+    const leaseMs = this.#leases.get(sessionId) ?? urgentMs * 4;
+    const timeoutMs = Math.min(urgentMs, Math.max(shortestAttemptMs, leaseMs / 4));
+    const request = { params: { id: sessionId }, body: {} };
+    return orUndefined(this.#transport.call('keepAlive', request, { ...once, timeoutMs }));
+  }
+
+  async shutdown(request: {
+    readonly sessionId: string;
+    readonly mode: ShutdownMode;
+    readonly leaving: boolean;
+  }): Promise<SessionInfo> {
+    const { sessionId, mode, leaving } = request;
+    if (leaving) this.#leases.delete(sessionId);
+    const asked = { params: { id: sessionId }, body: { mode, leaving } };
+    return this.#transport.call('shutdownSession', asked, urgently);
+  }
+
+  async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
+    const request = { params: { id: sessionId }, query: { timeoutMs: pollMs } };
+    const options = { ...once, waitMs: pollMs, signal };
+    const look = () => this.#transport.call('waitForSession', request, options);
+    for (;;) {
+      const answer = await orUndefined(this.#slots.hold(look));
+      if (answer === undefined || answer.ended) return;
+    }
+  }
+
+  async getSession(sessionId: string): Promise<SessionInfo | undefined> {
+    return orUndefined(this.#transport.call('getSession', { params: { id: sessionId } }, once));
+  }
+
+  async listSessions({ state, ...query }: SessionQuery): Promise<SessionPage> {
+    const states = state === undefined ? {} : { state: [...state] };
+    return this.#transport.call('listSessions', { query: { ...query, ...states } }, once);
+  }
+
+  async listJobs({ sessionId, ...query }: Parameters<JobBackend['listJobs']>[0]): Promise<JobPage> {
+    return this.#transport.call('listJobs', { params: { id: sessionId }, query }, once);
+  }
+
+  async setVariables(
+    sessionId: string,
+    set: Readonly<Record<string, string | null>>,
+  ): Promise<SessionInfo> {
+    const request = { params: { id: sessionId }, body: { set } };
+    return this.#transport.call('setSessionVariables', request, once);
+  }
+
+  async submit(request: JobRequest): Promise<void> {
+    const error = await this.#submissions.add(request.key.sessionId, request);
+    if (error !== undefined) throw error;
+  }
+
+  wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {
+    return this.#replies.wait(key, signal);
+  }
+
+  async take(key: JobKey): Promise<void> {
+    await this.#taken.add(key.sessionId, key);
+  }
+
+  abandon(key: JobKey, stop: JobStop): Promise<StopResult> {
+    return this.#abandoned.add(toGroup(key, stop), key);
+  }
+
+  cancel(key: JobKey, stop: JobStop): Promise<StopResult> {
+    return this.#canceled.add(toGroup(key, stop), key);
+  }
+
+  async status({ sessionId, instanceId, incarnation }: JobKey): Promise<InstanceInfo> {
+    const params = { id: sessionId, jobId: instanceId };
+    return this.#transport.call('getJob', { params, query: { incarnation } }, once);
+  }
+
+  read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks> {
+    return this.#chunks.read(key, page, signal);
+  }
+
+  async #submitAll(
+    id: string,
+    requests: readonly JobRequest[],
+  ): Promise<readonly (Error | undefined)[]> {
+    const body = { jobs: requests.map(toNewJob) };
+    const { results } = await this.#transport.call('submitJobs', { params: { id }, body }, once);
+    return results.map(({ error }) => error && toTypedError(error, 'submit'));
+  }
+
+  async #stopAll(
+    operation: 'abandonJobs' | 'cancelJobs',
+    group: string,
+    keys: readonly JobKey[],
+  ): Promise<readonly StopResult[]> {
+    const [id, { actor, ...stop }] = JSON.parse(group) as [string, JobStop];
+    const body = { jobs: keys.map(toWireKey), ...stop, ...(actor !== null && { actor }) };
+    const { results } = await this.#transport.call(operation, { params: { id }, body }, urgently);
+    return results;
+  }
+}
+
+/** Jobs are stopped together where they are of one session and for the same reason. */
+function toGroup({ sessionId }: JobKey, stop: JobStop): string {
+  return JSON.stringify([sessionId, stop]);
+}
+
+function toWireKey({ instanceId, incarnation }: JobKey): { id: string; incarnation: string } {
+  return { id: instanceId, incarnation };
+}
+
+async function orUndefined<Value>(answer: Promise<Value>): Promise<Value | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isPerdureError(error, 'SESSION_NOT_FOUND')) return undefined;
+    throw error;
+  }
+}

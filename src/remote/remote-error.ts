@@ -1,0 +1,54 @@
+import {
+  CanceledError,
+  FailedError,
+  NondeterminismError,
+  PerdureError,
+  ProviderError,
+  type ErrorCode,
+} from '../model/errors.ts';
+import { toError } from '../model/failure.ts';
+import type { WireError } from '../server/routes/error-answer.ts';
+
+/** The error that the body of an answer carries, if it is one of ours. */
+export function readWireError(body: unknown): WireError | undefined {
+  const error = (body as { readonly error?: Partial<WireError> | null } | null | undefined)?.error;
+  const isOurs = typeof error?.code === 'string' && typeof error.message === 'string';
+  return isOurs ? (error as WireError) : undefined;
+}
+
+/** The typed error that was thrown on the other side. */
+export function toTypedError(error: WireError, operation: string): PerdureError {
+  const { message } = error;
+  const code = error.code as ErrorCode;
+  switch (code) {
+    case 'OPERATION_CANCELED':
+      return new CanceledError(error.reason ?? message, error.trigger ?? 'cancel');
+    case 'INSTANCE_FAILED':
+    case 'ACTIVITY_FAILED':
+    case 'CHILD_FAILED': {
+      const failure = error.failure ?? { name: 'Error', message };
+      const subject = error.subject ?? '';
+      return new FailedError({ code, message, subject, failure, cause: toError(failure) });
+    }
+    case 'NONDETERMINISM':
+      return new NondeterminismError(message, error.eventId ?? 0);
+    case 'PROVIDER':
+    case 'UNDECODABLE':
+    case 'STORE_TOO_NEW':
+    case 'STORE_DAMAGED':
+      return new ProviderError({
+        operation: error.operation ?? operation,
+        message,
+        code,
+        retryable: error.retryable ?? false,
+        outcomeUnknown: error.outcomeUnknown ?? false,
+      });
+    // What the server refuses unread is what a local client would have refused as well.
+    case 'INVALID_REQUEST':
+      return new PerdureError('INVALID_INPUT', message);
+    case 'BODY_TOO_LARGE':
+      return new PerdureError('PAYLOAD_TOO_LARGE', message);
+    default:
+      return new PerdureError(code, message);
+  }
+}

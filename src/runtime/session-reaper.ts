@@ -1,0 +1,96 @@
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../model/logger.ts';
+import type { SessionStore } from '../providers/sessions.ts';
+import type { LateResults } from './late-results.ts';
+
+export interface SessionReaperParams {
+  readonly store: SessionStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lateResults: LateResults;
+  /** How often it looks while it knows of nothing that will be due. */
+  readonly idleMs: number;
+}
+
+const maxDue = 100;
+/** How many jobs are stopped in one transaction. */
+const maxJobs = 500;
+const errorPauseMs = 1_000;
+
+/**
+ * Ends sessions whose leases ran out or that were told to end, and jobs that nobody wants any more. Every worker has
+ * one; the store hands each session to one of them at a time. It sleeps until the next lease runs out.
+ */
+export class SessionReaper {
+  readonly #params: SessionReaperParams;
+  #cancelAlarm: (() => void) | undefined;
+  #alarmAt = Infinity;
+  #looking: Promise<void> | undefined;
+  #stopped = true;
+
+  constructor(params: SessionReaperParams) {
+    this.#params = params;
+  }
+
+  start(): void {
+    this.#stopped = false;
+    this.#wakeAt(this.#params.clock.now());
+  }
+
+  /** A session of this process was opened or changed: see when it is due. */
+  changed(): void {
+    this.#wakeAt(this.#params.clock.now());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelAlarm?.();
+    await this.#looking;
+    await this.#params.lateResults.idle();
+  }
+
+  async #look(): Promise<void> {
+    const { clock, logger } = this.#params;
+    let waitMs = errorPauseMs;
+    try {
+      waitMs = await this.#round();
+    } catch (error) {
+      logger.warn({ error }, 'looking after sessions failed; trying again');
+    }
+    this.#looking = undefined;
+    this.#wakeAt(clock.now() + waitMs);
+  }
+
+  /** Does what is due; answers how long to sleep. */
+  async #round(): Promise<number> {
+    const { store, clock, lateResults, idleMs } = this.#params;
+    const { sessionIds, hasAbandoned, nextAt } = await store.dueSessions(maxDue);
+    for (const sessionId of sessionIds) await this.#settle(sessionId);
+    const isBusy = hasAbandoned && (await lateResults.look());
+    if (sessionIds.length > 0 || isBusy) return 0;
+    const inMs = nextAt === null ? Infinity : nextAt - clock.now();
+    // What is due and was not handed to this worker, another one is at, or knows how to dispose of.
+    return inMs > 0 ? Math.min(inMs, idleMs) : idleMs;
+  }
+
+  async #settle(sessionId: string): Promise<void> {
+    const { store, logger } = this.#params;
+    try {
+      await store.settleSession(sessionId, maxJobs);
+    } catch (error) {
+      logger.warn({ error, sessionId }, 'ending a session failed; trying again soon');
+    }
+  }
+
+  #wakeAt(atMs: number): void {
+    if (this.#stopped || atMs >= this.#alarmAt) return;
+    const { clock } = this.#params;
+    this.#cancelAlarm?.();
+    this.#alarmAt = atMs;
+    this.#cancelAlarm = clock.setAlarm(atMs, () => {
+      this.#alarmAt = Infinity;
+      // One that comes during a look is followed by that look's own alarm.
+      this.#looking ??= this.#look();
+    });
+  }
+}

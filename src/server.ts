@@ -1,0 +1,16 @@
+import './require-node.ts';
+
+// Serving a store over HTTP
+export { createHandler } from './server/handler.ts';
+export type { RequestHandler } from './server/handler.ts';
+export type { HandlerOptions } from './server/handler-options.ts';
+export type { ServerLimits } from './server/limits.ts';
+export type { Connection } from './server/request-pipeline.ts';
+export { serve } from './server/serve.ts';
+export type { PerdureServer, ServeOptions } from './server/serve.ts';
+export { createToken } from './server/tokens.ts';
+export type { ServerToken } from './server/tokens.ts';
+export type { Role } from './server/routes/route.ts';
+
+// Its interface as data
+export { makeOpenApi } from './server/open-api.ts';

@@ -1,0 +1,57 @@
+import type { Client } from '../client/client.ts';
+import type { CompletionWaiter } from '../client/completion-waiter.ts';
+import type { FlowDefinition } from '../flows/flow-definition.ts';
+import type { JobBackend } from '../jobs/backend.ts';
+import type { Clock } from '../model/clock.ts';
+import type { ChangeFeed } from './change-feed.ts';
+import type { ServerFigures } from './server-figures.ts';
+import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
+import type { SessionOwners } from './session-owners.ts';
+import type { Caller } from './tokens.ts';
+
+/** What stands behind the routes. */
+export interface Backstage {
+  readonly client: Client;
+  readonly clock: Clock;
+  /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
+  readonly checkHealth: () => Promise<void>;
+  readonly completions: CompletionWaiter;
+  readonly jobs: JobBackend;
+  readonly owners: SessionOwners;
+  readonly payloadLimitBytes: number;
+  /** Flows that can be started by name. */
+  readonly flows: ReadonlyMap<string, FlowDefinition>;
+  readonly changes: ChangeFeed;
+  readonly figures: ServerFigures;
+  /** The interface as an OpenAPI document. */
+  readonly openApi: () => Record<string, unknown>;
+  readonly showStacks: boolean;
+  /** How long an operation on many things may go on within one request. */
+  readonly bulkMs: number;
+}
+
+/** A request that was checked: who asks for what. */
+type Call<Shape extends RouteShape> = RequestOf<Shape> & {
+  readonly caller: Caller;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+};
+
+/** Does what a route says: answers its JSON value, its text, or its messages one after the other. */
+type Handler<Shape extends RouteShape> = (
+  call: Call<Shape>,
+  backstage: Backstage,
+) => Shape extends { readonly as: 'events' }
+  ? AsyncIterable<AnswerOf<Shape>>
+  : Promise<AnswerOf<Shape>>;
+
+/** A handler for each of some routes. */
+export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {
+  readonly [Name in keyof Routes]: Handler<Routes[Name]>;
+};
+
+/** Who did it, as it is recorded: nobody can pose as the bearer of another token. */
+export function actorOf({ name }: Caller, given: string | undefined): string | undefined {
+  if (name === null) return given;
+  return given === undefined ? name : `${name}: ${given}`;
+}

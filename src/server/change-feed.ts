@@ -1,0 +1,171 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Hint, Provider } from '../providers/provider.ts';
+import type { QueueDepths, SystemMetrics } from '../providers/management.ts';
+
+/** Something changed. */
+export type Change =
+  | { readonly kind: 'ended'; readonly ids: string[]; readonly missed?: true }
+  | { readonly kind: 'figures'; readonly queues: QueueDepths; readonly system: SystemMetrics };
+
+/** Whoever listens: what they have not been told yet. */
+interface Listener {
+  readonly ended: Set<string>;
+  missed: boolean;
+  figures: Extract<Change, { kind: 'figures' }> | undefined;
+  wake: () => void;
+}
+
+// A start in this process makes no hint, so figures are also read without one.
+const lookEveryMs = 1_000;
+const maxIdsKept = 10_000;
+const maxIdsTold = 1_000;
+
+/**
+ * Tells of changes. However many listen, the store is read once; however slow one of them is, what it has not been
+ * told is kept in bounded space; and when nobody listens nothing is read.
+ */
+export class ChangeFeed {
+  readonly #provider: Provider;
+  readonly #listeners = new Set<Listener>();
+  #stopListening: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #shown = '';
+  #figures: Listener['figures'];
+
+  constructor(provider: Provider) {
+    this.#provider = provider;
+  }
+
+  /** Changes as they come: ids of instances that ended, and figures whenever they differ. */
+  async *changes(signal: AbortSignal): AsyncGenerator<Change, void, undefined> {
+    const listener: Listener = {
+      ended: new Set(),
+      missed: false,
+      figures: this.#figures,
+      wake: () => undefined,
+    };
+    this.#add(listener);
+    try {
+      for (;;) {
+        const change = takeChange(listener);
+        if (change !== undefined) yield change;
+        else await woken(listener, signal);
+      }
+    } finally {
+      this.#remove(listener);
+    }
+  }
+
+  /** The moments at which an instance may have changed, the first of them now. */
+  async *moments(instanceId: string, signal: AbortSignal): AsyncGenerator<void, void, undefined> {
+    let wake = (): void => undefined;
+    const stop = this.#provider.hints((hint) => {
+      if (concerns(hint, instanceId)) wake();
+    });
+    try {
+      for (;;) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        wake = resolve;
+        yield;
+        const pause = new AbortController();
+        const giveUp = (): void => pause.abort();
+        signal.addEventListener('abort', giveUp, { once: true });
+        const look = delay(lookEveryMs, undefined, { signal: pause.signal }).catch(() => undefined);
+        await Promise.race([promise, look]);
+        pause.abort();
+        signal.removeEventListener('abort', giveUp);
+        signal.throwIfAborted();
+      }
+    } finally {
+      stop();
+    }
+  }
+
+  #add(listener: Listener): void {
+    this.#listeners.add(listener);
+    if (this.#listeners.size > 1) return;
+    this.#stopListening = this.#provider.hints((hint) => this.#onHint(hint));
+    this.#look();
+  }
+
+  #remove(listener: Listener): void {
+    this.#listeners.delete(listener);
+    if (this.#listeners.size > 0) return;
+    this.#stopListening?.();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#figures = undefined;
+    this.#shown = '';
+  }
+
+  #onHint(hint: Hint): void {
+    if (hint.kind !== 'finished') return;
+    for (const listener of this.#listeners) {
+      for (const id of hint.instanceIds) listener.ended.add(id);
+      if (listener.ended.size > maxIdsKept) {
+        listener.ended.clear();
+        listener.missed = true;
+      }
+      listener.wake();
+    }
+  }
+
+  /** Reads the figures, tells of them if they differ, and looks again later: never twice at once. */
+  #look(): void {
+    const reads = Promise.all([this.#provider.queueDepths(), this.#provider.systemMetrics()]);
+    reads
+      .then(
+        ([queues, system]) => this.#tell({ kind: 'figures', queues, system }),
+        // A store that cannot be read now is read again; whoever asks it for more is told why.
+        () => undefined,
+      )
+      .finally(() => {
+        if (this.#listeners.size === 0) return;
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(() => this.#look(), lookEveryMs);
+      });
+  }
+
+  #tell(figures: Extract<Change, { kind: 'figures' }>): void {
+    const shown = JSON.stringify(figures);
+    if (shown === this.#shown || this.#listeners.size === 0) return;
+    this.#shown = shown;
+    this.#figures = figures;
+    for (const listener of this.#listeners) {
+      listener.figures = figures;
+      listener.wake();
+    }
+  }
+}
+
+function takeChange(listener: Listener): Change | undefined {
+  if (listener.missed) {
+    listener.missed = false;
+    return { kind: 'ended', ids: [], missed: true };
+  }
+  const ids = [...listener.ended].slice(0, maxIdsTold);
+  if (ids.length > 0) {
+    for (const id of ids) listener.ended.delete(id);
+    return { kind: 'ended', ids };
+  }
+  const { figures } = listener;
+  listener.figures = undefined;
+  return figures;
+}
+
+function woken(listener: Listener, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(signal.reason as Error);
+    if (signal.aborted) return giveUp();
+    signal.addEventListener('abort', giveUp, { once: true });
+    listener.wake = () => {
+      signal.removeEventListener('abort', giveUp);
+      resolve();
+    };
+  });
+}
+
+function concerns(hint: Hint, instanceId: string): boolean {
+  if (hint.kind === 'changed') return true;
+  return hint.kind === 'finished' && hint.instanceIds.includes(instanceId);
+}

@@ -1,0 +1,26 @@
+import type { Client } from '../client/client.ts';
+import { Admission } from './admission.ts';
+import { makeBackstage } from './backstage.ts';
+import { readHandlerOptions, type HandlerOptions } from './handler-options.ts';
+import { RequestPipeline, type Connection } from './request-pipeline.ts';
+import { ServerFigures } from './server-figures.ts';
+
+/** Answers requests: a web-standard handler that any server can call. */
+export interface RequestHandler {
+  (request: Request, connection?: Connection): Promise<Response>;
+  /** Ends streams and waits, and refuses what comes later. Idempotent. */
+  close(): void;
+}
+
+/** Makes a handler for the API of a store, to be mounted into a server of your own; `serve` brings one along. */
+export function createHandler(client: Client, options: HandlerOptions): RequestHandler {
+  const checked = readHandlerOptions(options);
+  const admission = new Admission(checked.limits);
+  const figures = new ServerFigures(admission.gauges);
+  const backstage = makeBackstage(client, checked, figures);
+  const pipeline = new RequestPipeline({ ...checked, admission, figures, backstage });
+  return Object.assign(
+    (request: Request, connection: Connection = {}) => pipeline.answer(request, connection),
+    { close: () => pipeline.close() },
+  );
+}

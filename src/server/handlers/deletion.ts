@@ -1,0 +1,74 @@
+import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
+import type { PruneResult } from '../../providers/management.ts';
+import { actorOf, type Handlers } from '../call.ts';
+import type { deletionRoutes } from '../routes/deletion.ts';
+
+/** Deletes and prunes. */
+export const deletionHandlers: Handlers<typeof deletionRoutes> = {
+  deleteInstance({ params, body, caller }, { client }) {
+    return client.deleteInstance(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  async deleteInstances({ body, caller, signal }, { client, bulkMs }) {
+    const { filter, dryRun, actor } = body;
+    let sum: DeleteProgress = {
+      instancesDeleted: 0,
+      executionsDeleted: 0,
+      eventsDeleted: 0,
+      queueMessagesDeleted: 0,
+      rootsDeleted: 0,
+      rootsSkipped: 0,
+    };
+    return inTime(bulkMs, signal, (within) =>
+      client.deleteInstanceBulk(filter, {
+        dryRun,
+        actor: actorOf(caller, actor),
+        signal: within,
+        onProgress: (progress) => {
+          sum = progress;
+        },
+      }),
+    ).then((result) => ({ ...sum, ...result, finished: result !== undefined }));
+  },
+  pruneExecutions({ params, body, caller }, { client }) {
+    return client.pruneExecutions(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  async pruneExecutionsBulk({ body, caller, signal }, { client, bulkMs }) {
+    const { filter, actor, ...conditions } = body;
+    let sum: PruneResult = { instancesProcessed: 0, executionsDeleted: 0, eventsDeleted: 0 };
+    const result = await inTime(bulkMs, signal, (within) =>
+      client.pruneExecutionsBulk(filter, {
+        ...conditions,
+        actor: actorOf(caller, actor),
+        signal: within,
+        onProgress: (progress) => {
+          sum = progress;
+        },
+      }),
+    );
+    return { ...(result ?? sum), finished: result !== undefined };
+  },
+  listAudit({ query }, { client }) {
+    return client.listAudit(query);
+  },
+};
+
+/** Works until the time of the request is over or its caller has gone; `undefined` if that came first. */
+async function inTime<Value>(
+  ms: number,
+  signal: AbortSignal,
+  work: (within: AbortSignal) => Promise<Value>,
+): Promise<Value | undefined> {
+  const controller = new AbortController();
+  const stop = (): void => controller.abort();
+  const timer = setTimeout(stop, ms);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await work(controller.signal);
+  } catch (error) {
+    if (controller.signal.aborted && error === controller.signal.reason) return undefined;
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}

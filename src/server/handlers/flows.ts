@@ -1,0 +1,44 @@
+import { readFlowItems, readFlowRun } from '../../flows/read-flow-run.ts';
+import { signalFlow } from '../../flows/signal-flow.ts';
+import { PerdureError } from '../../model/errors.ts';
+import { notFound } from '../../model/not-found.ts';
+import type { Handlers } from '../call.ts';
+import type { flowRoutes } from '../routes/flows.ts';
+import { longestPollMs } from '../routes/route.ts';
+import { showFlowRun, showStep } from './shown.ts';
+
+/** Starts flows, shows their runs, signals them. */
+export const flowHandlers: Handlers<typeof flowRoutes> = {
+  async listFlows(_, { flows }) {
+    const items = [...flows.values()].map(({ name, graph }) => ({ name, graph: { ...graph } }));
+    return { items };
+  },
+  async startFlow({ params, body }, { client, flows }) {
+    const flow = flows.get(params.name);
+    if (flow === undefined) throw unknownFlow(params.name);
+    const { input, ...options } = body;
+    return { id: (await client.runFlow(flow, input, options)).id };
+  },
+  async getFlowRun({ params }, { client, showStacks }) {
+    const run = await readFlowRun(client, params.id);
+    if (run === undefined) throw notFound(params.id);
+    return showFlowRun(run, showStacks);
+  },
+  async listFlowItems({ params, query }, { client, showStacks }) {
+    const { step, ...options } = query;
+    const page = await readFlowItems(client, params.id, step, options);
+    return { ...page, items: page.items.map((item) => showStep(item, showStacks)) };
+  },
+  async signalFlow({ params, body }, { client }) {
+    const { name, payload, timeoutMs = longestPollMs } = body;
+    await signalFlow(client, params.id, name, payload, { timeoutMs });
+    return {};
+  },
+};
+
+function unknownFlow(name: string): PerdureError {
+  return new PerdureError(
+    'UNREGISTERED',
+    `The server was given no flow ${JSON.stringify(name)}. Pass it to serve() as one of its flows.`,
+  );
+}

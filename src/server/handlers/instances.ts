@@ -1,0 +1,92 @@
+import { isPerdureError } from '../../model/errors.ts';
+import { notFound } from '../../model/not-found.ts';
+import { isTerminal } from '../../model/status.ts';
+import { toInstanceInfo } from '../../client/instance-info.ts';
+import type { Backstage, Handlers } from '../call.ts';
+import { firstSettled } from '../first-settled.ts';
+import type { instanceRoutes } from '../routes/instances.ts';
+import { longestPollMs } from '../routes/route.ts';
+import { toWireError } from '../wire-error.ts';
+import { showExport, showHistory, showInstance } from './shown.ts';
+
+/** Starts instances, shows them, talks to them. */
+export const instanceHandlers: Handlers<typeof instanceRoutes> = {
+  async startInstance({ body }, { client }) {
+    const { name, input, id, version } = body;
+    const handle = await client.start(name, input, { id, version });
+    return { id: handle.id };
+  },
+  async listInstances({ query }, { client, showStacks }) {
+    const { limit, cursor, ...filter } = query;
+    const page = await client.list(filter, { limit, cursor });
+    return { ...page, items: page.items.map((info) => showInstance(info, showStacks)) };
+  },
+  async getInstance({ params }, { client, showStacks }) {
+    const info = await client.get(params.id);
+    if (info === undefined) throw notFound(params.id);
+    return showInstance(info, showStacks);
+  },
+  async measureInstance({ params }, { client, showStacks }) {
+    return showInstance(await client.getInstanceInfo(params.id), showStacks);
+  },
+  async waitForInstance({ params, query, signal }, backstage) {
+    const { timeoutMs = longestPollMs } = query;
+    const [ended] = await firstSettled(timeoutMs, signal, (inner) => [
+      waitFor(params.id, inner, backstage),
+    ]);
+    if (ended !== undefined) return { over: true, instance: ended };
+    const info = await backstage.client.get(params.id);
+    if (info === undefined) throw notFound(params.id);
+    return { over: isTerminal(info.status), instance: showInstance(info, backstage.showStacks) };
+  },
+  async waitForInstances({ body, signal }, backstage) {
+    const { ids, timeoutMs = longestPollMs } = body;
+    const results = await firstSettled(timeoutMs, signal, (inner) =>
+      [...new Set(ids)].map(async (id) => {
+        try {
+          return { id, instance: await waitFor(id, inner, backstage) };
+        } catch (error) {
+          if (inner.aborted || !isPerdureError(error)) throw error;
+          return { id, error: toWireError(error, backstage.showStacks) };
+        }
+      }),
+    );
+    return { results: [...results] };
+  },
+  async raiseEvent({ params, body }, { client }) {
+    await client.raiseEvent(params.id, body.name, body.payload);
+    return {};
+  },
+  getInstanceTree({ params }, { client }) {
+    return client.getInstanceTree(params.id);
+  },
+  async getHistory({ params, query }, { client, showStacks }) {
+    return showHistory(await client.history(params.id, query), showStacks);
+  },
+  async exportHistory({ params, query }, { client, showStacks }) {
+    return showExport(await client.exportHistory(params.id, query.executionId), showStacks);
+  },
+  listExecutions({ params, query }, { client }) {
+    return client.listExecutions(params.id, query);
+  },
+  async listRunning({ params }, { client }) {
+    return { items: [...(await client.running(params.id))] };
+  },
+  async *watchInstance({ params, signal }, { client, changes, showStacks }) {
+    let before = '';
+    for await (const _ of changes.moments(params.id, signal)) {
+      const info = await client.get(params.id);
+      if (info === undefined) throw notFound(params.id);
+      const shown = showInstance(info, showStacks);
+      const text = JSON.stringify(shown);
+      if (text !== before) yield shown;
+      before = text;
+      if (isTerminal(info.status)) return;
+    }
+  },
+};
+
+async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
+  const record = await backstage.completions.wait(id, undefined, signal);
+  return showInstance(toInstanceInfo(record), backstage.showStacks);
+}

@@ -1,0 +1,39 @@
+import { PerdureError } from '../../model/errors.ts';
+import type { Handlers } from '../call.ts';
+import type { scheduleRoutes } from '../routes/schedules.ts';
+import { taskWith } from './tasks.ts';
+
+/** Looks after schedules. */
+export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
+  listSchedules({ query }, { client }) {
+    return client.schedules.list(query);
+  },
+  async getSchedule({ params }, { client }) {
+    const schedule = await client.schedules.get(params.name);
+    if (schedule !== undefined) return schedule;
+    throw new PerdureError(
+      'SCHEDULE_NOT_FOUND',
+      `There is no schedule ${JSON.stringify(params.name)}.`,
+    );
+  },
+  putSchedule({ params, body }, { client }) {
+    if (!('task' in body)) return client.schedules.put(params.name, body);
+    const { task, onFail, ...rest } = body;
+    return client.schedules.put(params.name, { ...rest, task: taskWith(task, onFail) });
+  },
+  async pauseSchedule({ params }, { client }) {
+    await client.schedules.pause(params.name);
+    return {};
+  },
+  async resumeSchedule({ params }, { client }) {
+    await client.schedules.resume(params.name);
+    return {};
+  },
+  async deleteSchedule({ params }, { client }) {
+    return { deleted: await client.schedules.delete(params.name) };
+  },
+  async nextRuns({ params, query }, { client }) {
+    const runs = await client.schedules.nextRuns(params.name, query.count);
+    return { runs: runs.map((date) => date.getTime()) };
+  },
+};

@@ -1,0 +1,60 @@
+import type { ExportedHistory, HistoryPage } from '../../client/history.ts';
+import type { InstanceInfo } from '../../client/instance-info.ts';
+import type { FlowItem, FlowRun, StepState } from '../../flows/flow-run.ts';
+import type { HistoryEvent } from '../../model/event.ts';
+import type { Failure } from '../../model/failure.ts';
+import { showFailure } from '../wire-error.ts';
+
+/** An instance as it is shown. */
+export function showInstance<Info extends InstanceInfo>(info: Info, showStacks: boolean): Info {
+  const { failure, task } = info;
+  const onFailFailure = task?.onFailFailure;
+  return {
+    ...withFailure(info, failure, showStacks),
+    ...(onFailFailure !== undefined && {
+      task: { ...task, onFailFailure: showFailure(onFailFailure, showStacks) },
+    }),
+  };
+}
+
+/** A page of a history as it is shown. */
+export function showHistory(page: HistoryPage, showStacks: boolean): HistoryPage {
+  return {
+    ...page,
+    items: page.items.map(({ id, event }) => ({ id, event: showEvent(event, showStacks) })),
+  };
+}
+
+/** A whole history as it is shown. */
+export function showExport(history: ExportedHistory, showStacks: boolean): ExportedHistory {
+  return { ...history, events: history.events.map((event) => showEvent(event, showStacks)) };
+}
+
+/** A run of a flow as it is shown. */
+export function showFlowRun(run: FlowRun, showStacks: boolean): FlowRun {
+  return {
+    ...withFailure(run, run.failure, showStacks),
+    steps: run.steps.map((step) => showStep(step, showStacks)),
+    ...(run.onFail !== undefined && { onFail: showStep(run.onFail, showStacks) }),
+  };
+}
+
+/** A step or an item as it is shown. */
+export function showStep<State extends StepState | FlowItem>(
+  state: State,
+  showStacks: boolean,
+): State {
+  return withFailure(state, state.failure, showStacks);
+}
+
+function showEvent(event: HistoryEvent, showStacks: boolean): HistoryEvent {
+  return 'failure' in event ? withFailure(event, event.failure, showStacks) : event;
+}
+
+function withFailure<Holder extends object>(
+  holder: Holder,
+  failure: Failure | undefined,
+  showStacks: boolean,
+): Holder {
+  return failure === undefined ? holder : { ...holder, failure: showFailure(failure, showStacks) };
+}

@@ -1,0 +1,26 @@
+import type { Handlers } from '../call.ts';
+import type { Routes } from '../routes/table.ts';
+import { deletionHandlers } from './deletion.ts';
+import { figureHandlers } from './figures.ts';
+import { flowHandlers } from './flows.ts';
+import { instanceHandlers } from './instances.ts';
+import { jobHandlers } from './jobs.ts';
+import { retentionHandlers } from './retention.ts';
+import { scheduleHandlers } from './schedules.ts';
+import { sessionHandlers } from './sessions.ts';
+import { stoppingHandlers } from './stopping.ts';
+import { taskHandlers } from './tasks.ts';
+
+/** What is done for each route; the compiler misses none. */
+export const handlers: Handlers<Routes> = {
+  ...instanceHandlers,
+  ...stoppingHandlers,
+  ...deletionHandlers,
+  ...retentionHandlers,
+  ...taskHandlers,
+  ...flowHandlers,
+  ...scheduleHandlers,
+  ...sessionHandlers,
+  ...jobHandlers,
+  ...figureHandlers,
+};

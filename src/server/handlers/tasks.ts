@@ -1,0 +1,26 @@
+import type { z } from 'zod';
+import type { TaskRef } from '../../model/definition.ts';
+import type { Handlers } from '../call.ts';
+import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
+
+/** Runs tasks. */
+export const taskHandlers: Handlers<typeof taskRoutes> = {
+  async runTask({ body }, { client }) {
+    const { task, input, options } = toRequest(body);
+    const { id, created } = await client.runTask(task, input, options);
+    return { id, created };
+  },
+  async runTasks({ body }, { client }) {
+    const handles = await client.runTasks(body.requests.map(toRequest));
+    return { runs: handles.map(({ id, created }) => ({ id, created })) };
+  },
+};
+
+function toRequest({ task, input, onFail, ...options }: z.output<typeof taskRequest>) {
+  return { task: taskWith(task, onFail), input, options };
+}
+
+/** What the caller's definition says of its handler for failures, which the server does not have. */
+export function taskWith(name: string, onFail: boolean | undefined): TaskRef {
+  return { kind: 'task', name, ...(onFail !== undefined && { runDefaults: { onFail } }) };
+}

@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import { errorAnswer } from './routes/error-answer.ts';
+import type { RouteShape } from './routes/route.ts';
+import { routes } from './routes/table.ts';
+
+type JsonObject = Record<string, unknown>;
+
+/** Makes the OpenAPI 3.1 document of the server from the table of routes. */
+export function makeOpenApi(): JsonObject {
+  const schemas: JsonObject = {};
+  const paths: Record<string, JsonObject> = {};
+  const error = toSchema(errorAnswer, 'output', schemas);
+  for (const [name, shape] of Object.entries<RouteShape>(routes)) {
+    const operations = (paths[shape.path] ??= {});
+    operations[shape.method.toLowerCase()] = {
+      operationId: name,
+      summary: shape.summary,
+      ...(shape.role === 'public' ? { security: [] } : { 'x-role': shape.role }),
+      parameters: [
+        ...parametersOf(shape.params, 'path', schemas),
+        ...parametersOf(shape.query, 'query', schemas),
+      ],
+      ...(shape.body !== undefined && {
+        requestBody: {
+          required: true,
+          content: jsonContent(toSchema(shape.body, 'input', schemas)),
+        },
+      }),
+      responses: {
+        200: { description: 'Done.', content: answerContent(shape, schemas) },
+        default: { description: 'Refused or failed.', content: jsonContent(error) },
+      },
+    };
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Perdure',
+      version: '1',
+      description: 'Durable execution: runs, tasks, flows, schedules, jobs and sessions.',
+    },
+    security: [{ token: [] }],
+    paths,
+    components: {
+      schemas,
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+    },
+  };
+}
+
+function answerContent(shape: RouteShape, schemas: JsonObject): JsonObject {
+  if (shape.answer === undefined) return { 'text/plain': { schema: { type: 'string' } } };
+  const schema = toSchema(shape.answer, 'output', schemas);
+  return shape.as === 'events' ? { 'text/event-stream': { schema } } : jsonContent(schema);
+}
+
+function jsonContent(schema: unknown): JsonObject {
+  return { 'application/json': { schema } };
+}
+
+function parametersOf(
+  object: z.ZodObject | undefined,
+  place: 'path' | 'query',
+  schemas: JsonObject,
+): readonly JsonObject[] {
+  if (object === undefined) return [];
+  // Numbers and flags travel as text; what they mean is what comes out.
+  const { properties = {}, required = [] } = toSchema(object, 'output', schemas) as {
+    readonly properties?: JsonObject;
+    readonly required?: readonly string[];
+  };
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    schema,
+  }));
+}
+
+/** A schema as JSON Schema; what has a name goes into the shared ones. */
+function toSchema(schema: z.ZodType, io: 'input' | 'output', schemas: JsonObject): unknown {
+  const {
+    $schema: _,
+    $defs = {},
+    ...rest
+  } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  for (const [name, definition] of Object.entries($defs)) {
+    schemas[name] = withoutIds(relocate(definition));
+  }
+  const { id } = rest as { readonly id?: string };
+  if (id === undefined) return relocate(rest);
+  schemas[id] = withoutIds(relocate(rest));
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+function relocate(schema: unknown): unknown {
+  const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/');
+  return JSON.parse(text);
+}
+
+function withoutIds(schema: unknown): unknown {
+  const { id: _, ...rest } = schema as JsonObject;
+  return rest;
+}

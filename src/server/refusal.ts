@@ -1,0 +1,49 @@
+import { PerdureError, type ErrorCode } from '../model/errors.ts';
+import type { WireError } from './routes/error-answer.ts';
+
+/** A request that the server refuses by itself, before anything behind it is asked. */
+export class Refusal extends PerdureError {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly issues: WireError['issues'];
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: {
+      readonly status: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly issues?: WireError['issues'];
+    },
+  ) {
+    super(code, message);
+    this.status = options.status;
+    this.headers = options.headers ?? {};
+    this.issues = options.issues;
+  }
+}
+
+/** One answer for no token, a wrong one and one that has expired. */
+export function unauthenticated(): Refusal {
+  return new Refusal(
+    'UNAUTHENTICATED',
+    'This needs a valid token: send it as Authorization: Bearer <token>.',
+    { status: 401, headers: { 'www-authenticate': 'Bearer' } },
+  );
+}
+
+/** Too much is asked at once, or the server is going away: the same request may do later. */
+export function unavailable(why: string): Refusal {
+  return new Refusal('UNAVAILABLE', `${why} Try again in a moment.`, {
+    status: 503,
+    headers: { 'retry-after': '1' },
+  });
+}
+
+/** A request that could never be understood. */
+export function invalidRequest(message: string, issues?: WireError['issues']): Refusal {
+  return new Refusal('INVALID_REQUEST', message, {
+    status: 400,
+    ...(issues !== undefined && { issues }),
+  });
+}

@@ -1,0 +1,256 @@
+import { randomToken } from '../model/random-id.ts';
+import type { Admission } from './admission.ts';
+import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './answers.ts';
+import type { Backstage } from './call.ts';
+import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
+import { toEventStream } from './event-stream.ts';
+import type { CheckedOptions } from './handler-options.ts';
+import { handlers } from './handlers/table.ts';
+import { Refusal, unauthenticated, unavailable } from './refusal.ts';
+import { readJson } from './request-body.ts';
+import { roles, type Role, type RouteShape } from './routes/route.ts';
+import type { RouteName } from './routes/table.ts';
+import { Router, type Match } from './router.ts';
+import type { ServerFigures } from './server-figures.ts';
+import type { Caller } from './tokens.ts';
+import { statusOf, toWireError } from './wire-error.ts';
+
+/** What is known of the connection that a request came by. */
+export interface Connection {
+  /** Where it comes from: wrong tokens are counted by it. */
+  readonly remoteAddress?: string | undefined;
+}
+
+export interface PipelineParams extends CheckedOptions {
+  readonly admission: Admission;
+  readonly figures: ServerFigures;
+  readonly backstage: Backstage;
+}
+
+/** One request on its way. */
+interface Passage {
+  readonly requestId: string;
+  readonly request: Request;
+  readonly connection: Connection;
+  /** Aborts when the caller has gone or the server goes. */
+  readonly signal: AbortSignal;
+  /** Says that the passage is over, also where its answer goes on as a stream. */
+  readonly end: () => void;
+  route: RouteName | 'none';
+}
+
+/** A request that was let in. */
+interface Admitted {
+  readonly passage: Passage;
+  readonly caller: Caller;
+  readonly asked: CheckedRequest;
+  /** Gives its place back. */
+  readonly leave: () => void;
+}
+
+type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
+
+const anonymous: Caller = { name: null, role: 'admin' };
+
+/**
+ * The way of every request: the name that it asks for and the origin that it comes from, its route, who asks, whether
+ * they may, whether there is room, what they ask, and only then the work. What fails on the way is refused there.
+ */
+export class RequestPipeline {
+  readonly #params: PipelineParams;
+  readonly #router = new Router();
+  readonly #underWay = new Set<AbortController>();
+  #closed = false;
+
+  constructor(params: PipelineParams) {
+    this.#params = params;
+  }
+
+  /** Answers a request, whatever it is; never rejects. */
+  async answer(request: Request, connection: Connection): Promise<Response> {
+    const passage = this.#begin(request, connection);
+    const { requestId } = passage;
+    const headers = this.#params.origins.corsHeaders(request.headers);
+    let response: Response;
+    let goesOn = false;
+    try {
+      response = await this.#pass(passage, headers);
+      goesOn = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+    } catch (error) {
+      response = this.#refuse(error, passage, headers);
+    } finally {
+      if (!goesOn) passage.end();
+    }
+    this.#params.figures.count(passage.route, response.status);
+    this.#params.logger.debug(
+      { requestId, route: passage.route, status: response.status },
+      'A request was answered.',
+    );
+    return response;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const controller of this.#underWay) controller.abort(goingAway());
+  }
+
+  #begin(request: Request, connection: Connection): Passage {
+    const controller = new AbortController();
+    const giveUp = (): void => controller.abort(unavailable('The caller has gone.'));
+    if (request.signal.aborted) giveUp();
+    request.signal.addEventListener('abort', giveUp, { once: true });
+    this.#underWay.add(controller);
+    const end = (): void => {
+      this.#underWay.delete(controller);
+      request.signal.removeEventListener('abort', giveUp);
+    };
+    return {
+      requestId: randomToken(),
+      request,
+      connection,
+      signal: controller.signal,
+      end,
+      route: 'none',
+    };
+  }
+
+  async #pass(passage: Passage, headers: Readonly<Record<string, string>>): Promise<Response> {
+    const { request, requestId } = passage;
+    const { origins } = this.#params;
+    if (this.#closed) throw goingAway();
+    origins.check(request.headers);
+    const preflight = request.method === 'OPTIONS' && origins.preflightHeaders(request.headers);
+    if (preflight) return emptyAnswer({ requestId, headers: preflight });
+    const url = new URL(request.url);
+    const match = this.#router.match(request.method, url.pathname);
+    passage.route = match.name;
+    const { shape } = match;
+    const caller = this.#authorize(shape, passage);
+    const address = checkAddress(match, url.searchParams);
+    const leave = await this.#params.admission.enter(shape, caller, passage.signal);
+    let asked: CheckedRequest;
+    try {
+      asked = { ...address, ...(await this.#readBody(shape, request)) };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    const call = { passage, caller, asked, leave };
+    if (shape.as === 'events') return this.#stream(match, call, headers);
+    const value = await this.#work(match, call);
+    return shape.as === 'text'
+      ? textAnswer(String(value), { requestId, headers })
+      : jsonAnswer(value, { requestId, headers });
+  }
+
+  #authorize(shape: RouteShape, { request, connection }: Passage): Caller {
+    const { tokens, admission } = this.#params;
+    if (shape.role === 'public' || tokens === undefined) return anonymous;
+    const header = request.headers.get('authorization') ?? '';
+    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header)?.[1];
+    const caller = token === undefined ? undefined : tokens.find(token);
+    if (caller === undefined) {
+      admission.countWrongToken(connection.remoteAddress ?? '');
+      throw unauthenticated();
+    }
+    if (rank(caller.role) >= rank(shape.role)) return caller;
+    throw new Refusal(
+      'FORBIDDEN',
+      `This needs the role ${shape.role}; the token has the role ${caller.role}.`,
+      { status: 403 },
+    );
+  }
+
+  async #readBody({ body, bulk }: RouteShape, request: Request): Promise<CheckedRequest> {
+    if (body === undefined) return {};
+    const { bulkBodyBytes, bodyBytes, requestMs } = this.#params.limits;
+    const json = readJson(request, bulk === true ? bulkBodyBytes : bodyBytes);
+    return checkBody(body, await within(json, requestMs, bodyTooSlow));
+  }
+
+  /** Does the work of a route; a place is held until that has ended, however long the caller waits for it. */
+  #work({ name, shape }: Match, { passage, caller, asked, leave }: Admitted): Promise<unknown> {
+    const { signal } = passage;
+    const handler = handlers[name] as unknown as AnyHandler;
+    const work = async (): Promise<unknown> =>
+      handler({ ...asked, caller, signal }, this.#params.backstage);
+    const settled = work().finally(leave);
+    if (shape.waits === true) return settled;
+    return within(settled, this.#params.limits.requestMs, tookTooLong);
+  }
+
+  #stream(
+    { name }: Match,
+    { passage, caller, asked, leave }: Admitted,
+    headers: Readonly<Record<string, string>>,
+  ): Response {
+    const { requestId, signal } = passage;
+    const handler = handlers[name] as unknown as AnyHandler;
+    const messages = handler({ ...asked, caller, signal }, this.#params.backstage);
+    const stream = toEventStream(messages as AsyncIterable<unknown>, {
+      heartbeatMs: this.#params.limits.heartbeatMs,
+      showError: (error) => {
+        this.#log(error, passage);
+        return { error: toWireError(error, this.#params.showStacks), requestId };
+      },
+      onEnd: () => {
+        leave();
+        passage.end();
+      },
+      signal,
+    });
+    return eventAnswer(stream, { requestId, headers });
+  }
+
+  #refuse(error: unknown, passage: Passage, headers: Readonly<Record<string, string>>): Response {
+    this.#log(error, passage);
+    const { requestId } = passage;
+    return jsonAnswer(
+      { error: toWireError(error, this.#params.showStacks), requestId },
+      {
+        status: statusOf(error),
+        requestId,
+        headers: { ...headers, ...(error instanceof Refusal && error.headers) },
+      },
+    );
+  }
+
+  #log(error: unknown, { requestId, route, signal }: Passage): void {
+    if (statusOf(error) < 500 || error instanceof Refusal || signal.aborted) return;
+    this.#params.logger.error({ requestId, route, err: error }, 'A request failed.');
+  }
+}
+
+function rank(role: Role): number {
+  return roles.indexOf(role);
+}
+
+function goingAway(): Refusal {
+  return unavailable('The server is going away.');
+}
+
+function bodyTooSlow(): Refusal {
+  return new Refusal('INVALID_REQUEST', 'The body did not arrive in time.', { status: 408 });
+}
+
+function tookTooLong(): Refusal {
+  return new Refusal(
+    'UNAVAILABLE',
+    'This took too long. It may still happen: look before you repeat it.',
+    { status: 503 },
+  );
+}
+
+async function within<Value>(
+  work: Promise<Value>,
+  ms: number,
+  late: () => Refusal,
+): Promise<Value> {
+  const { promise: timeUp, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(late()), ms);
+  try {
+    return await Promise.race([work, timeUp]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

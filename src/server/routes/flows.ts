@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import type { FlowItemPage } from '../../flows/read-flow-run.ts';
+import type { FlowRun, StepState } from '../../flows/flow-run.ts';
+import { byId, done, id, json, limit, moment, name, status, version, whole } from './fields.ts';
+import { failure } from './instance-answers.ts';
+import { longestPollMs, route } from './route.ts';
+
+const stepStatus = z.enum([
+  'pending',
+  'queued',
+  'running',
+  'completed',
+  'failed',
+  'skipped',
+  'canceled',
+]);
+
+const stateFields = {
+  status: stepStatus,
+  attempts: z.number().exactOptional(),
+  queuedAt: moment.exactOptional(),
+  startedAt: moment.exactOptional(),
+  endedAt: moment.exactOptional(),
+  output: json.exactOptional(),
+  failure: failure.exactOptional(),
+  reason: z.string().exactOptional(),
+  worker: z.string().exactOptional(),
+};
+const stepState: z.ZodType<StepState> = z.strictObject(stateFields);
+const count = z.number();
+
+const flowRun: z.ZodType<FlowRun> = z
+  .strictObject({
+    id: z.string(),
+    flow: z.string(),
+    status,
+    priority: z.number().exactOptional(),
+    input: json.exactOptional(),
+    output: json.exactOptional(),
+    failure: failure.exactOptional(),
+    createdAt: moment,
+    startedAt: moment.exactOptional(),
+    endedAt: moment.exactOptional(),
+    cancel: z
+      .strictObject({ reason: z.string(), actor: z.string().nullable(), requestedAt: moment })
+      .exactOptional(),
+    canceledAt: moment.exactOptional(),
+    blocked: z.strictObject({ reason: z.string(), at: moment }).exactOptional(),
+    completedEarly: z.strictObject({ step: z.string(), reason: z.string() }).exactOptional(),
+    signals: z.array(z.string()),
+    steps: z.array(
+      z.strictObject({
+        name: z.string(),
+        kind: z.enum(['step', 'map', 'generator', 'reduce']),
+        ...stateFields,
+        items: z
+          .strictObject({
+            pending: count,
+            queued: count,
+            running: count,
+            completed: count,
+            failed: count,
+            canceled: count,
+          })
+          .exactOptional(),
+      }),
+    ),
+    onFail: stepState.exactOptional(),
+  })
+  .meta({ id: 'FlowRun', description: 'A run of a flow with its steps.' });
+
+const flowItems: z.ZodType<FlowItemPage> = z.strictObject({
+  items: z.array(z.strictObject({ index: z.number(), item: json.exactOptional(), ...stateFields })),
+  nextAfter: z.number().exactOptional(),
+});
+
+/** Flows that the server was given, and runs of all flows. */
+export const flowRoutes = {
+  listFlows: route({
+    method: 'GET',
+    path: '/v1/flows',
+    role: 'read',
+    summary: 'Lists the flows that the server was given, with their graphs.',
+    answer: z.strictObject({
+      items: z.array(z.strictObject({ name: z.string(), graph: z.record(z.string(), json) })),
+    }),
+  }),
+  startFlow: route({
+    method: 'POST',
+    path: '/v1/flows/{name}/runs',
+    role: 'operate',
+    summary: 'Starts a run of a flow that the server was given.',
+    params: z.strictObject({ name }),
+    body: z.strictObject({
+      input: json.optional(),
+      id: id.optional(),
+      version: version.optional(),
+      priority: z.number().optional(),
+    }),
+    answer: z.strictObject({ id: z.string() }),
+  }),
+  getFlowRun: route({
+    method: 'GET',
+    path: '/v1/flow-runs/{id}',
+    role: 'read',
+    summary: 'Reads a run of a flow with the state of every step.',
+    params: byId,
+    answer: flowRun,
+  }),
+  listFlowItems: route({
+    method: 'GET',
+    path: '/v1/flow-runs/{id}/items',
+    role: 'read',
+    summary: 'Reads a page of the items of a map or generator step.',
+    params: byId,
+    query: z.strictObject({
+      step: name,
+      after: whole(-1, Number.MAX_SAFE_INTEGER).optional(),
+      limit: limit.optional(),
+    }),
+    answer: flowItems,
+  }),
+  signalFlow: route({
+    method: 'POST',
+    path: '/v1/flow-runs/{id}/signals',
+    role: 'operate',
+    summary: 'Sends a signal to a run, and waits until it was taken or the time is up.',
+    params: byId,
+    body: z.strictObject({
+      name,
+      payload: json.optional(),
+      timeoutMs: z.int().min(0).max(longestPollMs).optional(),
+    }),
+    answer: done,
+    waits: true,
+  }),
+};

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import type { RetentionPolicy } from '../../management/retention-policy.ts';
+import type { RetentionReport, RetentionStatus } from '../../management/retention-records.ts';
+import { deleted, pruned } from './deletion.ts';
+import { actor, done, duration, moment, name, terminalStatus } from './fields.ts';
+import { route } from './route.ts';
+
+const names = z.union([name, z.array(name).max(100)]).exactOptional();
+const statuses = z.union([terminalStatus, z.array(terminalStatus).max(20)]).exactOptional();
+
+const policy: z.ZodType<RetentionPolicy> = z.union([
+  z.strictObject({ statuses, names, keepFor: duration }),
+  z.strictObject({
+    names,
+    keepExecutions: z.int().min(0),
+    keepExecutionsFor: duration.exactOptional(),
+  }),
+]);
+
+const report: z.ZodType<RetentionReport> = z.strictObject({
+  startedAt: moment,
+  endedAt: moment,
+  sweeper: z.string(),
+  dryRun: z.boolean(),
+  outcome: z.enum(['done', 'paused', 'stopped', 'lostLease', 'failed']),
+  deleted,
+  pruned,
+  left: z.number(),
+  errors: z.array(z.string()),
+});
+
+const retentionStatus: z.ZodType<RetentionStatus> = z.strictObject({
+  paused: z.strictObject({ at: moment, actor: z.string().nullable() }).nullable(),
+  lastReport: report.nullable(),
+  policies: z.array(policy).nullable(),
+  fullWalkAt: moment.nullable(),
+});
+
+/** What workers delete by themselves. */
+export const retentionRoutes = {
+  getRetention: route({
+    method: 'GET',
+    path: '/v1/retention',
+    role: 'read',
+    summary: 'Tells where retention stands.',
+    answer: retentionStatus,
+  }),
+  pauseRetention: route({
+    method: 'POST',
+    path: '/v1/retention/pause',
+    role: 'admin',
+    summary: 'Keeps workers from sweeping.',
+    body: z.strictObject({ actor: actor.optional() }),
+    answer: done,
+  }),
+  resumeRetention: route({
+    method: 'POST',
+    path: '/v1/retention/resume',
+    role: 'admin',
+    summary: 'Lets workers sweep again.',
+    body: z.strictObject({}),
+    answer: done,
+  }),
+  runRetention: route({
+    method: 'POST',
+    path: '/v1/retention/run',
+    role: 'admin',
+    summary: 'Sweeps now; `report` is null when another sweep is under way.',
+    body: z.strictObject({
+      policies: z.array(policy).max(1_000).optional(),
+      dryRun: z.boolean().optional(),
+      actor: actor.optional(),
+    }),
+    answer: z.strictObject({ report: report.nullable() }),
+  }),
+};

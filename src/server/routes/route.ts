@@ -1,0 +1,57 @@
+import type { z } from 'zod';
+
+/** What a caller may do: look, run and stop work, or delete and administer. Each includes those before it. */
+export type Role = 'read' | 'operate' | 'admin';
+
+/** The roles, the weakest first. */
+export const roles: readonly Role[] = ['read', 'operate', 'admin'];
+
+/** One thing that can be asked of the server. Validation, roles, documents and the remote client all come from it. */
+export interface RouteShape {
+  /** Reads are GET and change nothing; everything else is a POST with a JSON body. */
+  readonly method: 'GET' | 'POST';
+  /** A segment in braces is a parameter. */
+  readonly path: `/v1/${string}`;
+  /** Who may ask. `public` needs no token. */
+  readonly role: Role | 'public';
+  /** One sentence for the reference. */
+  readonly summary: string;
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodType;
+  /** What comes back: one JSON value, or each message of a stream of events. Absent: text. */
+  readonly answer?: z.ZodType;
+  /** How it comes back. Default `json`. */
+  readonly as?: 'json' | 'text' | 'events';
+  /** Stops work or keeps it attached: passes every queue and limit that other calls meet. */
+  readonly urgent?: true;
+  /** May stay open until something happens, for at most `longestPollMs`. */
+  readonly waits?: true;
+  /** The largest body in bytes, where it is not that of the server. */
+  readonly bulk?: true;
+}
+
+/** Keeps the exact types of a route. */
+export function route<const Shape extends RouteShape>(shape: Shape): Shape {
+  return shape;
+}
+
+type Part<Shape, Key extends string> =
+  Shape extends Readonly<Record<Key, infer Schema extends z.ZodType>>
+    ? Readonly<Record<Key, z.output<Schema>>>
+    : unknown;
+
+/** What a route is asked with, decoded: its `params`, `query` and `body`, as far as it has them. */
+export type RequestOf<Shape extends RouteShape> = Part<Shape, 'params'> &
+  Part<Shape, 'query'> &
+  Part<Shape, 'body'>;
+
+/** What a route answers: the JSON value, or one message of its stream. */
+export type AnswerOf<Shape extends RouteShape> = Shape extends {
+  readonly answer: infer Schema extends z.ZodType;
+}
+  ? z.output<Schema>
+  : string;
+
+/** No request waits longer for something to happen; whoever still wants to know asks again. */
+export const longestPollMs = 30_000;

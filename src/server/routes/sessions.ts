@@ -1,0 +1,135 @@
+import { z } from 'zod';
+import type { JobPage, SessionInfo, SessionPage } from '../../jobs/session-info.ts';
+import { byId, id, limit, moment, name, several, status, timeoutMs } from './fields.ts';
+import { route } from './route.ts';
+
+const state = z.enum(['open', 'draining', 'closing', 'ended']);
+const variableName = z.string().min(1).max(256);
+
+const session: z.ZodType<SessionInfo> = z
+  .strictObject({
+    id: z.string(),
+    label: z.string().exactOptional(),
+    owner: z.string().exactOptional(),
+    state,
+    end: z.enum(['shutdown', 'goodbye', 'expired']).exactOptional(),
+    idleTimeoutMs: z.number(),
+    createdAt: moment,
+    expiresAt: moment,
+    endedAt: moment.exactOptional(),
+    variables: z.record(z.string(), z.string()),
+    openJobs: z.number(),
+  })
+  .meta({ id: 'Session', description: 'What is known of a session.' });
+
+const sessionPage: z.ZodType<SessionPage> = z.strictObject({
+  items: z.array(session),
+  nextAfter: z.string().exactOptional(),
+});
+
+const jobPage: z.ZodType<JobPage> = z.strictObject({
+  items: z.array(
+    z.strictObject({
+      id: z.string(),
+      kind: z.enum(['orchestration', 'task']),
+      name: z.string(),
+      status,
+      createdAt: moment,
+      abandonedAt: moment.exactOptional(),
+    }),
+  ),
+  nextAfter: z.string().exactOptional(),
+});
+
+const after = z.string().min(1).max(1_000).optional();
+
+/** Sessions, which hold jobs together. */
+export const sessionRoutes = {
+  openSession: route({
+    method: 'POST',
+    path: '/v1/sessions',
+    role: 'operate',
+    summary: 'Opens a session; the same id again answers the one that is there.',
+    body: z.strictObject({
+      id,
+      label: name.optional(),
+      idleTimeoutMs: z.int().min(5_000).max(10_800_000),
+      variables: z.record(variableName, z.string().max(65_536)).optional(),
+    }),
+    answer: session,
+  }),
+  listSessions: route({
+    method: 'GET',
+    path: '/v1/sessions',
+    role: 'read',
+    summary: 'Lists sessions, the newest first, one page at a time.',
+    query: z.strictObject({
+      state: several(state).optional(),
+      label: name.optional(),
+      limit: limit.optional(),
+      after,
+    }),
+    answer: sessionPage,
+  }),
+  getSession: route({
+    method: 'GET',
+    path: '/v1/sessions/{id}',
+    role: 'read',
+    summary: 'Reads what is known of a session.',
+    params: byId,
+    answer: session,
+  }),
+  keepAlive: route({
+    method: 'POST',
+    path: '/v1/sessions/{id}/keep-alive',
+    role: 'operate',
+    summary: 'Renews the lease of a session in every state but `ended`.',
+    params: byId,
+    body: z.strictObject({}),
+    answer: session,
+    urgent: true,
+  }),
+  shutdownSession: route({
+    method: 'POST',
+    path: '/v1/sessions/{id}/shutdown',
+    role: 'operate',
+    summary: 'Ends a session: `graceful` lets its jobs end, `forceful` cancels them.',
+    params: byId,
+    body: z.strictObject({
+      mode: z.enum(['graceful', 'forceful']),
+      leaving: z.boolean().optional().meta({ description: 'Its client says goodbye.' }),
+    }),
+    answer: session,
+    urgent: true,
+  }),
+  waitForSession: route({
+    method: 'GET',
+    path: '/v1/sessions/{id}/wait',
+    role: 'operate',
+    summary: 'Waits until a session has ended or is no more, or the time is up.',
+    params: byId,
+    query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
+    answer: z.strictObject({ ended: z.boolean() }),
+    waits: true,
+  }),
+  setSessionVariables: route({
+    method: 'POST',
+    path: '/v1/sessions/{id}/variables',
+    role: 'operate',
+    summary: 'Sets variables of a session; null takes one away.',
+    params: byId,
+    body: z.strictObject({
+      set: z.record(variableName, z.string().max(65_536).nullable()),
+    }),
+    answer: session,
+  }),
+  listJobs: route({
+    method: 'GET',
+    path: '/v1/sessions/{id}/jobs',
+    role: 'read',
+    summary: 'Lists the jobs of a session.',
+    params: byId,
+    query: z.strictObject({ limit: limit.optional(), after }),
+    answer: jobPage,
+  }),
+};

@@ -1,0 +1,31 @@
+import { deletionRoutes } from './deletion.ts';
+import { figureRoutes } from './figures.ts';
+import { flowRoutes } from './flows.ts';
+import { instanceRoutes } from './instances.ts';
+import { jobRoutes } from './jobs.ts';
+import { retentionRoutes } from './retention.ts';
+import type { RouteShape } from './route.ts';
+import { scheduleRoutes } from './schedules.ts';
+import { sessionRoutes } from './sessions.ts';
+import { stoppingRoutes } from './stopping.ts';
+import { taskRoutes } from './tasks.ts';
+
+/** Everything that can be asked of the server: what is not here is not served. */
+export const routes = {
+  ...instanceRoutes,
+  ...stoppingRoutes,
+  ...deletionRoutes,
+  ...retentionRoutes,
+  ...taskRoutes,
+  ...flowRoutes,
+  ...scheduleRoutes,
+  ...sessionRoutes,
+  ...jobRoutes,
+  ...figureRoutes,
+} satisfies Readonly<Record<string, RouteShape>>;
+
+/** The table of routes as a type, for whoever calls them. */
+export type Routes = typeof routes;
+
+/** The name of a route. */
+export type RouteName = keyof Routes;

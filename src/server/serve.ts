@@ -1,0 +1,209 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Client } from '../client/client.ts';
+import { PerdureError } from '../model/errors.ts';
+import { invalidOption, readFields } from '../model/option-fields.ts';
+import { Connections } from './connections.ts';
+import { createHandler, type RequestHandler } from './handler.ts';
+import { handlerOptionNames, type HandlerOptions } from './handler-options.ts';
+import { readLimits, type ServerLimits } from './limits.ts';
+import { sendResponse, toWebRequest } from './node-exchange.ts';
+import { isLoopback } from './origin-check.ts';
+
+/** Where to listen, who may use the server, and how much it takes on. */
+export interface ServeOptions extends HandlerOptions {
+  /** Default: this machine only, `127.0.0.1` and `::1`. Other addresses need tokens. */
+  readonly host?: string | undefined;
+  /** Default 7373; 0 takes one that is free. */
+  readonly port?: number | undefined;
+}
+
+const defaultPort = 7373;
+const maxHeaderBytes = 16 * 1024;
+const keepAliveMs = 60_000;
+// A client that does not read its last answer must not keep a server from closing.
+const closeGraceMs = 5_000;
+const wildcards: readonly string[] = ['0.0.0.0', '::', ''];
+
+interface Listener {
+  readonly server: Server;
+  readonly connections: Connections;
+}
+
+/** A server that listens. */
+export class PerdureServer {
+  /** Where it can be reached from this machine. */
+  readonly url: string;
+  readonly port: number;
+  readonly #listeners: readonly Listener[];
+  readonly #handler: RequestHandler;
+  #closed: Promise<void> | undefined;
+
+  constructor(listeners: readonly [Listener, ...Listener[]], handler: RequestHandler) {
+    const { address, family, port } = listeners[0].server.address() as AddressInfo;
+    const host = wildcards.includes(address) ? '127.0.0.1' : address;
+    this.url = `http://${family === 'IPv6' && host === address ? `[${host}]` : host}:${port}`;
+    this.port = port;
+    this.#listeners = listeners;
+    this.#handler = handler;
+  }
+
+  /** Ends streams and waits, lets other requests end, and stops listening. The store stays open. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    const closed = this.#listeners.map(closeListener);
+    this.#handler.close();
+    await Promise.all(closed);
+  }
+}
+
+/** Serves the API of a store over HTTP. */
+export async function serve(
+  perdure: { readonly client: Client },
+  options: ServeOptions = {},
+): Promise<PerdureServer> {
+  readFields(options, 'options', ['host', 'port', ...handlerOptionNames], 'INVALID_OPTION');
+  const { host, port = defaultPort, ...rest } = options;
+  if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
+    throw invalidOption('port', port, 'a whole number from 0 to 65535');
+  }
+  const handler = createHandler(perdure.client, checkReach(host, rest));
+  const limits = readLimits(rest.limits);
+  const listen = (address: string, at: number): Promise<Listener> =>
+    listenOn(makeListener(handler, limits), { host: address, port: at });
+  if (host !== undefined) return new PerdureServer([await listen(host, port)], handler);
+  const first = await listen('127.0.0.1', port);
+  const taken = (first.server.address() as AddressInfo).port;
+  const second = await tryListen(() => listen('::1', taken));
+  return new PerdureServer(second === undefined ? [first] : [first, second], handler);
+}
+
+/** Lets nobody listen to the whole world by oversight. */
+function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
+  if (host === undefined || isLoopback(host)) {
+    return { ...options, insecure: options.insecure ?? options.tokens === undefined };
+  }
+  const hasTokens = (options.tokens ?? []).length > 0;
+  if (!hasTokens && options.insecure !== true) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `${JSON.stringify(host)} can be reached from other machines, so tokens are needed: createToken() makes one. Or listen on 127.0.0.1.`,
+    );
+  }
+  if (!wildcards.includes(host)) {
+    return { ...options, allowedHosts: [host, ...(options.allowedHosts ?? [])] };
+  }
+  if ((options.allowedHosts ?? []).length > 0) return options;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `On ${JSON.stringify(host)} the server has to be told its name: pass allowedHosts, like ['perdure.example.com'].`,
+  );
+}
+
+function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {
+  const server = createServer(
+    {
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout: Math.min(limits.headersMs, limits.requestMs),
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
+    },
+    (incoming, outgoing) =>
+      void exchange(handler, { connections, incoming, outgoing, stallMs: limits.requestMs }),
+  );
+  const connections = new Connections(server);
+  server.maxConnections = limits.connections;
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code !== 'ECONNRESET' && socket.writable) socket.write(statusLine(error.code));
+    // A caller who keeps its half open must not keep whoever waits for the rest of its request.
+    (socket as Socket).destroySoon();
+  });
+  return { server, connections };
+}
+
+function statusLine(code: string | undefined): string {
+  const status =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? '431 Request Header Fields Too Large'
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? '408 Request Timeout'
+        : '400 Bad Request';
+  return `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
+}
+
+async function exchange(
+  handler: RequestHandler,
+  given: {
+    readonly connections: Connections;
+    readonly incoming: IncomingMessage;
+    readonly outgoing: ServerResponse;
+    readonly stallMs: number;
+  },
+): Promise<void> {
+  const { connections, incoming, outgoing, stallMs } = given;
+  const { socket } = incoming;
+  const gone = new AbortController();
+  outgoing.once('close', () => gone.abort());
+  // Writing to a caller who has gone is no error of anybody's.
+  outgoing.on('error', () => gone.abort());
+  connections.begin(socket);
+  try {
+    const request = toWebRequest(incoming, gone.signal);
+    if (request === undefined) {
+      outgoing.writeHead(400, { connection: 'close' }).end();
+      return;
+    }
+    const { remoteAddress } = socket;
+    await sendResponse(await handler(request, { remoteAddress }), outgoing, stallMs);
+  } catch {
+    // Headers that the web does not allow, a logger that throws: this request must not take others with it.
+    outgoing.destroy();
+  } finally {
+    connections.end(socket);
+  }
+}
+
+function listenOn(
+  listener: Listener,
+  where: { readonly host: string; readonly port: number },
+): Promise<Listener> {
+  const { server } = listener;
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, () => {
+      server.off('error', reject);
+      resolve(listener);
+    });
+  });
+}
+
+/** Some machines have no IPv6, and on others the port is taken there. */
+async function tryListen(listen: () => Promise<Listener>): Promise<Listener | undefined> {
+  try {
+    return await listen();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EADDRINUSE') {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+async function closeListener({ server, connections }: Listener): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.close(() => resolve());
+  connections.close();
+  const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs);
+  await promise;
+  clearTimeout(timer);
+}

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import type { Capability } from '../conformance-case.ts';
+import { forceDelete } from '../deletion-moves.ts';
+import { expectCommitted, only } from '../expectations.ts';
+import {
+  abandon,
+  due,
+  jobIds,
+  openSession,
+  orchestrationJob,
+  otherLife,
+  readSession,
+  startJob,
+  startOrchestration,
+  submitAll,
+  taskJob,
+} from '../job-moves.ts';
+import { expectStatus } from '../task-moves.ts';
+
+const canceled = { kind: 'canceled', leaked: false } as const;
+
+export const jobEnds: Capability = {
+  title: 'replies that are taken, and jobs that are abandoned',
+  cases: [
+    {
+      id: 'job/a-taken-reply-ends-it',
+      title: 'a job whose reply was taken is none any more, and its run stays',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a', { disposable: true });
+        expectCommitted(await store.ackWork(item.lockToken));
+        await store.provider.takeJobs([key]);
+        assert.deepEqual(await jobIds(store), []);
+        await expectStatus(store, 'a', 'completed');
+        await store.provider.takeJobs([key]);
+      },
+    },
+    {
+      id: 'job/cannot-be-taken-early',
+      title: 'the reply of a run that goes on cannot be taken',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        await store.provider.takeJobs([key]);
+        await abandon(store, key);
+        await store.provider.takeJobs([key]);
+        assert.deepEqual(await jobIds(store), ['a']);
+        expectCommitted(await store.ackWork(item.lockToken, canceled));
+      },
+    },
+    {
+      id: 'job/is-meant-by-its-whole-key',
+      title: 'what names another life, another session or nobody changes nothing',
+      async run(store) {
+        await openSession(store);
+        await openSession(store, 'other');
+        const { key } = await startJob(store, 'a');
+        const done = await submitAll(store, [taskJob('done')]);
+        const { lockToken } = await store.claimWorkOne();
+        expectCommitted(await store.ackWork(lockToken));
+        const wrong = [key, ...done].flatMap((one) => [
+          otherLife(one),
+          { ...one, sessionId: 'other' },
+          { ...one, sessionId: 'nobody' },
+          { ...one, instanceId: 'nobody' },
+        ]);
+        await store.expectNoChange(async () => {
+          await store.provider.takeJobs(wrong);
+          for (const one of wrong) {
+            const result = await abandon(store, one);
+            assert.deepEqual(result, { found: false, changed: false, status: null });
+          }
+        });
+        assert.deepEqual(await jobIds(store), ['a', 'done']);
+        const listed = await store.provider.listJobs({ sessionId: 's', limit: 9 });
+        assert.ok(listed.every(({ abandonedAt }) => abandonedAt === null));
+      },
+    },
+    {
+      id: 'job/an-abandoned-run-is-asked-to-stop',
+      title: 'the handler of an abandoned job is told, and the reason is on record',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        const begun = await startOrchestration(store, 'b');
+        const stopped = { found: true, changed: true, status: 'canceling' };
+        const request = { reason: 'left', actor: 'me' };
+        assert.deepEqual(await abandon(store, key, request), stopped);
+        assert.deepEqual(await abandon(store, begun, request), stopped);
+        const renewed = await store.renewWork(item.lockToken);
+        assert.equal(renewed.held && renewed.cancel?.reason, 'left');
+        const requestedAt = store.clock.now();
+        for (const id of ['a', 'b']) {
+          assert.deepEqual((await store.record(id)).cancel, { ...request, requestedAt });
+        }
+        const listed = await store.provider.listJobs({ sessionId: 's', limit: 9 });
+        assert.deepEqual(
+          listed.map(({ abandonedAt }) => abandonedAt),
+          [requestedAt, requestedAt],
+        );
+      },
+    },
+    {
+      id: 'job/an-abandoned-pending-run-ends-at-once',
+      title: 'an abandoned job that nobody has begun is over and forgotten at once',
+      async run(store) {
+        await openSession(store);
+        const keys = await submitAll(store, [taskJob('a'), orchestrationJob('b')]);
+        for (const key of keys) {
+          const result = await abandon(store, key);
+          assert.deepEqual(result, { found: true, changed: true, status: 'canceled' });
+        }
+        assert.deepEqual(await jobIds(store), []);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'job/can-be-abandoned-twice',
+      title: 'a second abandon changes nothing',
+      async run(store) {
+        await openSession(store);
+        const { key } = await startJob(store, 'a');
+        await abandon(store, key);
+        await store.clock.advance(10);
+        const again = await store.expectNoChange(() => abandon(store, key, { reason: 'again' }));
+        assert.deepEqual(again, { found: true, changed: false, status: 'canceling' });
+        const listed = only(await store.provider.listJobs({ sessionId: 's', limit: 9 }), 'job');
+        assert.equal(listed.abandonedAt, store.clock.now() - 10);
+      },
+    },
+    {
+      id: 'job/an-abandon-after-the-reply-changes-nothing',
+      title: 'an abandon of a job whose reply was taken finds a run that is over',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a', { disposable: true });
+        expectCommitted(await store.ackWork(item.lockToken));
+        await store.provider.takeJobs([key]);
+        const result = await store.expectNoChange(() => abandon(store, key));
+        assert.deepEqual(result, { found: true, changed: false, status: 'completed' });
+        assert.equal((await due(store)).hasAbandoned, false);
+      },
+    },
+    {
+      id: 'job/an-abandoned-one-is-forgotten-at-its-end',
+      title: 'an abandoned job is forgotten soon after its run is over, while its session goes on',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        await abandon(store, key);
+        await store.clock.advance(1_000);
+        await due(store);
+        assert.deepEqual(await jobIds(store), ['a']);
+        expectCommitted(await store.ackWork(item.lockToken, canceled));
+        await store.clock.advance(2_000);
+        await due(store);
+        assert.deepEqual(await jobIds(store), []);
+        assert.equal((await readSession(store)).state, 'open');
+      },
+    },
+    {
+      id: 'job/goes-with-its-instance',
+      title: 'a job whose instance is deleted is gone, with its chunks, and holds no session up',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        const chunks = { chunks: ['1'], maxChunks: 10, maxBytes: 100 };
+        const { lockToken } = item;
+        const appended = await store.provider.appendChunks([{ lockToken, ...chunks }]);
+        assert.deepEqual(appended, ['appended']);
+        await forceDelete(store, 'a');
+        assert.deepEqual(await jobIds(store), []);
+        assert.equal((await readSession(store)).openJobs, 0);
+        assert.equal((await abandon(store, key)).found, false);
+        await submitAll(store, [taskJob('a')]);
+        const read = { ...key, after: 0, limit: 10 };
+        assert.deepEqual(await store.provider.readChunks(read), { chunks: [], over: true });
+      },
+    },
+  ],
+};

@@ -1,0 +1,81 @@
+import { expect, it } from 'vitest';
+import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { isolatedTask } from '../../src/tasks/isolated-task.ts';
+import { task } from '../../src/tasks/task.ts';
+import { makeGate } from '../tasks/gate.ts';
+import { describeEngine } from './describe-engine.ts';
+
+async function readAll(chunks: AsyncIterable<unknown>): Promise<readonly unknown[]> {
+  const read: unknown[] = [];
+  for await (const chunk of chunks) read.push(chunk);
+  return read;
+}
+
+const module = new URL('./isolated-handlers.ts', import.meta.url);
+
+describeEngine(
+  'emitted chunks',
+  (open) => {
+    it('a handler in a thread emits in order, and hears whether somebody reads', async () => {
+      const countAloud = isolatedActivity<number, readonly boolean[]>('count', {
+        module,
+        exportName: 'countAloud',
+      });
+      const run = orchestration('run', async (ctx, to: number) => ctx.call(countAloud, to));
+      const { client } = await open({ orchestrations: [run], activities: [countAloud] });
+      const job = client.submit(run, 3);
+      expect(await readAll(job.stream())).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
+      expect(await job.result()).toEqual([true, true, true]);
+      const nobodys = await client.start(run, 2);
+      expect(await nobodys.result()).toEqual([false, false]);
+    });
+
+    it('a handler in a thread that waits for its reader is stopped by a cancel', async () => {
+      const emitForEver = isolatedTask('emit', { module, exportName: 'emitForEver' });
+      const { client } = await open({ tasks: [emitForEver] });
+      const job = client.submit(emitForEver);
+      const { value } = await job.stream()[Symbol.asyncIterator]().next();
+      expect(value).toBe('more');
+      await job.cancel({ wait: true });
+      expect(await job.status()).toMatchObject({ status: 'canceled' });
+      expect(await job.status()).not.toHaveProperty('leaked');
+    });
+
+    it('chunks that are emitted without waiting come in order, and are stored before the run is over', async () => {
+      const count = 300;
+      const burst = task('burst', async (ctx) => {
+        const emits = Array.from({ length: count }, (_, n) => ctx.emit(n));
+        return (await Promise.all(emits)).every(Boolean);
+      });
+      const { client } = await open({ tasks: [burst] });
+      const job = client.submit(burst);
+      const chunks = await readAll(job.stream());
+      expect(chunks).toEqual(Array.from({ length: count }, (_, n) => n));
+      expect(await job.result()).toBe(true);
+    });
+
+    it('emits that nobody waits for crash nothing when their run is canceled', async () => {
+      const refused = makeGate<unknown>();
+      const careless = task('careless', async (ctx) => {
+        // More than are stored, those included that its reader has but not said so.
+        for (let n = 0; n < 600; n += 1) void ctx.emit(n);
+        await ctx.emit('last').catch((error: unknown) => refused.open(error));
+        ctx.throwIfCanceled();
+      });
+      const { client } = await open({ tasks: [careless] });
+      const job = client.submit(careless);
+      await job.stream()[Symbol.asyncIterator]().next();
+      job.close();
+      expect(await refused.opened).toMatchObject({ code: 'OPERATION_CANCELED' });
+      await expect.poll(async () => (await job.status()).status).toBe('canceled');
+    });
+
+    it('a chunk may be nothing, and is read as null', async () => {
+      const quiet = task('quiet', (ctx) => ctx.emit(undefined));
+      const { client } = await open({ tasks: [quiet] });
+      expect(await readAll(client.submit(quiet).stream())).toEqual([null]);
+    });
+  },
+  ['all fast paths', 'all hints dropped', 'PostgreSQL'],
+);

@@ -1,0 +1,394 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { AttachedWork } from '../../src/jobs/attached-work.ts';
+import { PerdureError } from '../../src/model/errors.ts';
+import { MemoryBackend } from './memory-backend.ts';
+import { outcomeOf } from './outcome.ts';
+
+/** Resolves when all that can happen without a timer has happened. */
+async function settle(): Promise<void> {
+  for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function begin(): { readonly backend: MemoryBackend; readonly work: AttachedWork } {
+  const backend = new MemoryBackend();
+  const work = new AttachedWork({
+    backend,
+    payloadLimitBytes: 1_000_000,
+    assertOpen: () => undefined,
+  });
+  onTestFinished(async () => {
+    await work.close(new PerdureError('CLOSED', 'The test is over.'));
+    await settle();
+    expect(backend.clock.nextAlarmAt).toBeUndefined();
+  });
+  return { backend, work };
+}
+
+const submitted = (backend: MemoryBackend): readonly string[] =>
+  backend.calls.filter((call) => !/^(openSession|wait|shutdown)/.test(call));
+
+it('a job is sent, waited for, and its reply marked as taken once', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  const both = Promise.all([job.result(), job.result()]);
+  await settle();
+  backend.complete('j', 'done');
+  expect(await both).toEqual(['done', 'done']);
+  expect(await job.result()).toBe('done');
+  await settle();
+  expect(submitted(backend)).toEqual(['submit j', 'take j']);
+});
+
+it('a submission whose answer was lost is made again and finds itself', async () => {
+  const { backend, work } = begin();
+  backend.breakLine('openSession', 'after');
+  backend.breakLine('submit', 'after');
+  backend.breakLine('submit', 'before');
+  backend.breakLine('wait', 'after');
+  backend.breakLine('take', 'after');
+  const job = work.submit('a', 1, { id: 'j' });
+  const result = job.result();
+  await expect.poll(() => backend.calls.filter((call) => call === 'wait j')).toHaveLength(2);
+  backend.complete('j', 7);
+  expect(await result).toBe(7);
+  await expect.poll(() => backend.jobs.get('j')?.isTaken).toBe(true);
+  expect(submitted(backend).filter((call) => call === 'submit j')).toHaveLength(3);
+  expect(backend.jobs.size).toBe(1);
+});
+
+it('a job that is closed while it is being sent is abandoned only after the answer', async () => {
+  const { backend, work } = begin();
+  const answer = backend.holdAnswers('submit');
+  const job = work.submit('a', 1, { id: 'j' });
+  await settle();
+  job.close();
+  await settle();
+  expect(submitted(backend)).toEqual(['submit j']);
+  answer();
+  await settle();
+  expect(submitted(backend)).toEqual(['submit j', 'abandon j']);
+  expect(backend.jobs.get('j')?.isAbandoned).toBe(true);
+});
+
+it('a job that is closed while its submission is lost is submitted until that is settled', async () => {
+  const { backend, work } = begin();
+  backend.breakLine('submit', 'before');
+  backend.breakLine('submit', 'after');
+  const job = work.submit('a', 1, { id: 'j' });
+  await settle();
+  expect(submitted(backend)).toEqual(['submit j']);
+  job.close();
+  await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
+  expect(submitted(backend).at(-1)).toBe('abandon j');
+});
+
+it('an abandon that did not get through is told again', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  await settle();
+  backend.breakLine('abandon', 'before');
+  backend.breakLine('abandon', 'after');
+  expect(job.close()).toBeUndefined();
+  await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
+});
+
+it('a reply that arrives together with the close is given up, not delivered', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  const result = outcomeOf(job.result());
+  await settle();
+  backend.complete('j', 'late');
+  job.close();
+  expect(await result).toMatchObject({ error: { code: 'JOB_CLOSED' } });
+  await settle();
+  expect(backend.jobs.get('j')).toMatchObject({ isAbandoned: true, isTaken: false });
+});
+
+it('a reply that was delivered is not abandoned by a later close', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  await settle();
+  backend.complete('j', 1);
+  await job.result();
+  job.close();
+  await settle();
+  expect(backend.jobs.get('j')).toMatchObject({ isAbandoned: false, isTaken: true });
+  await expect(job.result()).rejects.toMatchObject({ code: 'JOB_CLOSED' });
+});
+
+it('a job that is over and was never asked is abandoned when it is closed', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  await settle();
+  backend.complete('j', 'a resource');
+  await settle();
+  job.close();
+  await settle();
+  expect(backend.jobs.get('j')).toMatchObject({ isAbandoned: true, isTaken: false });
+});
+
+it('a room that is left by a job is given to the next one, in order', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession({ maxInFlight: 2 });
+  const jobs = ['a', 'b', 'c', 'd'].map((id) => session.submit('x', 1, { id }));
+  await settle();
+  expect([...backend.jobs.keys()]).toEqual(['a', 'b']);
+  jobs[2]?.close();
+  backend.complete('a', 1);
+  await settle();
+  expect([...backend.jobs.keys()]).toEqual(['a', 'b', 'd']);
+  jobs[1]?.close();
+  jobs[3]?.close();
+  await settle();
+  expect(backend.calls).not.toContain('abandon c');
+});
+
+it('a session renews its lease at a third of it, also while it drains, and stops at its end', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession({ idleTimeout: '30s' });
+  session.submit('x', 1, { id: 'a' });
+  await backend.clock.advance('25s');
+  const renewals = (): number =>
+    backend.calls.filter((call) => call.startsWith('keepAlive')).length;
+  expect(renewals()).toBe(2);
+  const shutdown = session.shutdown('graceful');
+  await settle();
+  await backend.clock.advance('20s');
+  expect(renewals()).toBe(4);
+  backend.complete('a', 1);
+  await shutdown;
+  await backend.clock.advance('10m');
+  expect(renewals()).toBe(4);
+  expect(backend.clock.nextAlarmAt).toBeUndefined();
+});
+
+it('a session that was ended elsewhere refuses what it has not sent', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession({ maxInFlight: 1 });
+  session.submit('x', 1, { id: 'a' });
+  const waiting = session.submit('x', 1, { id: 'b' });
+  await settle();
+  await backend.shutdown({ sessionId: session.id, mode: 'graceful', leaving: false });
+  await backend.clock.advance('10s');
+  await expect(waiting.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  const late = session.submit('x', 1, { id: 'c' });
+  await expect(late.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  expect([...backend.jobs.keys()]).toEqual(['a']);
+});
+
+it('a graceful shutdown is told only after the jobs that came before it', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession({ maxInFlight: 1 });
+  const answer = backend.holdAnswers('submit');
+  session.submit('x', 1, { id: 'a' });
+  session.submit('x', 1, { id: 'b' });
+  const shutdown = session.shutdown('graceful');
+  await settle();
+  expect(backend.calls).not.toContain('shutdown graceful');
+  answer();
+  await settle();
+  backend.complete('a', 1);
+  await settle();
+  expect(backend.calls.slice(-4)).toContain('shutdown graceful');
+  backend.complete('b', 1);
+  await shutdown;
+});
+
+it('a graceful shutdown that its own upgrade overtakes ends with it', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession();
+  session.submit('x', 1, { id: 'a' });
+  await settle();
+  backend.breakLine('shutdown', 'before');
+  const graceful = session.shutdown('graceful');
+  await settle();
+  await session.shutdown('forceful');
+  await graceful;
+  expect(backend.calls.filter((call) => call.startsWith('shutdown'))).toEqual([
+    'shutdown graceful',
+    'shutdown forceful',
+    'shutdown graceful',
+  ]);
+});
+
+it('a result that is disposed of because of a forceful shutdown is not delivered as well', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession();
+  const kept = session.submit('x', 1, { id: 'a' });
+  const disposed = session.submit('x', 1, { id: 'b', disposable: true });
+  await settle();
+  const answer = backend.holdAnswers('shutdown');
+  // Past their point of no return when the shutdown reaches them.
+  backend.complete('a', 1);
+  backend.complete('b', 2);
+  const shutdown = session.shutdown('forceful');
+  answer();
+  await shutdown;
+  expect(await kept.result()).toBe(1);
+  await expect(disposed.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  await settle();
+  expect([backend.jobs.get('a')?.isTaken, backend.jobs.get('b')?.isTaken]).toEqual([true, false]);
+});
+
+it('after a goodbye nothing is asked, and everything is told so', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession({ maxInFlight: 2 });
+  const [running, over, unsent] = ['a', 'b', 'c'].map((id) => session.submit('x', 1, { id }));
+  await settle();
+  backend.complete('b', 1);
+  const results = [running, unsent].map((job) => outcomeOf(job?.result() ?? Promise.resolve()));
+  await settle();
+  await session.close();
+  for (const result of results) {
+    expect(await result).toMatchObject({ error: { code: 'SESSION_CLOSED' } });
+  }
+  await expect(over?.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  for (const job of [running, over, unsent]) job?.close();
+  await settle();
+  const goodbye = backend.calls.indexOf('shutdown forceful, leaving');
+  expect(backend.calls.slice(goodbye + 1)).toEqual([]);
+});
+
+it('a goodbye that does not get through is left to the lease', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession();
+  backend.holdAnswers('shutdown');
+  const before = performance.now();
+  await session.close();
+  expect(performance.now() - before).toBeLessThan(10_000);
+  expect(backend.clock.nextAlarmAt).toBeUndefined();
+});
+
+it('the session of a client is opened by its first job, left when idle, and opened anew', async () => {
+  const { backend, work } = begin();
+  const first = work.submit('x', 1, { id: 'a' });
+  await settle();
+  backend.complete('a', 1);
+  await backend.clock.advance('1m');
+  // A reply that somebody may still want keeps it.
+  expect(backend.sessions.get(first.sessionId)?.state).toBe('open');
+  await first.result();
+  await backend.clock.advance('10s');
+  expect(backend.calls.at(-1)).toBe('shutdown forceful, leaving');
+  const second = work.submit('x', 1, { id: 'b' });
+  expect(second.sessionId).not.toBe(first.sessionId);
+  await settle();
+  backend.complete('b', 2);
+  expect(await second.result()).toBe(2);
+});
+
+it('a stream is read in order, and what was read is forgotten', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const seen: unknown[] = [];
+  const reading = (async () => {
+    for await (const chunk of job.stream()) seen.push(chunk);
+  })();
+  await settle();
+  backend.emit('a', 'one', 'two');
+  await settle();
+  backend.breakLine('read', 'after');
+  backend.emit('a', 'three');
+  await expect.poll(() => seen).toEqual(['one', 'two', 'three']);
+  backend.complete('a', 'end');
+  await reading;
+  expect(await job.result()).toBe('end');
+  expect(() => job.stream()).toThrow(expect.objectContaining({ code: 'STREAM_TAKEN' }));
+});
+
+it('a result that is taken leaves the chunks that are still being read', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const stream = job.stream();
+  await settle();
+  backend.emit('a', 1, 2);
+  backend.complete('a', 'end');
+  expect(await job.result()).toBe('end');
+  await settle();
+  expect(backend.jobs.get('a')?.isTaken).toBe(false);
+  expect(await stream.next()).toEqual({ done: false, value: 1 });
+  expect(await stream.next()).toEqual({ done: false, value: 2 });
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+  await settle();
+  expect(backend.jobs.get('a')?.isTaken).toBe(true);
+});
+
+it('a stream that is left early gives the job up, and one that was never begun too', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  await settle();
+  backend.emit('a', 1, 2);
+  for await (const chunk of job.stream()) {
+    expect(chunk).toBe(1);
+    break;
+  }
+  await settle();
+  expect(backend.jobs.get('a')?.isAbandoned).toBe(true);
+  const unread = work.submit('x', 1, { id: 'b' });
+  await settle();
+  await unread.stream().return?.();
+  await settle();
+  expect(backend.jobs.get('b')?.isAbandoned).toBe(true);
+});
+
+it('a stream ends with what its job ended with, which is then taken', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const stream = job.stream();
+  await settle();
+  backend.emit('a', 1);
+  backend.end('a', { kind: 'error', error: new PerdureError('INSTANCE_FAILED', 'broken') });
+  expect(await stream.next()).toEqual({ done: false, value: 1 });
+  await expect(stream.next()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+  await settle();
+  expect(backend.jobs.get('a')).toMatchObject({ isTaken: true, isAbandoned: false });
+});
+
+it('a reader that waits when its job is closed is told so', async () => {
+  const { work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const next = outcomeOf(job.stream().next());
+  await settle();
+  job.close();
+  expect(await next).toMatchObject({ error: { code: 'JOB_CLOSED' } });
+});
+
+it('chunks are dropped while somebody waits for the result alone, so that no handler hangs', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const result = job.result();
+  await settle();
+  backend.emit('a', ...Array.from({ length: 200 }, (_, n) => n));
+  await backend.clock.advance('5s');
+  expect(backend.jobs.get('a')?.chunks).toEqual([]);
+  backend.complete('a', 'end');
+  expect(await result).toBe('end');
+});
+
+it('nothing is dropped once a stream is read, or before anybody waits', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  await settle();
+  backend.emit('a', 1, 2);
+  await backend.clock.advance('5s');
+  const result = job.result();
+  const stream = job.stream();
+  await backend.clock.advance('5s');
+  expect(await stream.next()).toEqual({ done: false, value: 1 });
+  expect(await stream.next()).toEqual({ done: false, value: 2 });
+  backend.complete('a', 'end');
+  expect(await result).toBe('end');
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+});
+
+it('a timeout of nothing is over at once, and the longest is no timeout at all', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  await expect(job.result({ timeout: 0 })).rejects.toMatchObject({ code: 'TIMEOUT' });
+  const patient = job.result({ timeout: '1000w' });
+  await settle();
+  backend.complete('a', 1);
+  expect(await patient).toBe(1);
+  expect(await job.result({ timeout: 0 })).toBe(1);
+});

@@ -1,0 +1,132 @@
+import { expect, it } from 'vitest';
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { task } from '../../src/tasks/task.ts';
+import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
+import { makeGate } from '../tasks/gate.ts';
+import { outcomeOf } from './outcome.ts';
+
+describeEngine(
+  'late successes',
+  (open) => {
+    it('what a task returns after its caller has gone is disposed of', async () => {
+      const [started, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
+      const rent = task(
+        'rent',
+        async () => {
+          started.open();
+          await closed.opened;
+          return { machine: 7 };
+        },
+        { onAbandoned: (output, { name }) => disposed.open([name, output]) },
+      );
+      const { client } = await open({ tasks: [rent] });
+      const job = client.submit(rent);
+      await started.opened;
+      job.close();
+      await expect.poll(async () => (await client.get(job.id))?.status).toBe('canceling');
+      closed.open();
+      expect(await disposed.opened).toEqual(['rent', { machine: 7 }]);
+      expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
+    });
+
+    it('past the point of no return the outcome stays, and is disposed of', async () => {
+      const [passed, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
+      const rent = task(
+        'rent',
+        async (ctx) => {
+          await ctx.pointOfNoReturn();
+          passed.open();
+          await closed.opened;
+          return 'a machine';
+        },
+        { onAbandoned: (output) => disposed.open(output) },
+      );
+      const { client } = await open({ tasks: [rent] });
+      const job = client.submit(rent);
+      await passed.opened;
+      job.close();
+      await expect.poll(async () => (await client.get(job.id))?.cancel?.reason).toBeDefined();
+      closed.open();
+      expect(await disposed.opened).toBe('a machine');
+      expect(await client.wait(job.id)).toMatchObject({ status: 'completed', output: 'a machine' });
+    });
+
+    it('an orchestration that completes although it was canceled is disposed of', async () => {
+      const [started, closed, disposed] = [makeGate(), makeGate(), makeGate<unknown>()];
+      const rent = activity('rent', async () => {
+        started.open();
+        await closed.opened;
+        return 'a machine';
+      });
+      const provision = orchestration('provision', (ctx) => ctx.shield(() => ctx.call(rent)), {
+        onAbandoned: (output) => disposed.open(output),
+      });
+      const { client } = await open({ orchestrations: [provision], activities: [rent] });
+      const job = client.submit(provision);
+      await started.opened;
+      job.close();
+      await expect.poll(async () => (await client.get(job.id))?.status).toBe('canceling');
+      closed.open();
+      expect(await disposed.opened).toBe('a machine');
+    });
+
+    it('a result that was there and that nobody took is disposed of when its job is closed, until that succeeds', async () => {
+      const disposed = makeGate<readonly unknown[]>();
+      const rent = task('rent', () => 'a machine', {
+        onAbandoned: (output, { attempt }) => {
+          if (attempt < 3) throw new Error('not now');
+          disposed.open([output, attempt]);
+        },
+      });
+      const { client } = await open({ tasks: [rent] });
+      const job = client.submit(rent);
+      await expect.poll(async () => (await client.get(job.id))?.status).toBe('completed');
+      job.close();
+      expect(await disposed.opened).toEqual(['a machine', 3]);
+      await expect
+        .poll(() => client.sessions.jobs(job.sessionId), { timeout: 20_000 })
+        .toEqual({ items: [] });
+    });
+
+    it('a result that was taken is never disposed of', async () => {
+      const disposed: unknown[] = [];
+      const rent = task('rent', () => 'a machine', {
+        onAbandoned: (output) => void disposed.push(output),
+      });
+      const { client } = await open({ tasks: [rent] });
+      const session = await client.openSession();
+      const job = session.submit(rent);
+      expect(await job.result()).toBe('a machine');
+      job.close();
+      await session.shutdown('forceful');
+      expect(disposed).toEqual([]);
+    });
+
+    it('a forceful shutdown resolves after late results are disposed of, and delivers none of them', async () => {
+      const [passed, closing] = [makeGate(), makeGate()];
+      const order: string[] = [];
+      const rent = task(
+        'rent',
+        async (ctx) => {
+          await ctx.pointOfNoReturn();
+          passed.open();
+          await closing.opened;
+          return 'a machine';
+        },
+        { onAbandoned: (output) => void order.push(`${output} is given back`) },
+      );
+      const { client } = await open({ tasks: [rent] });
+      const session = await client.openSession();
+      const reply = outcomeOf(session.submit(rent).result());
+      await passed.opened;
+      const shutdown = session.shutdown('forceful').then(() => order.push('ended'));
+      await expect.poll(async () => (await session.info()).state).toBe('closing');
+      closing.open();
+      await shutdown;
+      expect(order).toEqual(['a machine is given back', 'ended']);
+      expect(await reply).toMatchObject({ error: { code: 'SESSION_CLOSED' } });
+    });
+  },
+  modesWithoutTurns,
+);

@@ -1,0 +1,84 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { Client } from '../../src/client/client.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { task } from '../../src/tasks/task.ts';
+import { describeEngine } from '../engine/describe-engine.ts';
+import { aborted } from '../tasks/gate.ts';
+import { BrokenLine } from './model/broken-line.ts';
+
+describeEngine(
+  'leases of sessions',
+  (open) => {
+    it('a client that is not heard of loses its jobs when its lease is over, and nobody else does', async () => {
+      const endless = task('endless', ({ signal }) => aborted(signal));
+      const engine = await open({ tasks: [endless] });
+      const { client } = engine;
+      const provider = await engine.openProvider();
+      const line = new BrokenLine(provider);
+      const clock = provider.clock ?? systemClock;
+      const dying = new Client({ provider: line.provider, clock });
+      onTestFinished(async () => {
+        await dying.close();
+        await provider.close();
+      });
+      const lost = await dying.openSession({ idleTimeout: '5s' });
+      const kept = await client.openSession({ idleTimeout: '5s' });
+      const jobs = Array.from({ length: 10 }, () => lost.submit(endless));
+      const other = kept.submit(endless);
+      await expect
+        .poll(async () => (await client.list({ status: 'running' })).items)
+        .toHaveLength(11);
+      const heardAt = performance.now();
+      line.isCut = true;
+      const ends = await Promise.all(jobs.map((job) => client.wait(job.id, { timeout: '20s' })));
+      expect(performance.now() - heardAt).toBeLessThan(7_000);
+      for (const end of ends) {
+        expect(end).toMatchObject({
+          status: 'canceled',
+          cancel: { reason: 'the lease of its session ran out' },
+        });
+      }
+      await client.sessions.shutdown(lost.id, 'forceful');
+      expect(await client.sessions.get(lost.id)).toMatchObject({ state: 'ended', end: 'expired' });
+      expect(await kept.info()).toMatchObject({ state: 'open', openJobs: 1 });
+      expect(await other.status()).toMatchObject({ status: 'running' });
+      // The line is back: what was waiting is told, and new jobs are refused.
+      line.isCut = false;
+      await expect(jobs[0]?.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+      await expect(lost.submit(endless).result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+      await kept.close();
+    });
+
+    it('a line that comes back before the lease is over changes nothing, and a draining session is kept alive', async () => {
+      const endless = task('endless', ({ signal }) => aborted(signal));
+      const engine = await open({ tasks: [endless] });
+      const { client } = engine;
+      const provider = await engine.openProvider();
+      const line = new BrokenLine(provider);
+      const clock = provider.clock ?? systemClock;
+      const shaky = new Client({ provider: line.provider, clock });
+      onTestFinished(async () => {
+        await shaky.close();
+        await provider.close();
+      });
+      const session = await shaky.openSession({ idleTimeout: '5s' });
+      const job = session.submit(endless);
+      await expect.poll(async () => (await client.get(job.id))?.status).toBe('running');
+      const { expiresAt } = await session.info();
+      line.isCut = true;
+      void session.shutdown('graceful').catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      line.isCut = false;
+      await expect
+        .poll(async () => (await client.sessions.get(session.id)).state, { timeout: 5_000 })
+        .toBe('draining');
+      await expect
+        .poll(async () => (await client.sessions.get(session.id)).expiresAt, { timeout: 5_000 })
+        .toBeGreaterThan(expiresAt + 2_000);
+      expect(await job.status()).toMatchObject({ status: 'running' });
+      await session.shutdown('forceful');
+      await expect(job.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+    });
+  },
+  ['all fast paths', 'PostgreSQL'],
+);

@@ -1,0 +1,311 @@
+import type {
+  ChunkPageRequest,
+  JobBackend,
+  JobChunk,
+  JobChunks,
+  JobReply,
+  JobRequest,
+  SessionQuery,
+  SessionRequest,
+} from '../../src/jobs/backend.ts';
+import { sessionClosed, sessionDowngrade, sessionNotFound } from '../../src/jobs/job-errors.ts';
+import type {
+  JobPage,
+  SessionInfo,
+  SessionPage,
+  ShutdownMode,
+} from '../../src/jobs/session-info.ts';
+import { CanceledError, PerdureError, ProviderError } from '../../src/model/errors.ts';
+import { notFound } from '../../src/model/not-found.ts';
+import type { StopResult } from '../../src/providers/cancellation.ts';
+import type { JobKey } from '../../src/providers/sessions.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+
+type Method = Exclude<keyof JobBackend, 'clock'>;
+
+interface StoredJob {
+  readonly request: JobRequest;
+  reply: JobReply | undefined;
+  isAbandoned: boolean;
+  isTaken: boolean;
+  chunks: JobChunk[];
+  emitted: number;
+}
+
+/**
+ * Jobs and sessions in memory, for the state machines of a client alone: it does what the contract says, keeps a log of
+ * what it was asked, and lets a test hold back answers or break the line before or after a call took effect.
+ */
+export class MemoryBackend implements JobBackend {
+  readonly clock = new FakeClock();
+  readonly calls: string[] = [];
+  readonly jobs = new Map<string, StoredJob>();
+  readonly sessions = new Map<string, SessionInfo>();
+  readonly #faults: { readonly method: Method; readonly when: 'before' | 'after' }[] = [];
+  readonly #held = new Map<Method, PromiseWithResolvers<void>>();
+  #changed = Promise.withResolvers<void>();
+
+  /** The next call of a method fails as a broken line does. */
+  breakLine(method: Method, when: 'before' | 'after'): void {
+    this.#faults.push({ method, when });
+  }
+
+  /** Answers of a method wait until the returned function is called; the calls take effect at once. */
+  holdAnswers(method: Method): () => void {
+    const held = Promise.withResolvers<void>();
+    this.#held.set(method, held);
+    return () => {
+      this.#held.delete(method);
+      held.resolve();
+    };
+  }
+
+  end(id: string, reply: JobReply): void {
+    const job = this.#job(id);
+    job.reply ??= reply;
+    this.#notify();
+  }
+
+  complete(id: string, output: unknown): void {
+    this.end(id, { kind: 'completed', output: JSON.stringify(output) });
+  }
+
+  emit(id: string, ...values: readonly unknown[]): void {
+    const job = this.#job(id);
+    for (const value of values) {
+      job.emitted += 1;
+      job.chunks.push({ seq: job.emitted, payload: JSON.stringify(value) });
+    }
+    this.#notify();
+  }
+
+  openSession(request: SessionRequest): Promise<SessionInfo> {
+    return this.#call('openSession', request.sessionId, () => {
+      const { sessionId: id, label, idleTimeoutMs, variables } = request;
+      const createdAt = this.clock.now();
+      const session: SessionInfo = this.sessions.get(id) ?? {
+        id,
+        ...(label !== null && { label }),
+        state: 'open',
+        idleTimeoutMs,
+        createdAt,
+        expiresAt: createdAt + idleTimeoutMs,
+        variables,
+        openJobs: 0,
+      };
+      this.sessions.set(id, session);
+      return session;
+    });
+  }
+
+  keepAlive(sessionId: string): Promise<SessionInfo | undefined> {
+    return this.#call('keepAlive', sessionId, () => this.sessions.get(sessionId));
+  }
+
+  shutdown(request: {
+    readonly sessionId: string;
+    readonly mode: ShutdownMode;
+    readonly leaving: boolean;
+  }): Promise<SessionInfo> {
+    const { sessionId, mode, leaving } = request;
+    return this.#call('shutdown', `${mode}${leaving ? ', leaving' : ''}`, () => {
+      const session = this.sessions.get(sessionId);
+      if (session === undefined) throw sessionNotFound(sessionId);
+      if (session.state === 'ended') return session;
+      if (mode === 'graceful') {
+        if (session.state === 'closing') throw sessionDowngrade(sessionId);
+        return this.#move(session, 'draining');
+      }
+      const closing = this.#move(session, 'closing');
+      for (const job of this.#jobsOf(sessionId)) this.#stop(job, 'its session was shut down', true);
+      return closing;
+    });
+  }
+
+  async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
+    await this.#call('waitForEnd', sessionId, () => undefined);
+    await this.#until(signal, () => {
+      const session = this.sessions.get(sessionId);
+      if (session === undefined) return true;
+      if (this.#jobsOf(sessionId).some(({ reply }) => reply === undefined)) return undefined;
+      if (session.state === 'open') return undefined;
+      this.#move(session, 'ended');
+      return true;
+    });
+  }
+
+  getSession(sessionId: string): Promise<SessionInfo | undefined> {
+    return this.#call('getSession', sessionId, () => this.sessions.get(sessionId));
+  }
+
+  listSessions(query: SessionQuery): Promise<SessionPage> {
+    return this.#call('listSessions', query.label ?? '', () => {
+      const items = [...this.sessions.values()].filter(
+        ({ label, state }) =>
+          (query.label ?? label) === label && (query.state ?? [state]).includes(state),
+      );
+      return { items: items.toReversed().slice(0, query.limit) };
+    });
+  }
+
+  listJobs(query: { readonly sessionId: string }): Promise<JobPage> {
+    return this.#call('listJobs', query.sessionId, () => ({ items: [] }));
+  }
+
+  setVariables(
+    sessionId: string,
+    set: Readonly<Record<string, string | null>>,
+  ): Promise<SessionInfo> {
+    return this.#call('setVariables', Object.keys(set).join(), () => {
+      const session = this.sessions.get(sessionId);
+      if (session === undefined) throw sessionNotFound(sessionId);
+      const merged = Object.entries({ ...session.variables, ...set });
+      const variables = Object.fromEntries(
+        merged.filter((entry): entry is [string, string] => entry[1] !== null),
+      );
+      const changed = { ...session, variables };
+      this.sessions.set(sessionId, changed);
+      return changed;
+    });
+  }
+
+  submit(request: JobRequest): Promise<void> {
+    const { instanceId, incarnation, sessionId } = request.key;
+    return this.#call('submit', instanceId, () => {
+      const existing = this.jobs.get(instanceId);
+      if (existing?.request.key.incarnation === incarnation) return;
+      const state = this.sessions.get(sessionId)?.state;
+      if (state !== 'open') throw sessionClosed(sessionId, state ?? 'missing');
+      if (existing !== undefined) {
+        throw new PerdureError('INSTANCE_ALREADY_EXISTS', `${instanceId} is taken.`);
+      }
+      this.jobs.set(instanceId, {
+        request,
+        reply: undefined,
+        isAbandoned: false,
+        isTaken: false,
+        chunks: [],
+        emitted: 0,
+      });
+    });
+  }
+
+  async wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {
+    await this.#call('wait', key.instanceId, () => undefined);
+    return this.#until(signal, () => this.#find(key)?.reply);
+  }
+
+  take(key: JobKey): Promise<void> {
+    return this.#call('take', key.instanceId, () => {
+      const job = this.#find(key);
+      if (job !== undefined) job.isTaken = true;
+    });
+  }
+
+  abandon(key: JobKey): Promise<StopResult> {
+    return this.#call('abandon', key.instanceId, () => {
+      return this.#stop(this.#find(key), 'closed by its caller', true);
+    });
+  }
+
+  cancel(key: JobKey, { reason }: { readonly reason: string }): Promise<StopResult> {
+    return this.#call('cancel', key.instanceId, () => this.#stop(this.#find(key), reason, false));
+  }
+
+  status(key: JobKey) {
+    return this.#call('status', key.instanceId, () => {
+      const job = this.#find(key);
+      if (job === undefined) throw notFound(key.instanceId);
+      const { kind, name } = job.request;
+      const status =
+        job.reply === undefined
+          ? ('running' as const)
+          : job.reply.kind === 'completed'
+            ? ('completed' as const)
+            : ('canceled' as const);
+      return { id: key.instanceId, kind, name, status, executionId: 1, createdAt: 0 };
+    });
+  }
+
+  async read(key: JobKey, page: ChunkPageRequest, signal: AbortSignal): Promise<JobChunks> {
+    await this.#call('read', `${key.instanceId} after ${page.after}`, () => undefined);
+    return this.#until(signal, () => {
+      const job = this.#find(key);
+      if (job === undefined) return { chunks: [], over: true };
+      job.chunks = job.chunks.filter(({ seq }) => seq > page.after);
+      const chunks = job.chunks.slice(0, page.limit);
+      const over = job.reply !== undefined && chunks.length === job.chunks.length;
+      return chunks.length > 0 || over || !page.wait ? { chunks, over } : undefined;
+    });
+  }
+
+  #stop(job: StoredJob | undefined, reason: string, isAbandoned: boolean): StopResult {
+    if (job === undefined) return { found: false, changed: false, status: null };
+    job.isAbandoned ||= isAbandoned;
+    const changed = job.reply === undefined;
+    job.reply ??= { kind: 'error', error: new CanceledError(reason, 'cancel') };
+    this.#notify();
+    return { found: true, changed, status: 'canceled' };
+  }
+
+  #move(session: SessionInfo, state: SessionInfo['state']): SessionInfo {
+    const moved = { ...session, state };
+    this.sessions.set(session.id, moved);
+    this.#notify();
+    return moved;
+  }
+
+  #jobsOf(sessionId: string): readonly StoredJob[] {
+    return [...this.jobs.values()].filter(({ request }) => request.key.sessionId === sessionId);
+  }
+
+  #job(id: string): StoredJob {
+    const job = this.jobs.get(id);
+    if (job === undefined) throw new Error(`${id} was not sent.`);
+    return job;
+  }
+
+  #find({ instanceId, incarnation }: JobKey): StoredJob | undefined {
+    const job = this.jobs.get(instanceId);
+    return job?.request.key.incarnation === incarnation ? job : undefined;
+  }
+
+  async #call<Value>(method: Method, what: string, act: () => Value): Promise<Value> {
+    this.calls.push(`${method} ${what}`);
+    await Promise.resolve();
+    const place = this.#faults.findIndex((fault) => fault.method === method);
+    const fault = place < 0 ? undefined : this.#faults.splice(place, 1)[0];
+    if (fault?.when === 'before') throw broken(method);
+    const value = act();
+    await this.#held.get(method)?.promise;
+    if (fault?.when === 'after') throw broken(method);
+    return value;
+  }
+
+  async #until<Value>(signal: AbortSignal, look: () => Value | undefined): Promise<Value> {
+    const gone = Promise.withResolvers<never>();
+    gone.promise.catch(() => undefined);
+    const abort = (): void => gone.reject(signal.reason);
+    signal.addEventListener('abort', abort);
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        const value = look();
+        if (value !== undefined) return value;
+        await Promise.race([this.#changed.promise, gone.promise]);
+      }
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  #notify(): void {
+    const { resolve } = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    resolve();
+  }
+}
+
+function broken(operation: string): ProviderError {
+  return new ProviderError({ operation, message: 'the line broke', retryable: true });
+}

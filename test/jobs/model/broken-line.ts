@@ -1,0 +1,71 @@
+import { ProviderError } from '../../../src/model/errors.ts';
+import type { Hint, Provider } from '../../../src/providers/provider.ts';
+
+export const breakable = [
+  'openSession',
+  'renewSessions',
+  'submitJobs',
+  'takeJobs',
+  'abandonJobs',
+  'requestCancel',
+  'shutdownSession',
+  'settleSession',
+  'readChunks',
+  'getInstances',
+] as const satisfies readonly (keyof Provider)[];
+
+export type Breakable = (typeof breakable)[number];
+
+/** A real store behind a line that a scenario breaks: before a call takes effect, or after, so that its answer is lost. */
+export class BrokenLine {
+  readonly provider: Provider;
+  /** Listeners that were not taken back. */
+  listeners = 0;
+  /** Nothing gets through. */
+  isCut = false;
+  readonly #faults = new Map<string, ('before' | 'after')[]>();
+
+  constructor(provider: Provider) {
+    this.provider = new Proxy(provider, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key);
+        if (typeof value !== 'function') return value;
+        if (key === 'hints')
+          return (listener: (hint: Hint) => void) => this.#listen(target, listener);
+        return async (...args: readonly unknown[]): Promise<unknown> => {
+          const fault = this.isCut ? 'before' : this.#faults.get(String(key))?.shift();
+          if (fault === 'before') throw lost(String(key));
+          const result: unknown = await Reflect.apply(value, target, args);
+          if (fault === 'after') throw lost(String(key));
+          return result;
+        };
+      },
+    });
+  }
+
+  breakNext(method: Breakable, when: 'before' | 'after'): void {
+    const faults = this.#faults.get(method) ?? [];
+    faults.push(when);
+    this.#faults.set(method, faults);
+  }
+
+  #listen(provider: Provider, listener: (hint: Hint) => void): () => void {
+    this.listeners += 1;
+    const stop = provider.hints((hint) => {
+      if (!this.isCut) listener(hint);
+    });
+    return () => {
+      this.listeners -= 1;
+      stop();
+    };
+  }
+}
+
+function lost(operation: string): ProviderError {
+  return new ProviderError({
+    operation,
+    message: 'the line broke',
+    retryable: true,
+    outcomeUnknown: true,
+  });
+}

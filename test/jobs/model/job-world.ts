@@ -1,0 +1,303 @@
+import { Client } from '../../../src/client/client.ts';
+import type { Job } from '../../../src/jobs/job.ts';
+import type { Session } from '../../../src/jobs/session.ts';
+import { isPerdureError } from '../../../src/model/errors.ts';
+import { isTerminal } from '../../../src/model/status.ts';
+import type { Client as Operator } from '../../../src/index.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import type { Provider } from '../../../src/providers/provider.ts';
+import { outcomeOf, type Outcome } from '../outcome.ts';
+import { BrokenLine } from './broken-line.ts';
+import type { HandlerFloor } from './handler-floor.ts';
+import type { Mode, Scenario, Step, Where } from './job-scenario.ts';
+
+/** What is used by all scenarios: a store, somebody who works, and somebody who looks. */
+export interface Surroundings {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly operator: Operator;
+  readonly floor: HandlerFloor;
+  /** Lets the leases of a client that is not heard of run out. */
+  readonly expireLeases: () => Promise<void>;
+}
+
+interface Tracked {
+  readonly run: string;
+  readonly where: Where;
+  readonly mode: Mode;
+  readonly job: Job;
+  readonly outcomes: Promise<Outcome>[];
+  readonly chunks: unknown[];
+  /** Somebody closed or cancelled it, or left its stream. */
+  isStopped: boolean;
+  isClosed: boolean;
+  isRead: boolean;
+  /** Its run was deleted and its id given to somebody else's. */
+  isReplaced: boolean;
+}
+
+const patienceMs = 20_000;
+
+/** Codes that say that there is no reply for this caller. */
+const withoutReply = ['JOB_CLOSED', 'SESSION_CLOSED', 'TIMEOUT', 'CLOSED'];
+
+/**
+ * One scenario on a real store and a real worker. What it promises is judged at the end:
+ * every wait ends; a job has one reply, its own; nobody is stopped for somebody else's wish; nothing is left.
+ */
+export class JobWorld {
+  readonly violations: string[] = [];
+  readonly #in: Surroundings;
+  readonly #line: BrokenLine;
+  readonly #client: Client;
+  readonly #prefix: string;
+  readonly #jobs: Tracked[] = [];
+  readonly #bystanders: string[] = [];
+  readonly #background: Promise<unknown>[] = [];
+  readonly #sessions: Record<'subject' | 'control', Session | undefined>;
+  /** Sessions whose jobs were told to stop, and those that took no more. */
+  readonly #forced = new Set<Where>();
+  readonly #closed = new Set<Where>();
+
+  constructor(surroundings: Surroundings, prefix: string) {
+    this.#in = surroundings;
+    this.#prefix = prefix;
+    this.#line = new BrokenLine(surroundings.provider);
+    this.#sessions = { subject: undefined, control: undefined };
+    this.#client = new Client({
+      provider: this.#line.provider,
+      clock: surroundings.clock,
+      recheckMs: 20,
+    });
+  }
+
+  async live({ maxInFlight, steps }: Scenario): Promise<void> {
+    const options = { maxInFlight, idleTimeout: '5s' };
+    this.#sessions.subject = await this.#client.openSession({ ...options, label: this.#prefix });
+    this.#sessions.control = await this.#client.openSession(options);
+    for (const step of steps) await this.#take(step);
+    await this.#finish();
+  }
+
+  async #take(step: Step): Promise<void> {
+    switch (step.kind) {
+      case 'submit':
+        return this.#submit(step);
+      case 'shutdown':
+        return this.#shutdown(step.mode, step.by);
+      case 'goodbye':
+        this.#force('subject');
+        this.#background.push(this.#session('subject').close());
+        return;
+      case 'die':
+        return this.#die();
+      case 'break':
+        return this.#line.breakNext(step.method, step.when);
+      case 'pass':
+        return pass(step.turns);
+      default: {
+        const tracked = this.#jobs[step.job % Math.max(this.#jobs.length, 1)];
+        if (tracked !== undefined) await this.#takeWith(tracked, step.kind);
+      }
+    }
+  }
+
+  async #takeWith(tracked: Tracked, kind: Extract<Step, { job: number }>['kind']): Promise<void> {
+    const { job } = tracked;
+    switch (kind) {
+      case 'result':
+        tracked.outcomes.push(outcomeOf(job.result()));
+        return;
+      case 'hurriedResult':
+        tracked.outcomes.push(outcomeOf(job.result({ timeout: 0 })));
+        return;
+      case 'close':
+        tracked.isStopped = true;
+        tracked.isClosed = true;
+        job.close();
+        return;
+      case 'cancel':
+        tracked.isStopped = true;
+        this.#background.push(outcomeOf(job.cancel({ reason: 'by the scenario' })));
+        return;
+      case 'release':
+        return this.#in.floor.release(tracked.run);
+      case 'read':
+        return this.#read(tracked, false);
+      case 'leave':
+        return this.#read(tracked, true);
+      case 'reuse':
+        return this.#reuse(tracked);
+    }
+  }
+
+  #submit({ where, mode, nested }: Extract<Step, { kind: 'submit' }>): void {
+    const run = `${this.#prefix}-${this.#jobs.length}`;
+    const submitter = where === 'own' ? this.#client : this.#session(where);
+    const job = nested
+      ? submitter.submit('outer', { run, mode }, { id: run })
+      : submitter.submit('plain', { run, mode }, { id: run, kind: 'task' });
+    this.#jobs.push({
+      run,
+      where,
+      mode,
+      job,
+      outcomes: [],
+      chunks: [],
+      isStopped: false,
+      isClosed: false,
+      isRead: false,
+      isReplaced: false,
+    });
+  }
+
+  #shutdown(mode: 'graceful' | 'forceful', by: 'client' | 'operator'): void {
+    if (mode === 'forceful') this.#force('subject');
+    this.#closed.add('subject');
+    const { id } = this.#session('subject');
+    const ended =
+      by === 'client'
+        ? this.#session('subject').shutdown(mode)
+        : this.#in.operator.sessions.shutdown(id, mode);
+    this.#background.push(outcomeOf(ended));
+  }
+
+  /** The client is not heard of until its leases have run out. */
+  async #die(): Promise<void> {
+    for (const where of ['subject', 'control', 'own'] as const) this.#force(where);
+    this.#line.isCut = true;
+    await this.#in.expireLeases();
+    this.#line.isCut = false;
+  }
+
+  #read(tracked: Tracked, leaves: boolean): void {
+    if (tracked.isRead || tracked.isClosed) return;
+    tracked.isRead = true;
+    if (leaves) {
+      tracked.isStopped = true;
+      tracked.isClosed = true;
+    }
+    this.#background.push(outcomeOf(readSome(tracked, leaves)));
+  }
+
+  /** Deletes the run and gives its id to another one, which nobody asks to stop. */
+  async #reuse(tracked: Tracked): Promise<void> {
+    const { operator } = this.#in;
+    tracked.isReplaced = true;
+    await outcomeOf(operator.deleteInstance(tracked.run, { force: true }));
+    const work = { run: `${tracked.run}-other`, mode: 'quick' };
+    const { error } = await outcomeOf(operator.runTask('plain', work, { id: tracked.run }));
+    if (error === undefined) this.#bystanders.push(tracked.run);
+    else if (!isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
+  }
+
+  async #finish(): Promise<void> {
+    for (const { run } of this.#jobs) this.#in.floor.release(run);
+    for (const { job, outcomes } of this.#jobs) outcomes.push(outcomeOf(job.result()));
+    const outcomes = this.#jobs.flatMap((one) => one.outcomes);
+    await this.#inTime('a result', Promise.all(outcomes));
+    const { subject, control } = this.#sessions;
+    for (const session of [subject, control]) {
+      if (session !== undefined) this.#background.push(outcomeOf(session.shutdown('forceful')));
+    }
+    await this.#inTime('a call', Promise.all(this.#background));
+    for (const tracked of this.#jobs) await this.#judge(tracked);
+    await this.#inTime('the goodbye', this.#client.close());
+    await this.#judgeRemains();
+  }
+
+  async #judge(tracked: Tracked): Promise<void> {
+    const { run, where, job } = tracked;
+    const replies = (await Promise.all(tracked.outcomes)).filter(isReply).map(describe);
+    const distinct = [...new Set(replies)];
+    this.#check(distinct.length <= 1, `${run} has several replies: ${distinct.join(' and ')}`);
+    const [reply] = distinct;
+    const isForced = this.#forced.has(where);
+    const mayStop = tracked.isStopped || isForced;
+    const isOwn = reply === undefined || reply === run || !reply.startsWith(this.#prefix);
+    this.#check(isOwn, `${run} got the reply ${String(reply)} of another`);
+    if (reply === 'OPERATION_CANCELED') this.#check(mayStop, `${run} was canceled by nobody`);
+    if (!mayStop && !this.#closed.has(where) && !tracked.isReplaced) {
+      const expected = tracked.mode === 'failing' ? 'INSTANCE_FAILED' : run;
+      this.#check(reply === expected, `${run} was answered with ${String(reply)}`);
+    }
+    const info = await this.#in.operator.get(run);
+    if (this.#bystanders.includes(run)) {
+      this.#check(info?.cancel === undefined, `a stranger with the id ${run} was asked to stop`);
+      return;
+    }
+    if (info?.cancel !== undefined) this.#check(mayStop, `${run} was asked to stop by nobody`);
+    const { chunks } = tracked;
+    this.#check(
+      chunks.every((chunk, n) => chunk === n),
+      `${job.id} was read as ${JSON.stringify(chunks)}`,
+    );
+  }
+
+  async #judgeRemains(): Promise<void> {
+    const { operator, floor } = this.#in;
+    const ids = new Set(this.#jobs.map(({ job }) => job.sessionId));
+    await this.#inTime('the end of a run', this.#allOver());
+    for (const sessionId of ids) {
+      await this.#inTime('the end of a session', operator.sessions.shutdown(sessionId, 'forceful'));
+      const { items } = await operator.sessions.jobs(sessionId);
+      this.#check(items.length === 0, `${items.length} jobs of ended sessions are left`);
+    }
+    this.#check(floor.running.length === 0, `handlers of ${floor.running.join()} are left`);
+    this.#check(this.#line.listeners === 0, `${this.#line.listeners} listeners are left`);
+    await operator.deleteInstanceBulk();
+  }
+
+  async #allOver(): Promise<void> {
+    const { operator, floor } = this.#in;
+    for (;;) {
+      const { items } = await operator.list({ idPrefix: this.#prefix });
+      const isOver = items.every(({ status }) => isTerminal(status));
+      if (isOver && floor.running.length === 0) return;
+      await pass(5);
+    }
+  }
+
+  #force(where: Where): void {
+    this.#forced.add(where);
+    this.#closed.add(where);
+  }
+
+  #session(where: 'subject' | 'control'): Session {
+    const session = this.#sessions[where];
+    if (session === undefined) throw new Error('The scenario has not begun.');
+    return session;
+  }
+
+  #check(holds: boolean, violation: string): void {
+    if (!holds) this.violations.push(violation);
+  }
+
+  async #inTime(what: string, promise: Promise<unknown>): Promise<void> {
+    const late = Promise.withResolvers<'late'>();
+    const timer = setTimeout(() => late.resolve('late'), patienceMs);
+    const first = await Promise.race([promise, late.promise]);
+    clearTimeout(timer);
+    if (first === 'late') throw new Error(`${what} hangs. ${this.violations.join('; ')}`);
+  }
+}
+
+async function readSome({ job, chunks }: Tracked, leaves: boolean): Promise<void> {
+  for await (const chunk of job.stream()) {
+    chunks.push(chunk);
+    if (leaves) break;
+  }
+}
+
+function isReply({ error }: Outcome): boolean {
+  return !withoutReply.some((code) => isPerdureError(error, code as 'TIMEOUT'));
+}
+
+function describe({ value, error }: Outcome): string {
+  if (error === undefined) return String(value);
+  return isPerdureError(error) ? error.code : error.message;
+}
+
+async function pass(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,148 @@
+import { expect, it } from 'vitest';
+import { flow } from '../../src/flows.ts';
+import { activity } from '../../src/orchestration/activity.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { task } from '../../src/tasks/task.ts';
+import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
+import { makeGate } from '../tasks/gate.ts';
+
+async function readAll(chunks: AsyncIterable<unknown>): Promise<unknown[]> {
+  const read: unknown[] = [];
+  for await (const chunk of chunks) read.push(chunk);
+  return read;
+}
+
+describeEngine(
+  'streams of jobs',
+  (open) => {
+    const count = task('count', async (ctx, to: number) => {
+      for (let n = 1; n <= to; n += 1) await ctx.emit(n);
+      return 'counted';
+    });
+
+    it('what a task, an activity and a step emit is read in order, and the result taken after it', async () => {
+      const steps = activity('steps', async (ctx, to: number) => {
+        for (let n = 1; n <= to; n += 1) await ctx.emit({ n });
+      });
+      const walk = orchestration('walk', async (ctx, to: number) => {
+        await ctx.call(steps, to);
+        await ctx.call(steps, 1);
+        return 'walked';
+      });
+      const talk = flow('talk')
+        .step('say', async (ctx) => {
+          await ctx.emit('hello');
+          return 'said';
+        })
+        .output('say');
+      const { client } = await open({
+        tasks: [count],
+        activities: [steps],
+        orchestrations: [walk],
+        flows: [talk],
+      });
+      const counted = client.submit(count, 5);
+      expect(await readAll(counted.stream())).toEqual([1, 2, 3, 4, 5]);
+      expect(await counted.result()).toBe('counted');
+      const walked = client.submit(walk, 2);
+      expect(await readAll(walked.stream())).toEqual([{ n: 1 }, { n: 2 }, { n: 1 }]);
+      expect(await walked.result()).toBe('walked');
+      const said = client.submit(talk);
+      expect(await readAll(said.stream())).toEqual(['hello']);
+      expect(await said.result()).toBe('said');
+    });
+
+    it('more chunks than are stored at once all arrive, in order', async () => {
+      const { client } = await open({ tasks: [count] });
+      const job = client.submit(count, 700);
+      const read = await readAll(job.stream());
+      expect(read).toEqual(Array.from({ length: 700 }, (_, n) => n + 1));
+    });
+
+    it('a handler waits for its reader, and goes on when it has read', async () => {
+      let emitted = 0;
+      const eager = task('eager', async (ctx) => {
+        for (; emitted < 400; emitted += 1) await ctx.emit(emitted);
+      });
+      const { client } = await open({ tasks: [eager] });
+      const job = client.submit(eager);
+      await expect.poll(() => emitted, { timeout: 20_000 }).toBe(256);
+      const stream = job.stream();
+      expect(await stream.next()).toEqual({ done: false, value: 0 });
+      const rest = await readAll(stream);
+      expect(rest).toHaveLength(399);
+      expect(emitted).toBe(400);
+    });
+
+    it('leaving a partly read stream cancels its job, and the handler stops', async () => {
+      const stopped = makeGate<unknown>();
+      const endless = task('endless', async (ctx) => {
+        try {
+          for (let n = 0; ; n += 1) await ctx.emit(n);
+        } catch (error) {
+          stopped.open(error);
+          throw error;
+        }
+      });
+      const { client } = await open({ tasks: [endless] });
+      const job = client.submit(endless);
+      for await (const chunk of job.stream<number>()) if (chunk === 3) break;
+      expect(await stopped.opened).toMatchObject({ code: 'OPERATION_CANCELED' });
+      expect(await client.wait(job.id)).toMatchObject({ status: 'canceled' });
+    });
+
+    it('a job that fails ends its stream with its failure', async () => {
+      const failing = task('failing', async (ctx) => {
+        await ctx.emit('half');
+        throw new RangeError('too far');
+      });
+      const { client } = await open({ tasks: [failing] });
+      const stream = client.submit(failing).stream();
+      expect(await stream.next()).toEqual({ done: false, value: 'half' });
+      await expect(stream.next()).rejects.toMatchObject({
+        code: 'INSTANCE_FAILED',
+        failure: { name: 'RangeError' },
+      });
+    });
+
+    it('a handler that nobody listens to is told so and keeps nothing', async () => {
+      const heard = makeGate<boolean>();
+      const speak = task('speak', async (ctx) => {
+        heard.open(await ctx.emit('anybody?'));
+      });
+      const { client } = await open({ tasks: [speak] });
+      await (await client.runTask(speak)).result();
+      expect(await heard.opened).toBe(false);
+    });
+
+    it('who waits for the result alone does not hang the handler', async () => {
+      const { client } = await open({ tasks: [count] });
+      expect(await client.submit(count, 400).result()).toBe('counted');
+    });
+
+    it('chunks of a run that is over are read until its reply is taken', async () => {
+      const { client } = await open({ tasks: [count] });
+      const job = client.submit(count, 100);
+      await client.wait(job.id).catch(() => undefined);
+      await expect.poll(async () => (await job.status()).status).toBe('completed');
+      expect(await readAll(job.stream())).toHaveLength(100);
+      expect(await job.result()).toBe('counted');
+    });
+
+    it('what cannot be carried or is too large is refused where it is emitted', async () => {
+      const careless = task('careless', async (ctx, what: 'cycle' | 'large') => {
+        const cycle: { self?: unknown } = {};
+        cycle.self = cycle;
+        await ctx.emit(what === 'cycle' ? cycle : 'x'.repeat(5_000_000));
+      });
+      const { client } = await open({ tasks: [careless] });
+      await expect(client.submit(careless, 'cycle').result()).rejects.toMatchObject({
+        failure: { code: 'NOT_SERIALIZABLE' },
+      });
+      await expect(client.submit(careless, 'large').result()).rejects.toMatchObject({
+        failure: { code: 'PAYLOAD_TOO_LARGE' },
+      });
+    });
+  },
+  modesWithoutTurns,
+);

@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { CallBatches } from '../../src/remote/call-batches.ts';
+
+describe('calls that are made together', () => {
+  test('are one call, in their order, and each gets its own answer', async () => {
+    const sent: (readonly number[])[] = [];
+    const batches = new CallBatches<number, number>({
+      send: (_group, items) => {
+        sent.push(items);
+        return Promise.resolve(items.map((item) => item * 2));
+      },
+    });
+    expect(await Promise.all([1, 2, 3].map((item) => batches.add('g', item)))).toEqual([2, 4, 6]);
+    expect(sent).toEqual([[1, 2, 3]]);
+  });
+
+  test('are as many calls as they have groups', async () => {
+    const sent: string[] = [];
+    const batches = new CallBatches<number, string>({
+      send: (group, items) => {
+        sent.push(group);
+        return Promise.resolve(items.map(() => group));
+      },
+    });
+    const answers = await Promise.all([
+      batches.add('a', 1),
+      batches.add('b', 1),
+      batches.add('a', 2),
+    ]);
+    expect(answers).toEqual(['a', 'b', 'a']);
+    expect(sent).toEqual(['a', 'b']);
+  });
+
+  test('fail together, and those after them do not', async () => {
+    let failures = 1;
+    const batches = new CallBatches<number, number>({
+      send: (_group, items) =>
+        failures-- > 0 ? Promise.reject(new Error('broken')) : Promise.resolve(items),
+    });
+    const outcomes = await Promise.allSettled([batches.add('g', 1), batches.add('g', 2)]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(await batches.add('g', 3)).toBe(3);
+  });
+
+  test('are split where they are too many or too heavy for one', async () => {
+    const sizes: number[] = [];
+    const batches = new CallBatches<number, number>({
+      send: (_group, items) => {
+        sizes.push(items.length);
+        return Promise.resolve(items);
+      },
+      weigh: (weight) => weight,
+    });
+    await Promise.all(Array.from({ length: 1_001 }, () => batches.add('light', 1)));
+    expect(sizes.splice(0)).toEqual([1_000, 1]);
+    await Promise.all(
+      [600_000, 600_000, 5_000_000, 1].map((weight) => batches.add('heavy', weight)),
+    );
+    expect(sizes).toEqual([1, 1, 1, 1]);
+  });
+
+  test('wait for one another where only so many may be under way', async () => {
+    const underWay: PromiseWithResolvers<readonly number[]>[] = [];
+    const sent: (readonly number[])[] = [];
+    const batches = new CallBatches<number, number>({
+      send: (_group, items) => {
+        sent.push(items);
+        const call = Promise.withResolvers<readonly number[]>();
+        underWay.push(call);
+        return call.promise;
+      },
+      maxAtOnce: 1,
+    });
+    const first = batches.add('g', 1);
+    await expect.poll(() => sent.length).toBe(1);
+    const others = [batches.add('g', 2), batches.add('g', 3)];
+    // Whatever is sent at the end of this turn is sent before that of another group, which may go.
+    const free = batches.add('another', 4);
+    await expect.poll(() => sent.length).toBe(2);
+    expect(sent).toEqual([[1], [4]]);
+    underWay[1]?.resolve([4]);
+    underWay[0]?.resolve([1]);
+    expect(await Promise.all([first, free])).toEqual([1, 4]);
+    await expect.poll(() => sent.length).toBe(3);
+    underWay[2]?.resolve([2, 3]);
+    expect(await Promise.all(others)).toEqual([2, 3]);
+    expect(sent).toEqual([[1], [4], [2, 3]]);
+  });
+});

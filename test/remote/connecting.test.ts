@@ -1,0 +1,135 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { orchestration, Perdure, ProviderError } from '../../src/index.ts';
+import { createToken } from '../../src/server/tokens.ts';
+import { describeRemote } from './describe-remote.ts';
+
+const nothing = orchestration('nothing', () => Promise.resolve());
+
+/** Something that answers on HTTP and is no server of Perdure. */
+async function listen(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    return new Promise<void>((resolve) => void server.close(() => resolve()));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('connecting', () => {
+  test.each([
+    ['nothing', undefined],
+    ['no URL', 'localhost:7373'],
+    ['another protocol', 'ftp://127.0.0.1'],
+    ['a password', 'http://me:secret@127.0.0.1:7373'],
+    ['a token in the URL', 'http://127.0.0.1:7373?token=secret'],
+  ])('refuses %s, without repeating it', async (_, url) => {
+    const error = await Perdure.connect(url as string).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'INVALID_OPTION' });
+    expect(String(error)).not.toContain('secret');
+  });
+
+  test.each([
+    ['a misspelt option', { tokn: 'x' }],
+    ['a token that no header can carry', { token: 'ä b\n' }],
+    ['a limit that is none', { payloadLimitBytes: 0 }],
+    ['a fetch that is none', { fetch: 'fetch' }],
+  ])('refuses %s', async (_, options) => {
+    const connecting = Perdure.connect('http://127.0.0.1:1', options as object);
+    await expect(connecting).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+  });
+
+  test('rejects when nobody listens there, and says so', async () => {
+    const error = await Perdure.connect('http://127.0.0.1:9', { retryFor: 0 }).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(ProviderError);
+    expect(error).toMatchObject({ retryable: true, outcomeUnknown: false });
+    expect(String(error)).toContain('http://127.0.0.1:9');
+  });
+
+  test('rejects when something else answers', async () => {
+    const url = await listen((_, response) => void response.end('<h1>It works!</h1>'));
+    await expect(Perdure.connect(url)).rejects.toMatchObject({
+      code: 'PROVIDER',
+      retryable: false,
+    });
+  });
+
+  test('gives up on a server that takes requests and answers none', async () => {
+    const url = await listen(() => undefined);
+    await expect(Perdure.connect(url, { requestTimeout: 100, retryFor: 0 })).rejects.toMatchObject({
+      code: 'PROVIDER',
+      retryable: true,
+    });
+  });
+
+  test('never takes its token to where a redirect leads', async () => {
+    const tokens: (string | undefined)[] = [];
+    const elsewhere = await listen((request, response) => {
+      tokens.push(request.headers.authorization);
+      response.end('{}');
+    });
+    const url = await listen((_, response) => {
+      response.writeHead(307, { location: elsewhere }).end();
+    });
+    const connecting = Perdure.connect(url, { token: 'secret', retryFor: 0 });
+    await expect(connecting).rejects.toMatchObject({ code: 'PROVIDER' });
+    expect(tokens).toEqual([]);
+  });
+
+  test('asks again as late as an overloaded server says', async () => {
+    const times: number[] = [];
+    const url = await listen((_, response) => {
+      times.push(performance.now());
+      if (times.length === 1) response.writeHead(503, { 'retry-after': '1' }).end();
+      else response.end('{"items":[]}');
+    });
+    await using connection = await Perdure.connect(url);
+    expect(connection.client).toBeDefined();
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(990);
+  });
+});
+
+describeRemote('a token', (open) => {
+  test('that the server does not know is refused when connecting', async () => {
+    const { connect } = await open();
+    await expect(connect({ token: createToken().token })).rejects.toMatchObject({
+      code: 'UNAUTHENTICATED',
+    });
+    await expect(connect({ token: undefined })).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+  });
+
+  test('that may only look is refused what changes something, by its typed error', async () => {
+    const { token, sha256 } = createToken();
+    const tokens = [{ name: 'viewer', role: 'read', sha256 } as const];
+    const { client } = await open({}, { serve: { tokens }, connect: { token } });
+    expect((await client.list()).items).toEqual([]);
+    await expect(client.start(nothing)).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(client.submit(nothing).result()).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(client.deleteInstanceBulk()).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  });
+});
+
+describeRemote('a remote client', (open) => {
+  test('refuses what cannot be remote, by a typed error', async () => {
+    const { client } = await open();
+    expect(() => client.withTransaction()).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT' }),
+    );
+  });
+
+  test('must not be used inside an orchestration, as a local one must not', async () => {
+    const inner: { start?: () => Promise<unknown> } = {};
+    const bad = orchestration('bad', async () => {
+      await inner.start?.();
+    });
+    const { client } = await open({ orchestrations: [bad, nothing] });
+    inner.start = () => client.start(nothing);
+    await expect((await client.start(bad)).result()).rejects.toMatchObject({
+      failure: { code: 'FORBIDDEN_IN_ORCHESTRATION' },
+    });
+  });
+});

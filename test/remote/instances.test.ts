@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest';
+import { activity, event, FailedError, orchestration, task } from '../../src/index.ts';
+import { describeRemote } from './describe-remote.ts';
+
+const greet = activity('greet', (_ctx, name: string) => Promise.resolve(`Hello, ${name}!`));
+const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
+const answer = event<number>('answer');
+const asking = orchestration('asking', (ctx) => ctx.waitFor(answer));
+const failing = orchestration('failing', () => {
+  throw Object.assign(new TypeError('no such order'), { code: 'E_ORDER', details: { id: 7 } });
+});
+const double = task('double', (_ctx, number: number) => Promise.resolve(number * 2));
+
+const definitions = {
+  orchestrations: [hello, asking, failing],
+  activities: [greet],
+  tasks: [double],
+};
+
+describeRemote('a remote client', (open) => {
+  test('starts an instance and returns its result', async () => {
+    const { client } = await open(definitions);
+    const handle = await client.start(hello, 'World', { id: 'hello-1' });
+    expect(handle.id).toBe('hello-1');
+    expect(await handle.result()).toBe('Hello, World!');
+    expect(await handle.status()).toMatchObject({ status: 'completed', output: 'Hello, World!' });
+  });
+
+  test('rejects with the error that the code threw, as a local client does', async () => {
+    const { client, perdure } = await open(definitions);
+    const handle = await client.start(failing);
+    const remote = await handle.result().catch((error: unknown) => error);
+    const local = await perdure.client
+      .handle(handle.id)
+      .result()
+      .catch((error: unknown) => error);
+    expect(remote).toBeInstanceOf(FailedError);
+    expect((remote as FailedError).message).toBe((local as FailedError).message);
+    expect((remote as FailedError).failure).toMatchObject({
+      name: 'TypeError',
+      code: 'E_ORDER',
+      details: { id: 7 },
+    });
+    expect((remote as FailedError).cause).toMatchObject({ message: 'no such order' });
+  });
+
+  test('runs tasks one by one and many at once', async () => {
+    const { client } = await open(definitions);
+    const one = await client.runTask(double, 21);
+    expect(one.created).toBe(true);
+    expect(await one.result()).toBe(42);
+    const handles = await client.runTasks([
+      { task: double, input: 1 },
+      { task: double, input: 2, options: { id: 'two' } },
+    ]);
+    expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual([2, 4]);
+    const again = await client.runTask(double, 2, { id: 'two' });
+    expect(again.created).toBe(false);
+  });
+
+  test('raises events and waits for many instances in few requests', async () => {
+    const { client } = await open(definitions);
+    const handles = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        client.start(asking, undefined, { id: `ask-${index}` }),
+      ),
+    );
+    const results = Promise.all(handles.map((handle) => handle.result()));
+    for (const [index, handle] of handles.entries()) await handle.raiseEvent(answer, index);
+    expect(await results).toEqual(handles.map((_, index) => index));
+  });
+});

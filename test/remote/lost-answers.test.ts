@@ -1,0 +1,141 @@
+import { expect, test } from 'vitest';
+import { event, orchestration, ProviderError, task } from '../../src/index.ts';
+import type { TcpProxy } from '../postgres/tcp-proxy.ts';
+import { describeRemote } from './describe-remote.ts';
+
+const said = event<string>('said');
+const listen = orchestration('listen', async (ctx) => {
+  const heard: string[] = [];
+  for (let word = await ctx.waitFor(said); word !== 'stop'; word = await ctx.waitFor(said)) {
+    heard.push(word);
+  }
+  return heard;
+});
+const double = task('double', (_ctx, number: number) => Promise.resolve(number * 2));
+const definitions = { orchestrations: [listen], tasks: [double] };
+
+/** Lets the next request with this path through, and nothing of its answer. */
+function loseAnswerOf(proxy: TcpProxy, path: string): { readonly lost: () => number } {
+  let lost = 0;
+  proxy.judge((bytes) => {
+    if (lost > 0 || !bytes.toString('latin1').startsWith(`POST ${path}`)) return 'pass';
+    lost += 1;
+    return 'cutAnswer';
+  });
+  return { lost: () => lost };
+}
+
+describeRemote('an answer that is lost', (open) => {
+  test('makes a start find itself, and starts nothing twice', async () => {
+    const { client, proxy } = await open(definitions);
+    const { lost } = loseAnswerOf(proxy, '/v1/instances ');
+    const handle = await client.start(listen);
+    expect(lost()).toBe(1);
+    expect((await client.list()).items.map(({ id }) => id)).toEqual([handle.id]);
+  });
+
+  test('leaves a task run that it created new to its caller', async () => {
+    const { client, proxy } = await open(definitions);
+    const { lost } = loseAnswerOf(proxy, '/v1/tasks ');
+    const handle = await client.runTask(double, 4);
+    expect(lost()).toBe(1);
+    expect(handle.created).toBe(true);
+    expect(await handle.result()).toBe(8);
+    expect((await client.list()).items).toHaveLength(1);
+  });
+
+  test('makes an event reject as one whose outcome is unknown, and raises it once', async () => {
+    const { client, proxy } = await open(definitions);
+    const handle = await client.start(listen);
+    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/events`);
+    const error = await handle.raiseEvent(said, 'once').catch((thrown: unknown) => thrown);
+    expect(lost()).toBe(1);
+    expect(error).toBeInstanceOf(ProviderError);
+    expect(error).toMatchObject({ code: 'PROVIDER', retryable: true, outcomeUnknown: true });
+    await handle.raiseEvent(said, 'stop');
+    expect(await handle.result()).toEqual(['once']);
+  });
+
+  test('makes a deletion reject as one whose outcome is unknown', async () => {
+    const { client, proxy } = await open(definitions);
+    const handle = await client.runTask(double, 4);
+    await handle.result();
+    loseAnswerOf(proxy, `/v1/instances/${handle.id}/delete`);
+    await expect(handle.delete()).rejects.toMatchObject({ outcomeUnknown: true });
+    expect(await client.get(handle.id)).toBeUndefined();
+  });
+
+  test('makes a cancel ask again, and the first wish stays', async () => {
+    const { client, proxy } = await open(definitions);
+    const handle = await client.start(listen);
+    const { lost } = loseAnswerOf(proxy, `/v1/instances/${handle.id}/cancel`);
+    expect(await handle.cancel({ reason: 'enough', wait: true })).toMatchObject({
+      found: true,
+      status: 'canceled',
+    });
+    expect(lost()).toBe(1);
+    expect((await handle.status()).cancel?.reason).toBe('enough');
+  });
+
+  test('makes a job find itself, and its reply comes once', async () => {
+    const { client, proxy } = await open(definitions);
+    const { lost } = loseAnswerOf(proxy, '/v1/sessions/');
+    const job = client.submit(double, 5);
+    expect(await job.result()).toBe(10);
+    expect(lost()).toBe(1);
+    expect((await client.list()).items).toHaveLength(1);
+  });
+});
+
+describeRemote('a server that is away', (open) => {
+  test('is waited for by whoever waits for a result', async () => {
+    const { client, proxy, perdure } = await open(definitions);
+    const handle = await client.start(listen);
+    const result = handle.result();
+    proxy.shut();
+    await proxy.refusal();
+    await perdure.client.raiseEvent(handle.id, said, 'stop');
+    await perdure.client.wait(handle.id);
+    proxy.open();
+    expect(await result).toEqual([]);
+  });
+
+  test('ends a wait with TIMEOUT when the time of the wait is over, and says why', async () => {
+    const { client, proxy } = await open(definitions, { connect: { requestTimeout: 500 } });
+    const handle = await client.start(listen);
+    proxy.shut();
+    await expect(handle.result({ timeout: 200 })).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      cause: { code: 'PROVIDER' },
+    });
+  });
+
+  test('ends a call with a retryable error when the time to repeat it is over', async () => {
+    const { client, proxy } = await open(definitions, { connect: { retryFor: 300 } });
+    proxy.shut();
+    const error = await client.start(listen).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ProviderError);
+    expect(error).toMatchObject({ operation: 'startInstance', retryable: true });
+    proxy.open();
+    expect((await client.list()).items).toEqual([]);
+  });
+
+  test('is found again by the next call', async () => {
+    const { client, proxy } = await open(definitions);
+    const started = client.start(listen, undefined, { id: 'later' });
+    proxy.shut();
+    await proxy.refusal();
+    proxy.open();
+    expect((await started).id).toBe('later');
+  });
+
+  test('does not hold up close(), which ends waits with CLOSED', async () => {
+    const { client, proxy } = await open(definitions);
+    const handle = await client.start(listen);
+    const result = handle.result();
+    proxy.shut();
+    const [outcome] = await Promise.allSettled([result, client.close()]);
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'CLOSED' } });
+    await expect(client.get(handle.id)).rejects.toMatchObject({ code: 'CLOSED' });
+  });
+});

@@ -1,0 +1,263 @@
+import { describe, expect, it } from 'vitest';
+import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
+import { workload } from './workload.ts';
+
+describe('requests that are not as they should be', () => {
+  const post = (
+    server: TestServer,
+    body: string | Uint8Array<ArrayBuffer>,
+    path = '/v1/instances',
+  ) =>
+    server.fetch(path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${server.tokens.admin}`,
+        'content-type': 'application/json',
+      },
+      body,
+    });
+
+  it('a body that is not JSON is refused as such', async () => {
+    const server = await openServer();
+    const bodies = [
+      '',
+      '{',
+      '{"name":}',
+      'null trailing',
+      '{"name":"a",}',
+      "{'name':'a'}",
+      '\uFEFF{"name":"a"}x',
+      '[',
+      'NaN',
+    ];
+    for (const body of bodies) {
+      const answer = await post(server, body);
+      expect([body, answer.status, codeOf(answer)]).toEqual([body, 400, 'INVALID_REQUEST']);
+    }
+    const broken = await post(server, Uint8Array.from([0x22, 0xff, 0xfe, 0x22]));
+    expect([broken.status, broken.text.includes('UTF-8')]).toEqual([400, true]);
+  });
+
+  it('wrong types, unknown fields and missing ones are refused, and told where', async () => {
+    const { send } = await openServer();
+    const cases: readonly (readonly [unknown, string])[] = [
+      [null, 'body'],
+      [[], 'body'],
+      ['text', 'body'],
+      [{}, 'body.name'],
+      [{ name: 7 }, 'body.name'],
+      [{ name: ['a'] }, 'body.name'],
+      [{ name: 'a', id: null }, 'body.id'],
+      [{ name: 'a', nmae: 'b' }, 'body'],
+      [{ name: 'a', constructor: 'b' }, 'body'],
+      [{ name: 'a', id: 'x'.repeat(1_001) }, 'body.id'],
+    ];
+    for (const [body, path] of cases) {
+      const { status, json } = await send('startInstance', { body: body ?? 'null' });
+      const { error } = json as {
+        readonly error: { readonly issues: { readonly path: string }[] };
+      };
+      expect([body, status, error.issues[0]?.path]).toEqual([body, 400, path]);
+    }
+    const many = await send('runTasks', {
+      body: { requests: Array.from({ length: 900 }, () => ({ task: 1 })) },
+    });
+    expect(many.text.length).toBeLessThan(5_000);
+  });
+
+  it('queries are checked as bodies are', async () => {
+    const server = await openServer();
+    const headers = { authorization: `Bearer ${server.tokens.read}` };
+    const bad = [
+      'limit=0',
+      'limit=1001',
+      'limit=1e2',
+      'limit=',
+      'limit=5&limit=6',
+      'status=lost',
+      'blocked=yes',
+      'createdFrom=yesterday',
+      'unknown=1',
+      '__proto__=1',
+      'constructor=1',
+      'cursor=%00',
+      'cursor=k!',
+      'limit=99999999999999999999',
+    ];
+    for (const query of bad) {
+      const { status } = await server.fetch(`/v1/instances?${query}`, { headers });
+      expect([query, status]).toEqual([query, 400]);
+    }
+    const none = await server.fetch('/v1/queues?x=1', { headers });
+    expect([none.status, codeOf(none)]).toEqual([400, 'INVALID_REQUEST']);
+  });
+
+  it('ids may be any text that an id can be, and the rest is refused as the client refuses it', async () => {
+    const { send, ask } = await openServer({ worker: workload });
+    const good = [
+      '.',
+      '..',
+      '~',
+      '~x',
+      'a/b',
+      'a b',
+      'ü',
+      '😀',
+      '%2F',
+      '?x=1',
+      '#',
+      'a%',
+      '__proto__',
+      'constructor',
+      'wait',
+    ];
+    for (const id of good) {
+      await ask('startInstance', { body: { name: 'hello', input: 'x', id } });
+      expect(await ask('getInstance', { params: { id } })).toMatchObject({ id });
+    }
+    for (const id of ['a\u0000b', "a'b", 'a"b', 'a\nb', '\u2028']) {
+      const answer = await send('getInstance', { params: { id } });
+      expect([id, answer.status, codeOf(answer)]).toEqual([id, 400, 'INVALID_ID']);
+    }
+  });
+
+  it('a path that is not well encoded is not there', async () => {
+    const { fetch, tokens } = await openServer();
+    const headers = { authorization: `Bearer ${tokens.admin}` };
+    for (const path of [
+      '/v1/instances/%',
+      '/v1/instances/%zz',
+      '/v1/instances/%ff',
+      '/v1/instances/%c0%ae',
+    ]) {
+      expect([path, (await fetch(path, { headers })).status]).toEqual([path, 404]);
+    }
+  });
+
+  it('keys that every object has are refused where they could do harm, and data elsewhere', async () => {
+    const server = await openServer({ worker: workload });
+    const spelled = [
+      '{"name":"hello","input":{"__proto__":{"polluted":1}}}',
+      '{"name":"hello","input":{"\\u005f_proto__":1}}',
+      '{"__proto__":{"name":"hello"}}',
+    ];
+    for (const body of spelled) {
+      const answer = await post(server, body);
+      expect([body, answer.status]).toEqual([body, 400]);
+    }
+    const fine = await post(
+      server,
+      '{"name":"hello","input":{"constructor":{"prototype":{"x":1}},"u":"\\u00fc"}}',
+    );
+    expect(fine.status).toBe(200);
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  it('what is nested without end is refused, not followed', async () => {
+    const server = await openServer();
+    for (const [open, close] of [
+      ['[', ']'],
+      ['{"a":', '}'],
+    ] as const) {
+      const deep = open.repeat(200_000) + '1' + close.repeat(200_000);
+      const { status } = await post(server, `{"name":"hello","input":${deep}}`);
+      expect(status).toBe(400);
+    }
+  });
+
+  it('what the client would refuse is refused with its code and its words', async () => {
+    const { send } = await openServer();
+    const answers = [
+      await send('putSchedule', { params: { name: 's' }, body: { cron: 'never', task: 't' } }),
+      await send('putSchedule', { params: { name: 's' }, body: { task: 't' } }),
+      await send('runTask', { body: { task: 't', priority: 1_000 } }),
+      await send('runTask', { body: { task: 't', delay: '5 parsecs' } }),
+      await send('startInstance', { body: { name: 'x', input: 'y'.repeat(2 * 1024 * 1024) } }),
+      await send('getInstance', { params: { id: 'nobody' } }),
+      await send('startFlow', { params: { name: 'nothing' }, body: {} }),
+      await send('runRetention', { body: {} }),
+      await send('nextRuns', { params: { name: 'nothing' } }),
+      await send('deleteInstance', { params: { id: 'nobody' }, body: {} }),
+    ];
+    expect(answers.map((answer) => [answer.status, codeOf(answer)])).toEqual([
+      [400, 'INVALID_SCHEDULE'],
+      [400, 'INVALID_SCHEDULE'],
+      [400, 'INVALID_OPTION'],
+      [400, 'INVALID_DURATION'],
+      [413, 'PAYLOAD_TOO_LARGE'],
+      [404, 'INSTANCE_NOT_FOUND'],
+      [404, 'UNREGISTERED'],
+      [400, 'INVALID_OPTION'],
+      [404, 'SCHEDULE_NOT_FOUND'],
+      [404, 'INSTANCE_NOT_FOUND'],
+    ]);
+  });
+});
+
+describeServer('sessions and jobs of others', (open) => {
+  const life = { incarnation: 'incarnation-1' };
+
+  it('ids of other sessions, and of jobs in them, are of no use', async () => {
+    const { send, ask, tokens, perdure } = await open({ worker: workload });
+    const params = { id: 'mine' };
+    await ask('openSession', { body: { id: 'mine', idleTimeoutMs: 30_000 } });
+    const submit = { jobs: [{ id: 'job', ...life, kind: 'task', name: 'endless' }] };
+    await send('submitJobs', { params, body: submit });
+    const key = { jobs: [{ id: 'job', ...life }] };
+    const as = { token: tokens.operate };
+    const refused = await Promise.all([
+      send('submitJobs', { params, body: submit }, as),
+      send('keepAlive', { params, body: {} }, as),
+      send('shutdownSession', { params, body: { mode: 'forceful' } }, as),
+      send('setSessionVariables', { params, body: { set: { a: 'b' } } }, as),
+      send('abandonJobs', { params, body: key }, as),
+      send('cancelJobs', { params, body: key }, as),
+      send('takeJobs', { params, body: key }, as),
+      send('waitForJobs', { params, body: key }, as),
+      send('readChunks', { params, body: { reads: key.jobs } }, as),
+      send('getJob', { params: { id: 'mine', jobId: 'job' }, query: life }, as),
+      send('openSession', { body: { id: 'mine', idleTimeoutMs: 30_000 } }, as),
+    ]);
+    expect(refused.map((answer) => [answer.status, codeOf(answer)])).toEqual(
+      refused.map(() => [403, 'FORBIDDEN']),
+    );
+    const theirs = { id: 'theirs' };
+    await send('openSession', { body: { id: 'theirs', idleTimeoutMs: 30_000 } }, as);
+    const tried = await send('abandonJobs', { params: theirs, body: key }, as);
+    expect(tried.json).toEqual({ results: [{ found: false, changed: false, status: null }] });
+    expect(await perdure.client.get('job')).not.toHaveProperty('cancel');
+    expect((await ask('getSession', { params })).state).toBe('open');
+    await ask('shutdownSession', { params: theirs, body: { mode: 'forceful' } });
+  });
+
+  it('what a session cannot do is said in its own codes', async () => {
+    const { send, ask } = await open();
+    const params = { id: 's' };
+    const missing = await send('keepAlive', { params, body: {} });
+    expect([missing.status, codeOf(missing)]).toEqual([404, 'SESSION_NOT_FOUND']);
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+    const pending = { jobs: [{ id: 'j', ...life, kind: 'task', name: 'nobody-runs-it' }] } as const;
+    await send('submitJobs', { params, body: pending });
+    await ask('shutdownSession', { params, body: { mode: 'graceful' } });
+    const late = await ask('submitJobs', {
+      params,
+      body: { jobs: [{ id: 'late', ...life, kind: 'task', name: 'nobody-runs-it' }] },
+    });
+    expect(late.results).toMatchObject([{ error: { code: 'SESSION_CLOSED' } }]);
+    expect(await ask('keepAlive', { params, body: {} })).toMatchObject({ state: 'draining' });
+    await ask('shutdownSession', { params, body: { mode: 'forceful' } });
+    expect((await ask('waitForSession', { params, query: {} })).ended).toBe(true);
+    const bad: readonly object[] = [
+      { idleTimeoutMs: 4_999 },
+      { idleTimeoutMs: 10_800_001 },
+      { idleTimeoutMs: 5_000.5 },
+      { label: '' },
+      { variables: { a: 1 } },
+      { owner: 'somebody else' },
+    ];
+    for (const fields of bad) {
+      const body = { id: 'x', idleTimeoutMs: 30_000, ...fields };
+      expect([fields, (await send('openSession', { body })).status]).toEqual([fields, 400]);
+    }
+  });
+});

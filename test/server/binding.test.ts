@@ -1,0 +1,135 @@
+import { networkInterfaces } from 'node:os';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { Perdure } from 'perdure';
+import { createHandler, createToken, serve, type ServeOptions } from 'perdure/server';
+import { codeOf, openServer } from './server-fixture.ts';
+import { exchange } from './raw-socket.ts';
+
+async function start(options: ServeOptions) {
+  const perdure = await Perdure.open(':memory:');
+  onTestFinished(() => perdure.close());
+  const server = await serve(perdure, { port: 0, ...options });
+  onTestFinished(() => server.close());
+  return server;
+}
+
+const tokens = [{ name: 'me', role: 'read', sha256: createToken().sha256 } as const];
+
+describe('where a server listens', () => {
+  it('by default this machine alone can reach it, and needs no token', async () => {
+    const { url, port } = await start({});
+    expect(url).toBe(`http://127.0.0.1:${port}`);
+    expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
+    expect((await fetch(`http://localhost:${port}/v1/queues`)).status).toBe(200);
+    const outside = Object.values(networkInterfaces())
+      .flatMap((addresses = []) => addresses)
+      .find(({ family, internal }) => family === 'IPv4' && !internal);
+    if (outside !== undefined) {
+      await expect(fetch(`http://${outside.address}:${port}/v1/health`)).rejects.toThrow(
+        'fetch failed',
+      );
+    }
+  });
+
+  it('IPv6 is listened to as well, where the machine has it', async () => {
+    const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+      addresses?.some(({ address }) => address === '::1'),
+    );
+    const { port } = await start({});
+    const answer = fetch(`http://[::1]:${port}/v1/health`).then(({ status }) => status);
+    if (hasIpv6) expect(await answer).toBe(200);
+    else await expect(answer).rejects.toThrow('fetch failed');
+  });
+
+  it('elsewhere it refuses to listen without a token, and on all addresses without a name', async () => {
+    for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.com']) {
+      await expect(start({ host })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringContaining('tokens') as string,
+      });
+      await expect(start({ host, tokens: [] })).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    }
+    await expect(start({ host: '0.0.0.0', tokens })).rejects.toMatchObject({
+      message: expect.stringContaining('allowedHosts') as string,
+    });
+    const { url } = await start({ host: '0.0.0.0', tokens, allowedHosts: ['perdure.test'] });
+    expect((await fetch(`${url}/v1/queues`)).status).toBe(401);
+  });
+
+  it('a handler for another server needs tokens, or to be told that it needs none', async () => {
+    const perdure = await Perdure.open(':memory:');
+    onTestFinished(() => perdure.close());
+    expect(() => createHandler(perdure.client, {})).toThrow(
+      expect.objectContaining({ code: 'INVALID_OPTION' }),
+    );
+    const handler = createHandler(perdure.client, { insecure: true });
+    const request = () =>
+      new Request('http://localhost/v1/health', { headers: { host: 'localhost' } });
+    expect((await handler(request())).status).toBe(200);
+    handler.close();
+    expect((await handler(request())).status).toBe(503);
+  });
+
+  it('bad options are refused before anything listens', async () => {
+    const bad: readonly object[] = [
+      { port: -1 },
+      { port: 'http' },
+      { limits: { streams: 0 } },
+      { limits: { stream: 5 } },
+      { allowedOrigins: ['*'] },
+      { allowedOrigins: ['https://app.example.com/path'] },
+      { allowedHosts: 'example.com' },
+      { unknown: true },
+    ];
+    for (const options of bad) {
+      await expect(start(options)).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    }
+  });
+});
+
+describe('the name that a request asks for', () => {
+  const ask = async (port: number, host: string): Promise<string> => {
+    const answer = await exchange(
+      port,
+      `GET /v1/health HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
+    );
+    return answer.split('\r\n')[0] ?? '';
+  };
+
+  it('has to be one of the server, before anything else is looked at', async () => {
+    const { port } = await start({ allowedHosts: ['perdure.test', 'with-port.test:8080'] });
+    for (const host of [
+      'localhost',
+      `localhost:${port}`,
+      '127.0.0.1:1',
+      '[::1]',
+      'PERDURE.test:9',
+      'with-port.test:8080',
+    ]) {
+      expect([host, await ask(port, `Host: ${host}\r\n`)]).toEqual([host, 'HTTP/1.1 200 OK']);
+    }
+    const foreign = [
+      'evil.example',
+      'localhost.evil.example',
+      'perdure.test.evil.example',
+      'with-port.test',
+      '127.0.0.1.evil.example',
+      'a@localhost',
+      'localhost:x',
+      '[::1',
+      '',
+    ];
+    for (const host of foreign) {
+      expect([host, await ask(port, `Host: ${host}\r\n`)]).toEqual([
+        host,
+        'HTTP/1.1 421 Misdirected Request',
+      ]);
+    }
+    expect(await ask(port, '')).toContain(' 400 ');
+  });
+
+  it('is looked at before the token, so a foreign page learns nothing', async () => {
+    const { fetch: ask2 } = await openServer();
+    expect(codeOf(await ask2('/v1/queues'))).toBe('UNAUTHENTICATED');
+  });
+});

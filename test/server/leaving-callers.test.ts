@@ -1,0 +1,143 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { Perdure, task, type Provider } from 'perdure';
+import { serve } from 'perdure/server';
+import { openSqlite } from 'perdure/sqlite';
+import { routes } from '../../src/server/routes/table.ts';
+import { openEvents } from './event-reader.ts';
+import { openSocket } from './raw-socket.ts';
+import { describeServer, openServer, type TestServer } from './server-fixture.ts';
+
+/** All that the server says it is doing, besides answering this question. */
+async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, number>>> {
+  const figures = await ask('prometheus', {});
+  const gauges = figures.matchAll(/perdure_server_under_way\{what="(\w+)"\} (\d+)/g);
+  const all = Object.fromEntries([...gauges].map(([, what, count]) => [what, Number(count)]));
+  return { ...all, working: (all['working'] ?? 1) - 1 };
+}
+
+const idle = { working: 0, queued: 0, waiting: 0, streams: 0 };
+
+describe('callers who break off', () => {
+  it('at any moment of any request leave nothing behind', async () => {
+    const server = await openServer();
+    await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
+    const common = `Host: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n`;
+    const body = '{"name":"nobody-runs-it"}';
+    const requests = [
+      `GET ${routes.watchChanges.path} HTTP/1.1\r\n${common}\r\n`,
+      `GET /v1/instances/a/changes HTTP/1.1\r\n${common}\r\n`,
+      `GET /v1/instances/a/wait HTTP/1.1\r\n${common}\r\n`,
+      `GET /v1/openapi.json HTTP/1.1\r\n${common}\r\n`,
+      `POST /v1/instances HTTP/1.1\r\n${common}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    ];
+    for (let round = 0; round < 40; round += 1) {
+      const sockets = await Promise.all(requests.map(() => openSocket(server.server.port)));
+      for (const [index, socket] of sockets.entries()) {
+        const request = requests[index] ?? '';
+        // Every third is cut in the middle, the others end at once or in a few turns of the event loop.
+        socket.write(round % 3 === 0 ? request.slice(0, round * 4) : request);
+      }
+      for (let turns = 0; turns < round % 20; turns += 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      for (const socket of sockets) socket.destroy();
+    }
+    await expect.poll(() => busyWith(server)).toEqual(idle);
+    expect((await server.send('health', {})).status).toBe(200);
+  });
+
+  it('and those who close the server leave no listener on the store', async () => {
+    const store = await openSqlite({ path: ':memory:' });
+    let listening = 0;
+    const counted = new Proxy(store, {
+      get(target, name: keyof Provider) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== 'hints') return value;
+        return (...args: Parameters<Provider['hints']>) => {
+          listening += 1;
+          const stop = target.hints(...args);
+          return () => {
+            listening -= 1;
+            stop();
+          };
+        };
+      },
+    });
+    const perdure = await Perdure.open(counted);
+    onTestFinished(() => perdure.close());
+    const server = await serve(perdure, { port: 0 });
+    onTestFinished(() => server.close());
+    await perdure.client.start('nobody-runs-it', 1, { id: 'a' });
+    const before = listening;
+    const opened = [
+      '/v1/changes',
+      '/v1/changes',
+      '/v1/instances/a/changes',
+      '/v1/instances/a/wait',
+    ];
+    const answers = opened.map((path) => fetch(server.url + path).then((answer) => answer.text()));
+    await expect.poll(() => listening).toBe(before + 2);
+    await server.close();
+    await Promise.allSettled(answers);
+    // The client itself listens for a while to what was born here.
+    await expect.poll(() => listening, { timeout: 20_000 }).toBe(0);
+  });
+});
+
+describeServer('a reader of a stream who is slow', (open) => {
+  it('makes the job wait, and gets every chunk in the end', async () => {
+    let emitted = 0;
+    const total = 400;
+    const filler = 'x'.repeat(60_000);
+    const floods = task('floods', async (ctx) => {
+      for (; emitted < total; emitted += 1) await ctx.emit({ n: emitted, filler });
+    });
+    const server = await open({ worker: { tasks: [floods] } });
+    const { ask } = server;
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
+    const incarnation = 'incarnation-1';
+    const job = { id: 'j', incarnation, kind: 'task', name: 'floods' } as const;
+    await ask('submitJobs', { params: { id: 's' }, body: { jobs: [job] } });
+    const events = await openEvents(server, 'streamJob', {
+      params: { id: 's', jobId: 'j' },
+      body: { incarnation },
+    });
+    let seen = -1;
+    // Nobody reads: once every buffer on the way is full the handler stands still.
+    await expect
+      .poll(
+        () => {
+          const isStill = emitted > 0 && emitted === seen;
+          seen = emitted;
+          return isStill;
+        },
+        { interval: 500, timeout: 30_000 },
+      )
+      .toBe(true);
+    expect(emitted).toBeLessThan(total);
+    const all = (await events.rest()) as readonly {
+      readonly seq?: number;
+      readonly kind: string;
+    }[];
+    expect(all.map(({ seq }) => seq)).toEqual([
+      ...Array.from({ length: total }, (_, index) => index + 1),
+      undefined,
+    ]);
+    expect(emitted).toBe(total);
+  });
+});
+
+it('a logger that throws takes nothing with it but its own request', async () => {
+  const perdure = await Perdure.open(':memory:');
+  onTestFinished(() => perdure.close());
+  let isAngry = true;
+  const log = (): void => {
+    if (isAngry) throw new Error('The disk is full.');
+  };
+  const logger = { debug: log, info: log, warn: log, error: log };
+  const server = await serve(perdure, { port: 0, logger });
+  onTestFinished(() => server.close());
+  await expect(fetch(`${server.url}/v1/health`)).rejects.toThrow('fetch failed');
+  isAngry = false;
+  expect((await fetch(`${server.url}/v1/health`)).status).toBe(200);
+});

@@ -1,0 +1,286 @@
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { openEvents } from './event-reader.ts';
+import { exchange, openSocket, readAll } from './raw-socket.ts';
+import type { RouteName } from '../../src/server/routes/table.ts';
+import {
+  codeOf,
+  describeServer,
+  openServer,
+  type Parts,
+  type TestServer,
+} from './server-fixture.ts';
+import { workload } from './workload.ts';
+
+/** What the server says it is doing. */
+async function underWay({ ask }: TestServer, what: string): Promise<number> {
+  const figures = await ask('prometheus', {});
+  return Number(
+    new RegExp(`perdure_server_under_way\\{what="${what}"\\} (\\d+)`).exec(figures)?.[1],
+  );
+}
+
+function head({ tokens }: TestServer, length: number, path = '/v1/instances'): string {
+  return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${tokens.admin}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+}
+
+describe('bodies and headers', () => {
+  it('a body of 10 MB is refused by its announced length, and also where that is not announced', async () => {
+    const server = await openServer();
+    const text = JSON.stringify({ name: 'x', input: 'y'.repeat(10 * 1024 * 1024) });
+    const headers = {
+      authorization: `Bearer ${server.tokens.admin}`,
+      'content-type': 'application/json',
+    };
+    const announced = await server.fetch('/v1/instances', { method: 'POST', headers, body: text });
+    expect([announced.status, codeOf(announced)]).toEqual([413, 'BODY_TOO_LARGE']);
+    const chunked = await server.fetch('/v1/instances', {
+      method: 'POST',
+      headers,
+      body: new Blob([text]).stream(),
+      duplex: 'half',
+    });
+    expect([chunked.status, codeOf(chunked)]).toEqual([413, 'BODY_TOO_LARGE']);
+    expect((await server.send('health', {})).status).toBe(200);
+  });
+
+  it('the largest payload fits, and requests for many things may be larger', async () => {
+    const { send, ask } = await openServer();
+    const input = 'y'.repeat(2 * 1024 * 1024 - 2);
+    await ask('startInstance', { body: { name: 'x', input } });
+    const requests = Array.from({ length: 3 }, () => ({ task: 't', input }));
+    expect((await ask('runTasks', { body: { requests } })).runs).toHaveLength(3);
+    const tooMany = Array.from({ length: 5 }, () => ({ task: 't', input }));
+    expect((await send('runTasks', { body: { requests: tooMany } })).status).toBe(413);
+  });
+
+  it('headers of more than 16 KiB are refused', async () => {
+    const { server } = await openServer();
+    const big = `GET /v1/health HTTP/1.1\r\nHost: localhost\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`;
+    expect(await exchange(server.port, big)).toMatch(/^HTTP\/1.1 431 /);
+  });
+
+  it('what is no HTTP gets one short answer and no more', async () => {
+    const { server, send } = await openServer();
+    const garbage = [
+      '\u0000\u0001\u0002',
+      'GET\r\n\r\n',
+      'BREW /pot HTCPCP/1.0\r\n\r\n',
+      'GET / HTTP/9.9\r\n\r\n',
+      'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n',
+      'GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+      '\u0016\u0003\u0001\u0002\u0000\u0001',
+    ];
+    for (const bytes of garbage) {
+      const answer = await exchange(server.port, bytes);
+      expect(answer).toMatch(/^(HTTP\/1.1 4\d\d |$)/);
+    }
+    expect((await send('health', {})).status).toBe(200);
+  });
+
+  it('headers and bodies that come too slowly are not waited for', async () => {
+    const server = await openServer({ limits: { headersMs: 200, requestMs: 400 } });
+    const slowHead = await openSocket(server.server.port);
+    slowHead.write('GET /v1/health HTTP/1.1\r\nHost: local');
+    expect(await readAll(slowHead)).toMatch(/^HTTP\/1.1 408 /);
+    const slowBody = await openSocket(server.server.port);
+    slowBody.write(head(server, 100) + '{"name":');
+    expect(await readAll(slowBody)).toMatch(/^(HTTP\/1.1 (408|4\d\d|503) |$)/);
+    await expect.poll(() => underWay(server, 'working')).toBeLessThan(2);
+  });
+});
+
+describe('sockets that misbehave', () => {
+  it('a caller who closes its half after the request is answered all the same', async () => {
+    const { server } = await openServer();
+    const socket = await openSocket(server.port);
+    const answer = readAll(socket);
+    socket.end('GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    expect(await answer).toContain('{"status":"ok"}');
+  });
+
+  it('a request that is cut off in the middle leaves nothing behind', async () => {
+    const server = await openServer();
+    for (const finish of ['end', 'destroy'] as const) {
+      const socket = await openSocket(server.server.port);
+      socket.write(head(server, 1_000) + '{"name":"half');
+      await expect.poll(() => underWay(server, 'working')).toBe(2);
+      socket[finish]();
+      await expect.poll(() => underWay(server, 'working')).toBe(1);
+    }
+    expect((await server.ask('listInstances', { query: {} })).items).toEqual([]);
+  });
+
+  it('a caller who goes away while it waits, or while a stream is open, gives its place back', async () => {
+    const server = await openServer();
+    await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
+    const controller = new AbortController();
+    const wait = server.send(
+      'waitForInstance',
+      { params: { id: 'a' } },
+      { signal: controller.signal },
+    );
+    const events = await openEvents(server, 'watchChanges');
+    await expect.poll(() => underWay(server, 'waiting')).toBe(1);
+    expect(await underWay(server, 'streams')).toBe(1);
+    controller.abort();
+    events.close();
+    await expect(wait).rejects.toThrow('aborted');
+    await expect.poll(() => underWay(server, 'waiting')).toBe(0);
+    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+  });
+
+  it('a reader who takes nothing is cut off, and nobody else notices', async () => {
+    const server = await openServer({ limits: { requestMs: 500 } });
+    const { text } = await server.send('openApi', {});
+    const socket = await openSocket(server.server.port);
+    const request = `GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.admin}\r\n\r\n`;
+    // The answers to so many requests fill every buffer on the way.
+    const requests = Math.ceil((32 * 1024 * 1024) / text.length);
+    socket.pause();
+    socket.write(request.repeat(requests));
+    // Who does not read learns only by writing that the connection was cut.
+    const isCut = (): boolean => {
+      if (!socket.destroyed) socket.write('\r\n');
+      return socket.destroyed;
+    };
+    expect(isCut()).toBe(false);
+    expect((await server.send('health', {})).status).toBe(200);
+    await expect.poll(isCut, { timeout: 20_000 }).toBe(true);
+    expect((await server.send('health', {})).status).toBe(200);
+  });
+});
+
+describe('many at once', () => {
+  it('10,000 streams are refused cleanly where 50 are allowed, and the 50 go on', async () => {
+    const server = await openServer({ limits: { streams: 50 } });
+    const held = await Promise.all(
+      Array.from({ length: 50 }, () => openEvents(server, 'watchChanges')),
+    );
+    expect(held.every(({ status }) => status === 200)).toBe(true);
+    // Fifty connections with 199 requests each, one after the other.
+    const request = `GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.tokens.read}\r\n`;
+    const requests = `${request}\r\n`.repeat(198) + `${request}Connection: close\r\n\r\n`;
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => exchange(server.server.port, requests)),
+    );
+    const text = answers.join('');
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(Array(9_950).fill('HTTP/1.1 503'));
+    expect(text.match(/"code":"UNAVAILABLE"/g)).toHaveLength(9_950);
+    expect(text.match(/^retry-after: 1\r$/gim)).toHaveLength(9_950);
+    expect(await held[0]?.next()).toMatchObject({ kind: 'figures' });
+    for (const events of held) events.close();
+    await expect.poll(() => underWay(server, 'streams')).toBe(0);
+    const again = await openEvents(server, 'watchChanges');
+    expect(again.status).toBe(200);
+  });
+
+  it('connections above the limit are closed at once', async () => {
+    const { server } = await openServer({ limits: { connections: 5 } });
+    const sockets = [];
+    for (let n = 0; n < 5; n += 1) sockets.push(await openSocket(server.port));
+    expect(await exchange(server.port, 'GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n')).toBe(
+      '',
+    );
+    sockets[0]?.destroy();
+    const ask = 'GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n';
+    await expect.poll(() => exchange(server.port, ask)).toContain('{"status":"ok"}');
+  });
+
+  it('more requests than there is room for wait, and more than may wait are refused', async () => {
+    const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
+    const socket = await openSocket(server.server.port);
+    socket.write(head(server, 23) + '{"name":"x",');
+    const answer = once(socket, 'data');
+    const isFull = async (): Promise<boolean> => {
+      const signal = AbortSignal.timeout(100);
+      return server.send('queueDepths', {}, { signal }).then(
+        () => false,
+        () => true,
+      );
+    };
+    await expect.poll(isFull).toBe(true);
+    const waits = server.send('queueDepths', {});
+    await expect.poll(async () => (await server.send('systemMetrics', {})).status).toBe(503);
+    socket.write('"id":"abc"}');
+    const [first] = (await answer) as [Buffer];
+    expect(first.toString()).toMatch(/^HTTP\/1.1 200 /);
+    expect((await waits).status).toBe(200);
+  });
+
+  it('changes above the rate of a token are refused, reads are not', async () => {
+    const { send } = await openServer({ limits: { changesPerSecond: 5 } });
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => send('runTask', { body: { task: 't' } })),
+    );
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(15);
+    expect(refused.map(codeOf)).toContain('RATE_LIMITED');
+    expect((await send('listInstances', {})).status).toBe(200);
+  });
+});
+
+/** Resolves with a status when that is the answer, and never otherwise. */
+function refusedBy(wanted: number): (answer: Promise<number>) => Promise<number> {
+  return async (answer) =>
+    (await answer) === wanted ? wanted : new Promise<number>(() => undefined);
+}
+
+describeServer('whoever wants to stop work never waits for it', (open) => {
+  it('cancels, keep-alives and shutdowns pass when every place is taken, every seat, and the rate is used up', async () => {
+    const server = await open({
+      worker: workload,
+      limits: { concurrent: 1, queued: 1, waiting: 1, changesPerSecond: 5 },
+    });
+    const { ask, send } = server;
+    const params = { id: 's' };
+    const incarnation = 'incarnation-1';
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+    const jobs = ['a', 'b'].map(
+      (id) => ({ id, incarnation, kind: 'task', name: 'endless' }) as const,
+    );
+    await ask('submitJobs', { params, body: { jobs } });
+    await ask('startInstance', { body: { name: 'waits', id: 'w' } });
+    await ask('startInstance', { body: { name: 'waits', id: 't' } });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const dropped = async (route: RouteName, parts: Parts): Promise<number> =>
+      send(route, parts, { signal }).then(
+        ({ status }) => status,
+        () => 0,
+      );
+    const seat = dropped('waitForInstance', { params: { id: 'w' } });
+    // A body that never comes holds the one place, and others wait for it.
+    const socket = await openSocket(server.server.port);
+    socket.write(head(server, 100) + '{');
+    const changes = Array.from({ length: 20 }, () =>
+      dropped('runTask', { body: { task: 'none' } }),
+    );
+    await expect.poll(() => Promise.race(changes)).toBeGreaterThan(0);
+    const others = Array.from({ length: 2 }, () => dropped('queueDepths', {}));
+    await expect.poll(async () => (await send('systemMetrics', {})).status).toBe(503);
+    expect(await Promise.race(changes.map(refusedBy(429)))).toBe(429);
+    expect((await send('waitForInstance', { params: { id: 't' } })).status).toBe(503);
+
+    const key = (id: string) => ({ jobs: [{ id, incarnation }] });
+    expect(await ask('cancelInstance', { params: { id: 'w' }, body: {} })).toMatchObject({
+      changed: true,
+    });
+    expect(await ask('terminateInstance', { params: { id: 't' }, body: {} })).toMatchObject({
+      changed: true,
+    });
+    expect(await ask('keepAlive', { params, body: {} })).toMatchObject({ state: 'open' });
+    expect(await ask('abandonJobs', { params, body: key('a') })).toMatchObject({
+      results: [{ found: true }],
+    });
+    expect(await ask('cancelJobs', { params, body: key('b') })).toMatchObject({
+      results: [{ found: true }],
+    });
+    expect(await ask('shutdownSession', { params, body: { mode: 'forceful' } })).toMatchObject({
+      id: 's',
+    });
+    controller.abort();
+    socket.destroy();
+    await Promise.all([seat, ...changes, ...others]);
+  });
+});

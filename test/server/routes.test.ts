@@ -1,0 +1,317 @@
+import { expect, it } from 'vitest';
+import { routes } from '../../src/server/routes/table.ts';
+import { describeServer } from './server-fixture.ts';
+import { review, workload } from './workload.ts';
+
+describeServer('every route does its work', (open) => {
+  const openServer = () => open({ worker: workload, flows: [review] });
+  const life = { incarnation: 'incarnation-1' };
+
+  it('instances are started, waited for, listed, measured and shown with their history', async () => {
+    const { ask } = await openServer();
+    expect(
+      await ask('startInstance', { body: { name: 'hello', input: 'World', id: 'a' } }),
+    ).toEqual({
+      id: 'a',
+    });
+    const params = { id: 'a' };
+    const { over, instance } = await ask('waitForInstance', { params, query: {} });
+    expect({ over, instance }).toMatchObject({
+      over: true,
+      instance: { id: 'a', status: 'completed', output: 'Hello, World!' },
+    });
+    expect(await ask('getInstance', { params })).toEqual(instance);
+    expect(await ask('measureInstance', { params })).toMatchObject({ size: { executions: 1 } });
+    expect(
+      await ask('listInstances', { query: { status: ['completed', 'failed'], limit: 5 } }),
+    ).toEqual({ items: [instance] });
+    const history = await ask('getHistory', { params, query: { limit: 1 } });
+    expect(history).toMatchObject({
+      items: [{ id: 1, event: { kind: 'executionStarted' } }],
+      nextAfter: 1,
+    });
+    const { events } = await ask('exportHistory', { params, query: {} });
+    expect(events.map(({ kind }) => kind)).toEqual([
+      'executionStarted',
+      'activityScheduled',
+      'activityCompleted',
+      'executionCompleted',
+    ]);
+    expect(await ask('listExecutions', { params, query: {} })).toMatchObject({
+      items: [{ executionId: 1 }],
+    });
+    expect(await ask('listRunning', { params })).toEqual({ items: [] });
+  });
+
+  it('a wait ends in time with what is known, and many instances are waited for at once', async () => {
+    const { ask } = await openServer();
+    await ask('startInstance', { body: { name: 'waits', id: 'w' } });
+    const early = await ask('waitForInstance', { params: { id: 'w' }, query: { timeoutMs: 0 } });
+    expect(early.over).toBe(false);
+    expect(await ask('waitForInstances', { body: { ids: ['w'], timeoutMs: 0 } })).toEqual({
+      results: [],
+    });
+    const waiting = ask('waitForInstances', { body: { ids: ['w', 'w', 'nobody'] } });
+    expect(await waiting).toEqual({
+      results: [{ id: 'nobody', error: expect.objectContaining({ code: 'INSTANCE_NOT_FOUND' }) }],
+    });
+    const again = ask('waitForInstances', { body: { ids: ['w'] } });
+    await ask('raiseEvent', { params: { id: 'w' }, body: { name: 'approved', payload: 'yes' } });
+    expect(await again).toMatchObject({ results: [{ id: 'w', instance: { output: 'yes' } }] });
+  });
+
+  it('instances are canceled and terminated, with who asked for it', async () => {
+    const { ask } = await openServer();
+    for (const id of ['c', 't']) await ask('startInstance', { body: { name: 'waits', id } });
+    expect(
+      await ask('cancelInstance', {
+        params: { id: 'c' },
+        body: { reason: 'enough', actor: 'Ada' },
+      }),
+    ).toMatchObject({ found: true, changed: true });
+    expect(await ask('terminateInstance', { params: { id: 't' }, body: {} })).toEqual({
+      found: true,
+      changed: true,
+      status: 'terminated',
+    });
+    const ended = await ask('waitForInstance', { params: { id: 'c' }, query: {} });
+    expect(ended.instance).toMatchObject({
+      status: 'canceled',
+      cancel: { reason: 'enough', actor: 'admin token: Ada' },
+    });
+    expect(await ask('getInstance', { params: { id: 't' } })).toMatchObject({
+      terminated: { actor: 'admin token' },
+    });
+    expect(await ask('cancelInstance', { params: { id: 'nobody' }, body: {} })).toEqual({
+      found: false,
+      changed: false,
+      status: null,
+    });
+  });
+
+  it('trees are shown and deleted, executions pruned, and all of it is on record', async () => {
+    const { ask } = await openServer();
+    await ask('startInstance', { body: { name: 'parent', id: 'p' } });
+    await ask('startInstance', { body: { name: 'counts', input: 3, id: 'n' } });
+    for (const id of ['p', 'n']) await ask('waitForInstance', { params: { id }, query: {} });
+    expect(await ask('getInstanceTree', { params: { id: 'p' } })).toMatchObject({
+      allIds: ['the-child', 'p'],
+    });
+    expect(
+      await ask('pruneExecutions', { params: { id: 'n' }, body: { keepLast: 2, dryRun: true } }),
+    ).toMatchObject({ executionsDeleted: 2 });
+    expect(await ask('pruneExecutionsBulk', { body: { keepLast: 2 } })).toMatchObject({
+      executionsDeleted: 2,
+      finished: true,
+    });
+    expect(await ask('deleteInstance', { params: { id: 'p' }, body: {} })).toMatchObject({
+      instancesDeleted: 2,
+    });
+    expect(
+      await ask('deleteInstances', {
+        body: { filter: { instanceIds: ['n'], status: 'completed' } },
+      }),
+    ).toMatchObject({ instancesDeleted: 1, finished: true });
+    const { items } = await ask('listAudit', { query: {} });
+    expect(items.map(({ action, actor }) => [action, actor])).toEqual([
+      ['deleteBulk', 'admin token'],
+      ['delete', 'admin token'],
+      ['pruneBulk', 'admin token'],
+    ]);
+  });
+
+  it('retention is shown, paused, resumed and run', async () => {
+    const { ask } = await openServer();
+    await ask('pauseRetention', { body: {} });
+    expect(await ask('getRetention', {})).toMatchObject({ paused: { actor: 'admin token' } });
+    await ask('resumeRetention', { body: {} });
+    expect(await ask('getRetention', {})).toMatchObject({ paused: null });
+    const { report } = await ask('runRetention', {
+      body: { policies: [{ keepFor: '1d' }, { keepExecutions: 1 }], dryRun: true },
+    });
+    expect(report).toMatchObject({ dryRun: true, outcome: 'done', sweeper: 'admin token' });
+  });
+
+  it('tasks are run, one or many', async () => {
+    const { ask } = await openServer();
+    const body = { task: 'double', input: 4, id: 'd', headers: { trace: '1' }, priority: 3 };
+    expect(await ask('runTask', { body })).toEqual({ id: 'd', created: true });
+    expect(await ask('runTask', { body })).toEqual({ id: 'd', created: false });
+    const { runs } = await ask('runTasks', {
+      body: {
+        requests: [
+          { task: 'double', input: 1 },
+          { task: 'double', input: 2, onFail: true },
+        ],
+      },
+    });
+    const ids = ['d', ...runs.map(({ id }) => id)];
+    const ended = await Promise.all(
+      ids.map((id) => ask('waitForInstance', { params: { id }, query: {} })),
+    );
+    expect(ended.map(({ instance }) => instance.output)).toEqual([8, 2, 4]);
+    expect(ended[0]?.instance.task).toMatchObject({ priority: 3, headers: { trace: '1' } });
+  });
+
+  it('flows are listed, started, signaled, and shown step by step', async () => {
+    const { ask } = await openServer();
+    const { items } = await ask('listFlows', {});
+    expect(items).toMatchObject([{ name: 'review', graph: { format: 1 } }]);
+    const params = { name: 'review' };
+    const { id } = await ask('startFlow', { params, body: { input: [1, 2], id: 'f' } });
+    await ask('signalFlow', { params: { id }, body: { name: 'approved', payload: 'fine' } });
+    const { instance } = await ask('waitForInstance', { params: { id }, query: {} });
+    expect(instance.output).toEqual({ doubled: [2, 4], signal: 'fine' });
+    const run = await ask('getFlowRun', { params: { id } });
+    expect(run.steps.map(({ name, status }) => [name, status])).toEqual([
+      ['doubled', 'completed'],
+      ['reviewed', 'completed'],
+    ]);
+    const page = await ask('listFlowItems', { params: { id }, query: { step: 'doubled' } });
+    expect(page.items.map(({ output }) => output)).toEqual([2, 4]);
+  });
+
+  it('schedules are put, shown, paused, resumed and deleted', async () => {
+    const { ask } = await openServer();
+    const params = { name: 'nightly' };
+    const put = { params, body: { cron: '0 3 * * *', task: 'double', input: 1, onFail: true } };
+    const schedule = await ask('putSchedule', put);
+    expect(schedule).toMatchObject({ name: 'nightly', paused: false });
+    await ask('putSchedule', {
+      params: { name: 'hourly' },
+      body: { every: '1h', orchestration: 'hello', input: 'x' },
+    });
+    expect(await ask('getSchedule', { params })).toEqual(schedule);
+    expect((await ask('listSchedules', { query: {} })).items.map(({ name }) => name)).toEqual([
+      'hourly',
+      'nightly',
+    ]);
+    const { runs } = await ask('nextRuns', { params, query: { count: 2 } });
+    expect(runs).toHaveLength(2);
+    await ask('pauseSchedule', { params, body: {} });
+    expect(await ask('getSchedule', { params })).toMatchObject({ paused: true });
+    await ask('resumeSchedule', { params, body: {} });
+    expect(await ask('deleteSchedule', { params, body: {} })).toEqual({ deleted: true });
+    expect(await ask('deleteSchedule', { params, body: {} })).toEqual({ deleted: false });
+  });
+
+  it('sessions are opened, kept, shown, given variables, and end', async () => {
+    const { ask } = await openServer();
+    const params = { id: 's' };
+    const body = { id: 's', label: 'batch', idleTimeoutMs: 30_000, variables: { zone: 'a' } };
+    const session = await ask('openSession', { body });
+    expect(session).toMatchObject({ id: 's', owner: 'admin token', state: 'open' });
+    expect(await ask('openSession', { body })).toEqual(session);
+    expect(await ask('keepAlive', { params, body: {} })).toMatchObject({ state: 'open' });
+    const set = { zone: null, region: 'b' };
+    const changed = await ask('setSessionVariables', { params, body: { set } });
+    expect(changed.variables).toEqual({ region: 'b' });
+    expect(await ask('getSession', { params })).toMatchObject({ variables: { region: 'b' } });
+    const listed = await ask('listSessions', { query: { label: 'batch', state: ['open'] } });
+    expect(listed.items).toHaveLength(1);
+    expect(await ask('listJobs', { params, query: {} })).toEqual({ items: [] });
+    expect(await ask('waitForSession', { params, query: { timeoutMs: 0 } })).toEqual({
+      ended: false,
+    });
+    await ask('shutdownSession', { params, body: { mode: 'graceful' } });
+    expect(await ask('waitForSession', { params, query: {} })).toEqual({ ended: true });
+  });
+
+  it('jobs are submitted, waited for, read, taken, canceled and abandoned', async () => {
+    const { ask } = await openServer();
+    const params = { id: 's' };
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+    const job = (id: string, name: string, input?: unknown) =>
+      ({ id, ...life, kind: 'task', name, ...(input !== undefined && { input }) }) as const;
+    const { results } = await ask('submitJobs', {
+      params,
+      body: {
+        jobs: [
+          job('emitter', 'emits', 3),
+          job('canceled', 'endless'),
+          job('abandoned', 'endless'),
+          { id: 'greeter', ...life, kind: 'orchestration', name: 'hello', input: 'job' },
+          { id: 'greeter', incarnation: 'incarnation-2', kind: 'orchestration', name: 'hello' },
+        ],
+      },
+    });
+    expect(results).toMatchObject([{}, {}, {}, {}, { error: { code: 'INSTANCE_ALREADY_EXISTS' } }]);
+    const keyOf = (id: string) => ({ id, ...life });
+    const read = async (after: number) =>
+      (await ask('readChunks', { params, body: { reads: [{ ...keyOf('emitter'), after }] } }))
+        .pages;
+    const seen: unknown[] = [];
+    for (let over = false, after = 0; !over;) {
+      const [page] = await read(after);
+      seen.push(...(page?.chunks.map(({ value }) => value) ?? []));
+      after = page?.chunks.at(-1)?.seq ?? after;
+      over = page?.over ?? false;
+    }
+    expect(seen).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
+    expect(
+      await ask('readChunks', { params, body: { reads: [keyOf('canceled')], timeoutMs: 0 } }),
+    ).toEqual({ pages: [] });
+    const stop = { reason: 'no longer wanted' };
+    expect(
+      await ask('cancelJobs', { params, body: { jobs: [keyOf('canceled')], ...stop } }),
+    ).toMatchObject({
+      results: [{ found: true, changed: true }],
+    });
+    expect(
+      await ask('abandonJobs', { params, body: { jobs: [keyOf('abandoned')], ...stop } }),
+    ).toMatchObject({ results: [{ found: true, changed: true }] });
+    const other = { id: 'greeter', incarnation: 'incarnation-2' };
+    expect(await ask('cancelJobs', { params, body: { jobs: [other] } })).toEqual({
+      results: [{ found: false, changed: false, status: null }],
+    });
+    const replies = new Map<string, unknown>();
+    for (const id of ['emitter', 'canceled', 'greeter']) {
+      const answer = await ask('waitForJobs', { params, body: { jobs: [keyOf(id)] } });
+      for (const { reply } of answer.replies) replies.set(id, reply);
+    }
+    expect(Object.fromEntries(replies)).toMatchObject({
+      emitter: { kind: 'completed', output: 3 },
+      greeter: { kind: 'completed', output: 'Hello, job!' },
+      canceled: {
+        kind: 'error',
+        error: { code: 'OPERATION_CANCELED', reason: 'no longer wanted' },
+      },
+    });
+    const query = life;
+    const shown = await ask('getJob', { params: { id: 's', jobId: 'emitter' }, query });
+    expect(shown).toMatchObject({ kind: 'task', status: 'completed' });
+    expect((await ask('listJobs', { params, query: {} })).items.length).toBeGreaterThan(0);
+    const jobs = ['emitter', 'canceled', 'greeter'].map(keyOf);
+    expect(await ask('takeJobs', { params, body: { jobs } })).toEqual({});
+    await ask('shutdownSession', { params, body: { mode: 'forceful', leaving: true } });
+    expect(await ask('waitForSession', { params, query: {} })).toEqual({ ended: true });
+    expect(await ask('listJobs', { params, query: {} })).toEqual({ items: [] });
+  });
+
+  it('the store and the server are shown in figures, and the interface as a document', async () => {
+    const { ask, fetch, send } = await openServer();
+    expect(await ask('health', {})).toEqual({ status: 'ok' });
+    expect(await ask('queueDepths', {})).toMatchObject({ messages: 0 });
+    expect(await ask('systemMetrics', {})).toMatchObject({ instances: { completed: 0 } });
+    await send('getInstance', { params: { id: 'nobody' } });
+    const text = await ask('prometheus', {});
+    expect(text).toContain('perdure_instances{status="completed"} 0\n');
+    expect(text).toContain('perdure_server_answers_total{route="getInstance",status="404"} 1\n');
+    for (const line of text.trimEnd().split('\n')) {
+      expect(line).toMatch(
+        /^(# (HELP|TYPE) perdure_\w+ .+|perdure_\w+(\{\w+="[\w-]+"(,\w+="[\w-]+")*\})? [\d.e+]+)$/,
+      );
+    }
+    const document = await ask('openApi', {});
+    expect(Object.keys(document['paths'] as object)).toContain('/v1/instances/{id}');
+    expect((await fetch('/v1/health')).status).toBe(200);
+  });
+});
+
+it('no route is left out of these tests', async () => {
+  const { readFile } = await import('node:fs/promises');
+  const read = (name: string) => readFile(new URL(name, import.meta.url), 'utf8');
+  const text = (await read('routes.test.ts')) + (await read('streams.test.ts'));
+  const missing = Object.keys(routes).filter((name) => !text.includes(`'${name}'`));
+  expect(missing).toEqual([]);
+});

@@ -1,0 +1,106 @@
+import { expect, it } from 'vitest';
+import { openEvents } from './event-reader.ts';
+import { describeServer, openServer, type TestServer } from './server-fixture.ts';
+import { workload } from './workload.ts';
+
+/** How many streams the server says are open. */
+async function openStreams({ ask }: TestServer): Promise<number> {
+  const figures = await ask('prometheus', {});
+  return Number(/perdure_server_under_way\{what="streams"\} (\d+)/.exec(figures)?.[1]);
+}
+
+describeServer('streams of events', (open) => {
+  it("'watchChanges' sends the figures of the store at once, and the ids of instances that end", async () => {
+    const server = await open({ worker: workload });
+    const events = await openEvents(server, 'watchChanges');
+    expect(await events.next()).toMatchObject({
+      kind: 'figures',
+      queues: { messages: 0 },
+      system: { instances: { completed: 0 } },
+    });
+    await server.ask('startInstance', { body: { name: 'hello', input: 'x', id: 'a' } });
+    const seen: unknown[] = [];
+    const isDone = (): boolean =>
+      seen.some((one) => (one as { kind: string }).kind === 'ended') &&
+      JSON.stringify(seen.at(-1)).includes('"completed":1');
+    while (!isDone()) seen.push(await events.next());
+    expect(seen).toContainEqual({ kind: 'ended', ids: ['a'] });
+    events.close();
+    await expect.poll(() => openStreams(server)).toBe(0);
+  });
+
+  it("'watchInstance' sends what is known of an instance whenever it changes, and ends with it", async () => {
+    const server = await open({ worker: workload });
+    await server.ask('startInstance', { body: { name: 'waits', id: 'w' } });
+    const events = await openEvents(server, 'watchInstance', { params: { id: 'w' } });
+    expect(await events.next()).toMatchObject({ id: 'w' });
+    await server.ask('raiseEvent', {
+      params: { id: 'w' },
+      body: { name: 'approved', payload: 'go' },
+    });
+    const rest = await events.rest();
+    expect(rest.at(-1)).toMatchObject({ id: 'w', status: 'completed', output: 'go' });
+    await expect.poll(() => openStreams(server)).toBe(0);
+  });
+
+  it("'streamJob' sends what a job emits, in order, and says that it is over", async () => {
+    const server = await open({ worker: workload });
+    const { ask } = server;
+    const params = { id: 's' };
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+    const incarnation = 'incarnation-1';
+    const job = { id: 'j', incarnation, kind: 'task', name: 'emits', input: 300 } as const;
+    await ask('submitJobs', { params, body: { jobs: [job] } });
+    const events = await openEvents(server, 'streamJob', {
+      params: { id: 's', jobId: 'j' },
+      body: { incarnation },
+    });
+    expect(await events.rest()).toEqual([
+      ...Array.from({ length: 300 }, (_, index) => ({
+        kind: 'chunk',
+        seq: index + 1,
+        value: { n: index + 1 },
+      })),
+      { kind: 'over' },
+    ]);
+    await ask('shutdownSession', { params, body: { mode: 'forceful' } });
+  });
+});
+
+it('a stream without news says that it is there', async () => {
+  const server = await openServer({ limits: { heartbeatMs: 20 } });
+  const events = await openEvents(server, 'watchChanges');
+  expect(await events.raw()).toBe(': open');
+  await events.next();
+  expect(await events.raw()).toBe(': still here');
+});
+
+it('an error ends a stream with one message that says so', async () => {
+  const server = await openServer();
+  const events = await openEvents(server, 'watchInstance', { params: { id: 'nobody' } });
+  expect(await events.rest()).toEqual([
+    {
+      error: expect.objectContaining({ code: 'INSTANCE_NOT_FOUND' }) as unknown,
+      requestId: expect.any(String) as string,
+    },
+  ]);
+});
+
+it('closing the server ends streams and waits at once', async () => {
+  const server = await openServer();
+  await server.ask('startInstance', { body: { name: 'nobody-runs-it', id: 'a' } });
+  const events = await openEvents(server, 'watchChanges');
+  await events.next();
+  const wait = server.ask('waitForInstance', { params: { id: 'a' }, query: {} });
+  const pending = server.ask('waitForInstances', { body: { ids: ['a'] } });
+  await expect
+    .poll(() => server.ask('prometheus', {}))
+    .toContain('perdure_server_under_way{what="waiting"} 2');
+  const begunAt = performance.now();
+  await server.server.close();
+  expect(await wait).toMatchObject({ over: false });
+  expect(await pending).toEqual({ results: [] });
+  expect(await events.rest()).toEqual([]);
+  expect(performance.now() - begunAt).toBeLessThan(2_000);
+  await expect(server.fetch('/v1/health')).rejects.toThrow('fetch failed');
+});

@@ -1,0 +1,45 @@
+import { activity, event, orchestration, task } from 'perdure';
+import { flow } from 'perdure/flows';
+
+const approved = event<string>('approved');
+
+const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);
+const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
+const waits = orchestration('waits', (ctx) => ctx.waitFor(approved));
+const parent = orchestration('parent', (ctx) => ctx.child(hello, 'child', { id: 'the-child' }));
+const counts = orchestration('counts', (ctx, left: number) =>
+  left === 0 ? 'done' : ctx.continueAsNew(left - 1),
+);
+const fails = orchestration('fails', () => {
+  throw new Error('It went wrong.', { cause: new Error('the cause') });
+});
+const double = task('double', async (_ctx, n: number) => n * 2);
+const endless = task(
+  'endless',
+  ({ signal }) =>
+    new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    }),
+);
+const emits = task('emits', async (ctx, count: number) => {
+  for (let n = 1; n <= count; n += 1) await ctx.emit({ n });
+  return count;
+});
+
+/** A flow with a map and a signal. */
+export const review = flow('review')
+  .input<readonly number[]>()
+  .map('doubled', { over: ({ input }) => input }, (_ctx, n) => n * 2)
+  .step('reviewed', { needs: ['doubled'], signal: approved }, (_ctx, { doubled, signal }) => ({
+    doubled,
+    signal,
+  }))
+  .output('reviewed');
+
+/** Something of everything that a server can be asked to run. */
+export const workload = {
+  orchestrations: [hello, waits, parent, counts, fails],
+  activities: [greet],
+  tasks: [double, endless, emits],
+  flows: [review],
+};
