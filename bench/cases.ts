@@ -1,6 +1,7 @@
 import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { claimsFromBacklog } from './cases/claims.ts';
+import { closedJobs } from './cases/closed-jobs.ts';
 import { orchestrationCost, taskCost } from './cases/cost.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
@@ -111,6 +112,7 @@ export const cases = {
   taskCost: { title: 'cost of a task', run: taskCost, only: 'postgres' },
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
+  closedJobs: { title: '1,000 jobs closed over HTTP, all slots taken', run: closedJobs },
   deletion: {
     title: '20,000 instances of 10 events deleted beside a load of hellos',
     run: deletionUnderLoad,

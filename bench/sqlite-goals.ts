@@ -99,6 +99,12 @@ export const sqliteGoals: readonly Goal[] = [
     atMost: 250,
   },
   {
+    what: 'a job closed over HTTP, all slots taken: close to signal, p99',
+    figure: ({ closedJobs }) => closedJobs?.['signalP99Ms'],
+    unit: 'ms',
+    atMost: 100,
+  },
+  {
     what: 'deletion: p99 of a load beside it, against the load alone',
     figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
     unit: '×',

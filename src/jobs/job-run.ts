@@ -13,6 +13,8 @@ export interface JobHost {
   retry<Value>(call: () => Promise<Value>): Promise<Value>;
   /** A job has been answered or given up: nothing will be asked of it that its session is needed for. */
   settled(): void;
+  /** The store takes no more jobs of this session. */
+  refused(): void;
   /** Takes a job that was not sent out of the queue. */
   withdraw(run: JobRun): void;
   /** Aborts when nothing can be asked of its jobs any more. */
@@ -105,6 +107,7 @@ export class JobRun {
     try {
       await this.#host.retry(() => backend.submit(this.request));
     } catch (error) {
+      if (isPerdureError(error, 'SESSION_CLOSED')) this.#host.refused();
       this.#end({ kind: 'error', error: error as Error });
       return;
     }

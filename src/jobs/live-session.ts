@@ -94,6 +94,10 @@ export class LiveSession implements JobHost {
     return retrying({ signal: this.lifetime }, call);
   }
 
+  refused(): void {
+    this.#onState('draining');
+  }
+
   withdraw(run: JobRun): void {
     this.#queue.withdraw(run);
   }

@@ -19,6 +19,8 @@ interface Entry<Request, Value> {
 interface Poll {
   readonly keys: readonly string[];
   readonly abort: AbortController;
+  /** How many of its keys somebody still waits for. */
+  wanted: number;
 }
 
 const maxKeys = 1_000;
@@ -37,7 +39,7 @@ export class SharedPoll<Request, Value> {
   readonly #slots: PollSlots;
   readonly #entries = new Map<string, Entry<Request, Value>>();
   readonly #polls = new Set<Poll>();
-  readonly #polled = new Set<string>();
+  readonly #polled = new Map<string, Poll>();
   readonly #fresh = new Set<string>();
   #isScheduled = false;
 
@@ -77,7 +79,11 @@ export class SharedPoll<Request, Value> {
       return;
     }
     this.#entries.set(key, { request, waiters: new Set([waiter]) });
-    if (this.#polled.has(key)) return;
+    const poll = this.#polled.get(key);
+    if (poll !== undefined) {
+      poll.wanted += 1;
+      return;
+    }
     this.#fresh.add(key);
     this.#schedule();
   }
@@ -87,9 +93,10 @@ export class SharedPoll<Request, Value> {
     if (entry?.waiters.delete(waiter) !== true || entry.waiters.size > 0) return;
     this.#entries.delete(key);
     this.#fresh.delete(key);
-    for (const poll of this.#polls) {
-      if (!poll.keys.some((polled) => this.#entries.has(polled))) this.#breakOff(poll);
-    }
+    const poll = this.#polled.get(key);
+    if (poll === undefined) return;
+    poll.wanted -= 1;
+    if (poll.wanted === 0) this.#breakOff(poll);
   }
 
   #settle(result: PollResult<Value>): void {
@@ -140,9 +147,9 @@ export class SharedPoll<Request, Value> {
   }
 
   async #poll(keys: readonly string[]): Promise<void> {
-    const poll = { keys, abort: new AbortController() };
+    const poll: Poll = { keys, abort: new AbortController(), wanted: keys.length };
     this.#polls.add(poll);
-    for (const key of keys) this.#polled.add(key);
+    for (const key of keys) this.#polled.set(key, poll);
     const results = await this.#slots.hold(() => this.#answers(poll));
     if (poll.abort.signal.aborted) return;
     this.#forget(poll);

@@ -176,6 +176,20 @@ it('a session that was ended elsewhere refuses what it has not sent', async () =
   expect([...backend.jobs.keys()]).toEqual(['a']);
 });
 
+it('a client whose own session was ended elsewhere opens another one after the first refusal', async () => {
+  const { backend, work } = begin();
+  const first = work.submit('x', 1, { id: 'a' });
+  await settle();
+  await backend.shutdown({ sessionId: first.sessionId, mode: 'graceful', leaving: false });
+  const refused = work.submit('x', 1, { id: 'b' });
+  await expect(refused.result()).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
+  const second = work.submit('x', 1, { id: 'c' });
+  expect(second.sessionId).not.toBe(first.sessionId);
+  await settle();
+  for (const id of ['a', 'c']) backend.complete(id, id);
+  expect(await Promise.all([first.result(), second.result()])).toEqual(['a', 'c']);
+});
+
 it('a graceful shutdown is told only after the jobs that came before it', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 1 });

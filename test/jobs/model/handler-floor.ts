@@ -13,7 +13,7 @@ interface Work {
 interface HandlerContext {
   readonly signal: AbortSignal;
   pointOfNoReturn(): Promise<unknown>;
-  emit?(value: unknown): Promise<unknown>;
+  emit(value: unknown): Promise<unknown>;
 }
 
 /** Where the handlers of all scenarios run: it counts them, and lets them go. */
@@ -68,7 +68,7 @@ export class HandlerFloor {
         await ctx.pointOfNoReturn();
         return opened;
       case 'chatty':
-        for (let n = 0; n < 5; n++) await ctx.emit?.(n);
+        for (let n = 0; n < 5; n++) await ctx.emit(n);
         return Promise.race([opened, aborted(ctx.signal)]);
       case 'gated':
         return Promise.race([opened, aborted(ctx.signal)]);

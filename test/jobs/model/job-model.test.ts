@@ -1,78 +1,109 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { Perdure } from '../../../src/perdure.ts';
-import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
-import { FakeClock } from '../../../src/testing/fake-clock.ts';
-import { HandlerFloor } from './handler-floor.ts';
-import { scenario, type Scenario } from './job-scenario.ts';
-import { JobWorld, type Surroundings } from './job-world.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Provider } from '../../../src/providers/provider.ts';
+import { engineStores } from '../../engine/engine-store.ts';
+import { JobLives, openMemory, openWithRealTime, type OpenStore } from './job-lives.ts';
+import { scenario, scenarioWithoutDeath, type Scenario } from './job-scenario.ts';
 
-// Opening a store takes longer than a scenario; one that ended well leaves nothing behind.
-const scenariosPerStore = 100;
-
-interface OpenStore extends Surroundings {
-  close(): Promise<void>;
+/** Lives so many random scenarios; throws with the smallest that goes wrong. */
+async function check(
+  open: () => Promise<OpenStore>,
+  scenarios: fc.Arbitrary<Scenario>,
+  numRuns: number,
+): Promise<void> {
+  const lives = new JobLives(open);
+  onTestFinished(() => lives.close());
+  const property = fc.asyncProperty(scenarios, async (one) => {
+    expect(await lives.live(one)).toEqual([]);
+  });
+  await fc.assert(property, { numRuns });
 }
 
-async function openMemory(): Promise<OpenStore> {
-  const clock = new FakeClock();
-  const provider = await openSqlite({ path: ':memory:', clock });
-  const floor = new HandlerFloor();
-  const perdure = await Perdure.open(provider, { clock, pollInterval: 20 });
-  await perdure.startWorker({ ...floor.definitions, shutdownGrace: 0 });
-  return {
-    provider,
-    clock,
-    operator: perdure.client,
-    floor,
-    expireLeases: () => clock.advance('10s'),
-    close: () => perdure.close(),
-  };
-}
-
-/** Lives scenarios one after the other, with a fresh store now and then. */
-class Lives {
-  count = 0;
-  #store: OpenStore | undefined;
-  readonly #open: () => Promise<OpenStore>;
-
-  constructor(open: () => Promise<OpenStore>) {
-    this.#open = open;
-  }
-
-  async live(one: Scenario): Promise<readonly string[]> {
-    if (this.count % scenariosPerStore === 0) await this.close();
-    this.#store ??= await this.#open();
-    this.#store.floor.forget();
-    const world = new JobWorld(this.#store, `s${this.count++}`);
-    try {
-      await world.live(one);
-    } catch (error) {
-      await this.close();
-      throw error;
-    }
-    if (world.violations.length > 0) await this.close();
-    return world.violations;
-  }
-
-  async close(): Promise<void> {
-    await this.#store?.close();
-    this.#store = undefined;
-  }
+/** A store for the client whose jobs are judged, with one guard taken out. */
+async function openBroken(override: (provider: Provider) => Partial<Provider>): Promise<OpenStore> {
+  const store = await openMemory();
+  const overridden = override(store.provider);
+  const provider = new Proxy(store.provider, {
+    get(target, key) {
+      const value: unknown = Reflect.get(overridden, key) ?? Reflect.get(target, key);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+  return { ...store, provider, patienceMs: 1_000 };
 }
 
 describe('jobs and sessions under random timing, broken lines and shutdowns', () => {
-  const runs = Number(process.env['JOB_MODEL_RUNS'] ?? 2_000);
+  it('of 2,000 lives on SQLite each job has one reply, nobody is stopped for another, nothing is left', async () => {
+    await check(openMemory, scenario, 2_000);
+  }, 600_000);
 
-  it(`of ${runs} lives each job has one reply, nobody is stopped for another, nothing is left`, async () => {
-    const lives = new Lives(openMemory);
-    try {
+  describe('on PostgreSQL', () => {
+    const newStore = engineStores('PostgreSQL');
+
+    it('of 100 lives each job has one reply, nobody is stopped for another, nothing is left', async () => {
+      const open = async (): Promise<OpenStore> =>
+        openWithRealTime(await (await newStore()).open());
+      await check(open, scenarioWithoutDeath, 100);
+    }, 600_000);
+  });
+
+  it.each<{ fault: string; override: (provider: Provider) => Partial<Provider> }>([
+    {
+      fault: 'a close stops whichever run has the id',
+      override: (provider) => ({
+        abandonJobs: (jobs) =>
+          provider.requestCancel(
+            jobs.map(({ instanceId, reason, actor, cleanupMs }) => ({
+              instanceId,
+              reason,
+              actor,
+              cleanupMs,
+            })),
+          ),
+      }),
+    },
+    {
+      fault: 'a close is lost',
+      override: () => ({
+        abandonJobs: async (jobs) =>
+          jobs.map(() => ({ found: true, changed: true, status: 'canceling' as const })),
+      }),
+    },
+    {
+      fault: 'a session that is closed leaves its jobs running',
+      override: (provider) => ({
+        shutdownSession: (request) =>
+          provider.shutdownSession({ ...request, mode: 'graceful', end: 'shutdown' }),
+      }),
+    },
+    {
+      fault: 'a run is answered with the reply of another',
+      override: (provider) => {
+        let last: string | null = null;
+        return {
+          async getInstances(ids) {
+            const records = await provider.getInstances(ids);
+            return records.map((record) => {
+              if (record?.status !== 'completed') return record;
+              const output = last ?? record.output;
+              last = record.output;
+              return { ...record, output };
+            });
+          },
+        };
+      },
+    },
+  ])(
+    'the check finds it when $fault',
+    async ({ override }) => {
+      const lives = new JobLives(() => openBroken(override));
+      onTestFinished(() => lives.close());
       const property = fc.asyncProperty(scenario, async (one) => {
         expect(await lives.live(one)).toEqual([]);
       });
-      await fc.assert(property, { numRuns: runs });
-    } finally {
-      await lives.close();
-    }
-  }, 600_000);
+      const { failed } = await fc.check(property, { numRuns: 1_000, endOnFailure: true });
+      expect(failed).toBe(true);
+    },
+    120_000,
+  );
 });

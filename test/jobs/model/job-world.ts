@@ -19,6 +19,8 @@ export interface Surroundings {
   readonly floor: HandlerFloor;
   /** Lets the leases of a client that is not heard of run out. */
   readonly expireLeases: () => Promise<void>;
+  /** How long something may take before it is said to hang. Default 20 s. */
+  readonly patienceMs?: number;
 }
 
 interface Tracked {
@@ -31,12 +33,15 @@ interface Tracked {
   /** Somebody closed or cancelled it, or left its stream. */
   isStopped: boolean;
   isClosed: boolean;
+  isReleased: boolean;
   isRead: boolean;
   /** Its run was deleted and its id given to somebody else's. */
   isReplaced: boolean;
 }
 
-const patienceMs = 20_000;
+const defaultPatienceMs = 20_000;
+/** What waits for nothing but a release or a cancel. */
+const listens: readonly Mode[] = ['gated', 'chatty'];
 
 /** Codes that say that there is no reply for this caller. */
 const withoutReply = ['JOB_CLOSED', 'SESSION_CLOSED', 'TIMEOUT', 'CLOSED'];
@@ -48,6 +53,7 @@ const withoutReply = ['JOB_CLOSED', 'SESSION_CLOSED', 'TIMEOUT', 'CLOSED'];
 export class JobWorld {
   readonly violations: string[] = [];
   readonly #in: Surroundings;
+  readonly #patienceMs: number;
   readonly #line: BrokenLine;
   readonly #client: Client;
   readonly #prefix: string;
@@ -61,13 +67,14 @@ export class JobWorld {
 
   constructor(surroundings: Surroundings, prefix: string) {
     this.#in = surroundings;
+    this.#patienceMs = surroundings.patienceMs ?? defaultPatienceMs;
     this.#prefix = prefix;
     this.#line = new BrokenLine(surroundings.provider);
     this.#sessions = { subject: undefined, control: undefined };
     this.#client = new Client({
       provider: this.#line.provider,
       clock: surroundings.clock,
-      recheckMs: 20,
+      recheckMs: 3,
     });
   }
 
@@ -121,6 +128,7 @@ export class JobWorld {
         this.#background.push(outcomeOf(job.cancel({ reason: 'by the scenario' })));
         return;
       case 'release':
+        tracked.isReleased = true;
         return this.#in.floor.release(tracked.run);
       case 'read':
         return this.#read(tracked, false);
@@ -146,6 +154,7 @@ export class JobWorld {
       chunks: [],
       isStopped: false,
       isClosed: false,
+      isReleased: false,
       isRead: false,
       isReplaced: false,
     });
@@ -191,7 +200,26 @@ export class JobWorld {
     else if (!isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
   }
 
+  /** Cancels get through by themselves: what was given up ends, although nobody lets it go. */
+  async #untilStopped(): Promise<void> {
+    const stopped = this.#jobs.filter(
+      ({ mode, where, isStopped, isReleased, isReplaced }) =>
+        listens.includes(mode) &&
+        !isReleased &&
+        !isReplaced &&
+        (isStopped || this.#forced.has(where)),
+    );
+    for (const { run } of stopped) {
+      for (;;) {
+        const info = await this.#in.operator.get(run);
+        if (info === undefined || isTerminal(info.status)) break;
+        await pass(5);
+      }
+    }
+  }
+
   async #finish(): Promise<void> {
+    await this.#inTime('a cancel', this.#untilStopped());
     for (const { run } of this.#jobs) this.#in.floor.release(run);
     for (const { job, outcomes } of this.#jobs) outcomes.push(outcomeOf(job.result()));
     const outcomes = this.#jobs.flatMap((one) => one.outcomes);
@@ -275,15 +303,21 @@ export class JobWorld {
 
   async #inTime(what: string, promise: Promise<unknown>): Promise<void> {
     const late = Promise.withResolvers<'late'>();
-    const timer = setTimeout(() => late.resolve('late'), patienceMs);
+    const timer = setTimeout(() => late.resolve('late'), this.#patienceMs);
     const first = await Promise.race([promise, late.promise]);
     clearTimeout(timer);
     if (first === 'late') throw new Error(`${what} hangs. ${this.violations.join('; ')}`);
   }
 }
 
-async function readSome({ job, chunks }: Tracked, leaves: boolean): Promise<void> {
-  for await (const chunk of job.stream()) {
+/** Reads to the end, or only the first chunk where there will be one. */
+async function readSome({ job, chunks, mode }: Tracked, leaves: boolean): Promise<void> {
+  const stream = job.stream();
+  if (leaves && mode !== 'chatty') {
+    await stream.return?.();
+    return;
+  }
+  for await (const chunk of stream) {
     chunks.push(chunk);
     if (leaves) break;
   }

@@ -1,0 +1,26 @@
+/** The other end of attached work: a store with a server and a worker, which reports what its handlers see. */
+import { Perdure, task } from 'perdure';
+import { serve } from 'perdure/server';
+import { sharedNow } from './cancel-latencies.ts';
+
+const [, , store = '', slots = ''] = process.argv;
+const report = (key: string): void => void process.send?.({ key, at: sharedNow() });
+
+const hold = task('hold', async (ctx) => {
+  const told = new Promise<void>((resolve) => {
+    const hear = (): void => {
+      report(`told ${ctx.runId}`);
+      resolve();
+    };
+    ctx.signal.addEventListener('abort', hear, { once: true });
+  });
+  report(`started ${ctx.runId}`);
+  await told;
+  ctx.throwIfCanceled();
+});
+
+const perdure = await Perdure.open(store);
+await perdure.startWorker({ tasks: [hold], activityConcurrency: Number(slots) });
+const server = await serve(perdure, { port: 0 });
+process.once('disconnect', () => void server.close().then(() => perdure.close()));
+process.send?.({ key: server.url, at: sharedNow() });

@@ -1,0 +1,85 @@
+import { Client } from '../../../src/client/client.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import { systemClock } from '../../../src/model/clock.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import type { Provider } from '../../../src/providers/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { HandlerFloor } from './handler-floor.ts';
+import type { Scenario } from './job-scenario.ts';
+import { JobWorld, type Surroundings } from './job-world.ts';
+
+// Opening a store takes longer than a scenario; one that ended well leaves nothing behind.
+const scenariosPerStore = 100;
+
+/** An open store with a worker, and what closes it. */
+export interface OpenStore extends Surroundings {
+  close(): Promise<void>;
+}
+
+/** A store in memory whose time is moved by the scenarios. */
+export async function openMemory(): Promise<OpenStore> {
+  const clock = new FakeClock();
+  const provider = await openSqlite({ path: ':memory:', clock });
+  return openStore(provider, clock, () => clock.advance('40s'));
+}
+
+/** A store with its own time, which nobody waits for. */
+export function openWithRealTime(provider: Provider): Promise<OpenStore> {
+  const clock = provider.clock ?? systemClock;
+  return openStore(provider, clock, () => Promise.reject(new Error('Nobody dies here.')));
+}
+
+async function openStore(
+  provider: Provider,
+  clock: Clock,
+  expireLeases: () => Promise<void>,
+): Promise<OpenStore> {
+  const floor = new HandlerFloor();
+  const perdure = await Perdure.open(provider, { clock });
+  const operator = new Client({ provider, clock, recheckMs: 3 });
+  await perdure.startWorker({ ...floor.definitions, shutdownGrace: 0 });
+  return {
+    provider,
+    clock,
+    operator,
+    floor,
+    expireLeases,
+    async close() {
+      await operator.close();
+      await perdure.close();
+    },
+  };
+}
+
+/** Lives scenarios one after the other, with a fresh store now and then. */
+export class JobLives {
+  readonly #open: () => Promise<OpenStore>;
+  #store: OpenStore | undefined;
+  #count = 0;
+
+  constructor(open: () => Promise<OpenStore>) {
+    this.#open = open;
+  }
+
+  /** Answers what went wrong. */
+  async live(one: Scenario): Promise<readonly string[]> {
+    if (this.#count % scenariosPerStore === 0) await this.close();
+    this.#store ??= await this.#open();
+    this.#store.floor.forget();
+    const world = new JobWorld(this.#store, `s${this.#count++}`);
+    try {
+      await world.live(one);
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+    if (world.violations.length > 0) await this.close();
+    return world.violations;
+  }
+
+  async close(): Promise<void> {
+    await this.#store?.close();
+    this.#store = undefined;
+  }
+}
