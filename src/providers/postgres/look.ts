@@ -22,7 +22,7 @@ export interface Found {
   readonly nextAt: Readonly<Record<Topic, number>>;
   /** When the next schedule is due. */
   readonly nextScheduleAt: number;
-  /** When the next session ends unless it is renewed; there are no sessions yet. */
+  /** When the next session, or a job that nobody wants any more, is to be looked after. */
   readonly nextSessionAt: number;
   /** The tokens of items that are held and were flagged or deleted since the time asked for. */
   readonly flagged: readonly string[];
@@ -124,7 +124,11 @@ export class Look {
         ) AS "work",
         (SELECT next_at FROM ${schema}.schedules WHERE NOT paused AND next_at IS NOT NULL
          ORDER BY next_at LIMIT 1) AS "schedules",
-        NULL::bigint AS "sessions",
+        least(
+          (SELECT min(due_at) FROM ${schema}.sessions),
+          (SELECT min(check_at) FROM ${schema}.jobs WHERE check_at IS NOT NULL),
+          (SELECT min(dispose_at) FROM ${schema}.jobs WHERE dispose_at IS NOT NULL)
+        ) AS "sessions",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
               WHERE $6::bigint IS NOT NULL AND cancel_requested AND next_at > ${nowSql}
                 AND cancel_requested_at >= $6::bigint AND lock_token IS NOT NULL)

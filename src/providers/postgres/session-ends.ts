@@ -92,14 +92,24 @@ async function endOrGoOn(
   }
 }
 
-/** What there is to do: one statement where there is nothing. */
+/** What there is to do: no statement where nothing is due and a look has told so, one where there is nothing. */
 export async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
+  store.assertOpen('dueSessions');
+  const known = store.nextSession.get();
+  if (known !== undefined) {
+    const nextAt = known.nextAt === Infinity ? null : known.nextAt;
+    return { sessionIds: [], hasAbandoned: false, nextAt };
+  }
   const looks = await store.read('dueSessions', (tx) =>
     store.jobRows.nextAt(tx, store.nowParameter),
   );
   const dueAt = Math.min(looks.dueAt ?? Infinity, looks.checkAt ?? Infinity);
   if (dueAt > looks.now) return { sessionIds: [], ...lookAhead(looks) };
-  return store.writeOnce('dueSessions', (scope) => handOutDue(store, scope, limit));
+  try {
+    return await store.writeOnce('dueSessions', (scope) => handOutDue(store, scope, limit));
+  } finally {
+    store.nextSession.changed();
+  }
 }
 
 function lookAhead({ now, dueAt, checkAt, disposeAt }: NextLooks): Omit<DueSessions, 'sessionIds'> {

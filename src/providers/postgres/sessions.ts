@@ -13,10 +13,23 @@ import { submitJobs } from './submits.ts';
 
 /** Sessions and their jobs. */
 export function createSessionStore(store: Store): SessionStore {
-  const { sessionRows: rows } = store;
+  const { sessionRows: rows, nextSession } = store;
+  /** Makes another time due; what was known of that is forgotten. */
+  const change = async <T>(changing: Promise<T>): Promise<T> => {
+    try {
+      return await changing;
+    } finally {
+      nextSession.changed();
+    }
+  };
   const take = store.batching({
     operation: 'takeJobs',
     run: (scope, keys: readonly JobKey[]) => takeJobs(store, scope, keys),
+    maxInFlight: 1,
+  });
+  const abandon = store.batching({
+    operation: 'abandonJobs',
+    run: (scope, requests: readonly AbandonJob[]) => abandonJobs(store, scope, requests),
     maxInFlight: 1,
   });
   const settleResults = store.batching({
@@ -26,12 +39,14 @@ export function createSessionStore(store: Store): SessionStore {
   });
   return {
     openSession: (session) =>
-      store.writeOnce('openSession', async ({ tx, nowParameter }) => {
-        await rows.insert(tx, session, nowParameter);
-        const [record] = await rows.get(tx, [session.sessionId]);
-        if (record === undefined) throw new Error('A session that is there cannot be read.');
-        return record;
-      }),
+      change(
+        store.writeOnce('openSession', async ({ tx, nowParameter }) => {
+          await rows.insert(tx, session, nowParameter);
+          const [record] = await rows.get(tx, [session.sessionId]);
+          if (record === undefined) throw new Error('A session that is there cannot be read.');
+          return record;
+        }),
+      ),
 
     async renewSessions(sessionIds) {
       store.assertOpen('renewSessions');
@@ -53,27 +68,27 @@ export function createSessionStore(store: Store): SessionStore {
       await take(keys);
     },
 
-    abandonJobs: store.batching({
-      operation: 'abandonJobs',
-      run: (scope, requests: readonly AbandonJob[]) => abandonJobs(store, scope, requests),
-      maxInFlight: 1,
-    }),
+    abandonJobs: (requests) => change(abandon(requests)),
 
     shutdownSession: (request) =>
-      store.writeOnce('shutdownSession', (scope) => shutdownSession(store, scope, request)),
+      change(store.writeOnce('shutdownSession', (scope) => shutdownSession(store, scope, request))),
 
     settleSession: (sessionId, limit) =>
-      store.writeOnce('settleSession', (scope) => settleSession(store, scope, sessionId, limit)),
+      change(
+        store.writeOnce('settleSession', (scope) => settleSession(store, scope, sessionId, limit)),
+      ),
 
     dueSessions: (limit) => dueSessions(store, limit),
 
     claimAbandoned: (request) =>
-      store.writeOnce('claimAbandoned', ({ tx, nowParameter }) =>
-        store.jobRows.claim(tx, request, nowParameter),
+      change(
+        store.writeOnce('claimAbandoned', ({ tx, nowParameter }) =>
+          store.jobRows.claim(tx, request, nowParameter),
+        ),
       ),
 
     async settleAbandoned(settled) {
-      await settleResults(settled);
+      await change(settleResults(settled));
     },
 
     getSessions: (sessionIds) => store.read('getSessions', (tx) => rows.get(tx, sessionIds)),

@@ -24,7 +24,7 @@ import { InstanceMutexes, LockedInstances } from './locked-instances.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { Look, type Found, type Wanted } from './look.ts';
-import { NextSchedule } from './next-schedule.ts';
+import { NextDue } from './next-due.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
 import { PlainClaims } from './plain-claims.ts';
@@ -80,7 +80,8 @@ export class Store {
   readonly plainTaskAcks: PlainTaskAcks;
   readonly plainClaims: PlainClaims;
   readonly scheduleRows: ScheduleRows;
-  readonly nextSchedule: NextSchedule;
+  readonly nextSchedule: NextDue;
+  readonly nextSession: NextDue;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
   readonly chunkRows: ChunkRows;
@@ -134,7 +135,9 @@ export class Store {
     this.plainTaskAcks = new PlainTaskAcks(this);
     this.plainClaims = new PlainClaims(this);
     this.scheduleRows = new ScheduleRows(schema);
-    this.nextSchedule = new NextSchedule({ clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs });
+    const foretelling = { clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs };
+    this.nextSchedule = new NextDue(foretelling);
+    this.nextSession = new NextDue(foretelling);
     this.sessionRows = new SessionRows(schema);
     this.jobRows = new JobRows(schema);
     this.chunkRows = new ChunkRows(schema);
@@ -275,7 +278,7 @@ export class Store {
   }
 
   async #lookFor(operation: string, wanted: Wanted, flaggedSince?: number): Promise<Found> {
-    const mark = this.nextSchedule.mark();
+    const marks = { schedule: this.nextSchedule.mark(), session: this.nextSession.mark() };
     const found = await this.connections.read(operation, (tx) =>
       this.#look.run(tx, wanted, {
         nowParameter: this.nowParameter,
@@ -283,7 +286,8 @@ export class Store {
       }),
     );
     if (this.clock === undefined) this.#storeClock.observe(found.now);
-    this.nextSchedule.saw(mark, found.nextScheduleAt);
+    this.nextSchedule.saw(marks.schedule, found.nextScheduleAt);
+    this.nextSession.saw(marks.session, found.nextSessionAt);
     return found;
   }
 

@@ -1,17 +1,17 @@
 import type { Clock } from '../../model/clock.ts';
 
 /** What was known when a look began. */
-export interface ScheduleMark {
+export interface DueMark {
   readonly changes: number;
   readonly begunAt: number;
 }
 
 /**
- * When the next schedule is due, as the last look has told: so that asking which are due takes no statement while none
- * is, and somebody looks all the time anyway. What this process changes counts at once, what others change from the
+ * When the next schedule or session is due, as the last look has told: so that asking which are due takes no statement
+ * while none is, and somebody looks all the time anyway. What this process changes counts at once, what others change from the
  * next look on.
  */
-export class NextSchedule {
+export class NextDue {
   readonly #clock: Clock;
   readonly #maxAgeMs: number;
   #changes = 0;
@@ -22,17 +22,17 @@ export class NextSchedule {
     this.#maxAgeMs = maxAgeMs;
   }
 
-  /** Taken before a look, whose answer is worth nothing when a schedule changes meanwhile. */
-  mark(): ScheduleMark {
+  /** Taken before a look, whose answer is worth nothing when one of them changes meanwhile. */
+  mark(): DueMark {
     return { changes: this.#changes, begunAt: this.#clock.now() };
   }
 
   /** A look has found when the next one is due. */
-  saw({ changes, begunAt }: ScheduleMark, nextAt: number): void {
+  saw({ changes, begunAt }: DueMark, nextAt: number): void {
     if (changes === this.#changes) this.#told = { nextAt, begunAt };
   }
 
-  /** This process may have changed a schedule. */
+  /** This process may have changed one of them. */
   changed(): void {
     this.#changes += 1;
     this.#told = undefined;
