@@ -3,6 +3,7 @@ import { parseJson } from '../model/payload.ts';
 import { readWireError, toTypedError } from './remote-error.ts';
 import { Unreachable } from './unreachable.ts';
 
+const bodyTooSlow = 408;
 const tooMany = 429;
 const unavailable = 503;
 
@@ -16,14 +17,15 @@ export function readAnswer(
   if (response.ok && body !== undefined) return body;
   const error = readWireError(body);
   const { status } = response;
-  if (status === tooMany || status === unavailable || (status > 500 && error === undefined)) {
+  const isRefused = status === bodyTooSlow || status === tooMany || status === unavailable;
+  if (isRefused || (status > 500 && error === undefined)) {
     throw new Unreachable({
       operation,
       message:
         error?.message ??
         `The server answered ${status}. Is it overloaded, or is a proxy in front of it?`,
-      // A proxy may have passed the call on before it gave up.
-      outcomeUnknown: error === undefined && status !== tooMany,
+      // A server that took too long says so; a proxy may have passed the call on before it gave up.
+      outcomeUnknown: error?.outcomeUnknown ?? (error === undefined && status >= 500),
       waitMs: retryAfterMs(response.headers),
     });
   }

@@ -6,6 +6,8 @@ export class Refusal extends PerdureError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: WireError['issues'];
+  /** Whether what was asked for may have happened all the same. */
+  readonly outcomeUnknown: boolean;
 
   constructor(
     code: ErrorCode,
@@ -14,12 +16,14 @@ export class Refusal extends PerdureError {
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly issues?: WireError['issues'];
+      readonly outcomeUnknown?: boolean;
     },
   ) {
     super(code, message);
     this.status = options.status;
     this.headers = options.headers ?? {};
     this.issues = options.issues;
+    this.outcomeUnknown = options.outcomeUnknown ?? false;
   }
 }
 

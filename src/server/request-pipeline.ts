@@ -237,7 +237,7 @@ function tookTooLong(): Refusal {
   return new Refusal(
     'UNAVAILABLE',
     'This took too long. It may still happen: look before you repeat it.',
-    { status: 503 },
+    { status: 503, outcomeUnknown: true },
   );
 }
 

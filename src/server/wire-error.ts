@@ -78,8 +78,9 @@ function detailsOf(error: PerdureError, showStacks: boolean): Partial<WireError>
     const { operation, retryable, outcomeUnknown } = error;
     return { operation, retryable, outcomeUnknown };
   }
-  if (error instanceof Refusal && error.issues !== undefined) return { issues: error.issues };
-  return {};
+  if (!(error instanceof Refusal)) return {};
+  const { issues, outcomeUnknown } = error;
+  return { ...(issues !== undefined && { issues }), ...(outcomeUnknown && { outcomeUnknown }) };
 }
 
 // The message of a store may quote statements and addresses.

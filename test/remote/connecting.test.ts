@@ -93,6 +93,38 @@ describe('connecting', () => {
   });
 });
 
+describe('a server that is too busy', () => {
+  /** Refuses the first event it is sent, and takes the second. */
+  async function busy(error: object) {
+    let events = 0;
+    const url = await listen((request, response) => {
+      if (request.method === 'GET') return void response.end('{"items":[]}');
+      events += 1;
+      if (events > 1) return void response.end('{}');
+      return void response.writeHead(503).end(JSON.stringify({ error }));
+    });
+    const { client } = await Perdure.connect(url);
+    onTestFinished(() => client.close());
+    return { client, events: () => events };
+  }
+
+  test('is sent an event again that it did not take', async () => {
+    const { client, events } = await busy({ code: 'UNAVAILABLE', message: 'Full.' });
+    await client.raiseEvent('one', 'said');
+    expect(events()).toBe(2);
+  });
+
+  test('is not sent an event again that it may have taken', async () => {
+    const error = { code: 'UNAVAILABLE', message: 'This took too long.', outcomeUnknown: true };
+    const { client, events } = await busy(error);
+    await expect(client.raiseEvent('one', 'said')).rejects.toMatchObject({
+      code: 'PROVIDER',
+      outcomeUnknown: true,
+    });
+    expect(events()).toBe(1);
+  });
+});
+
 describeRemote('a token', (open) => {
   test('that the server does not know is refused when connecting', async () => {
     const { connect } = await open();

@@ -8,7 +8,7 @@ import { engineStores, type StoreKind } from '../engine/engine-store.ts';
 import { startTcpProxy, type TcpProxy } from '../postgres/tcp-proxy.ts';
 
 /** A store, a server for it, a proxy before that, and a client beyond; everything is closed and removed after the test. */
-export interface Remote {
+interface Remote {
   /** Where the store is. */
   readonly perdure: Perdure;
   readonly server: PerdureServer;
