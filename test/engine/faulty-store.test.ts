@@ -98,14 +98,16 @@ it.each([
       shutdownGrace: 100,
       ...options,
     });
-    const ids = Array.from({ length: 40 }, (_, n) => `run-${n}`);
-    await Promise.all(ids.map((id, n) => untilHeard(() => perdure.client.start(run, n, { id }))));
-    const results = await Promise.all(
-      ids.map((id) => untilHeard(() => perdure.client.handle<number>(id).result())),
-    );
-    expect(results).toEqual(ids.map((_, n) => 3 * (n + 1) + 1));
-    expect(done.size).toBe(40 * 4);
-    expect(faults.counts.before).toBeGreaterThan(20);
-    expect(faults.counts.after).toBeGreaterThan(20);
+    // How many calls share a batch, and so how many faults there are, is a matter of timing: go on until it is enough.
+    let rounds = 0;
+    for (; Math.min(faults.counts.before, faults.counts.after) <= 20; rounds += 1) {
+      const ids = Array.from({ length: 40 }, (_, n) => `run-${rounds}-${n}`);
+      await Promise.all(ids.map((id, n) => untilHeard(() => perdure.client.start(run, n, { id }))));
+      const results = await Promise.all(
+        ids.map((id) => untilHeard(() => perdure.client.handle<number>(id).result())),
+      );
+      expect(results).toEqual(ids.map((_, n) => 3 * (n + 1) + 1));
+    }
+    expect(done.size).toBe(rounds * 40 * 4);
   },
 );
