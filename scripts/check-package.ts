@@ -9,6 +9,7 @@ import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { nodeVersionProblem } from '../src/require-node.ts';
+import { BROWSER_ENTRIES } from './layer-rules.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -103,11 +104,16 @@ process.on('exit', () => {
 await import('${name}');
 `;
 
-/** On an old Node.js every entry point must say so before the native module is loaded. */
+// What browsers load cannot ask for the version of Node.js, and has no native module behind it.
+function isForBrowsers(entry: string): boolean {
+  return BROWSER_ENTRIES.includes(entry.replace('perdure/', '') + '.ts');
+}
+
+/** On an old Node.js every other entry point must say so before the native module is loaded. */
 function checkOldNode(project: string): string {
   const old = findOldNode();
   if (old === undefined) return 'skipped, as no Node.js older than 22 is on the PATH';
-  for (const name of entryPoints) {
+  for (const name of entryPoints.filter((entry) => !isForBrowsers(entry))) {
     writeFileSync(join(project, 'import.js'), importProgram(name));
     const { status, stderr } = spawnSync(old.path, ['import.js'], {
       cwd: project,
