@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { Provider } from '../../src/providers/provider.ts';
 import {
   child,
@@ -9,6 +9,7 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
+import { querySql } from './server.ts';
 import { watchStatements } from './statement-log.ts';
 import { temporaryStore } from './temporary-store.ts';
 
@@ -182,6 +183,30 @@ it('tasks are created, claimed and ended by one statement each, however many the
       'perdure_end_runs_plainly',
     ]);
   }
+});
+
+it('the life of most task runs changes no index of the instances', async () => {
+  const { open, url } = await temporaryStore();
+  const provider = await open();
+  const outcome = { kind: 'completed', payload: '1' } as const;
+  await provider.createTasks(ids('run', 500).map((id) => newTask(id)));
+  for (let ended = 0; ended < 500; ended += 100) {
+    const items = await provider.fetchWorkItems({ ...fetch, max: 100, names: [] });
+    await provider.ackWorkItems(items.map(({ lockToken }) => ({ lockToken, outcome })));
+  }
+  // The statistics are written when a connection ends, by PostgreSQL 14 a moment later.
+  await provider.close();
+  await vi.waitFor(
+    async () => {
+      const [row] = await querySql<{ readonly share: number }>(
+        url,
+        `SELECT n_tup_hot_upd::float / n_tup_upd AS share FROM pg_stat_user_tables
+         WHERE relname = 'instances' AND n_tup_upd >= 1000`,
+      );
+      expect(row?.share).toBeGreaterThan(0.7);
+    },
+    { timeout: 10_000, interval: 100 },
+  );
 });
 
 it('a mixed batch of ends takes as many statements as one', async () => {

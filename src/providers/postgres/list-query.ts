@@ -1,6 +1,7 @@
 import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
 import type { InstanceConditions, ListInstancesParams } from '../instances.ts';
 import { text } from './arrays.ts';
+import { taskOperation } from './work-items.ts';
 
 /** A query for the keys of a page. */
 interface ListQuery {
@@ -20,7 +21,8 @@ class Values {
 
 /**
  * Builds the query for one page of instances, newest first; `$1` is the limit. Each status and each version of a name is
- * a query of its own, which an index answers in order and ends at the limit; together they are merged.
+ * a query of its own, which an index answers in order and ends at the limit; together they are merged. Task runs that are
+ * not over are found by their items.
  * `undefined` when nothing can match.
  */
 export function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
@@ -35,15 +37,42 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
   const shared = sharedConditions(filter, schema, values);
   if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
   const versions = definitionsOf(filter, schema, values);
-  const arms = statuses.map((status) => {
-    const conditions = [...statusConditions(status), ...shared];
-    if (versions !== undefined) conditions.push('definition_key = wanted_key');
-    const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
-    const page = `(SELECT instance_key FROM ${schema}.instances AS listed ${where}
-      ORDER BY instance_key DESC LIMIT ${limitValue}) AS page`;
-    return `SELECT page.instance_key FROM ${versions === undefined ? page : `${versions} CROSS JOIN LATERAL ${page}`}`;
+  if (versions !== undefined) shared.push('definition_key = wanted_key');
+  const walk = (conditions: readonly string[]) => {
+    const all = [...conditions, ...shared];
+    const where = all.length === 0 ? '' : `WHERE ${all.join(' AND ')}`;
+    return `SELECT instance_key FROM ${schema}.instances AS listed ${where}
+      ORDER BY instance_key DESC LIMIT ${limitValue}`;
+  };
+  const walkRuns = (status: InstanceStatus) => {
+    const ofVersion = versions === undefined ? '' : 'AND item.definition_key = wanted_key';
+    const conditions = [
+      'instance_key = item.instance_key',
+      isRun,
+      `status = '${status}'`,
+      ...shared,
+    ];
+    return `SELECT item.instance_key FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
+        SELECT FROM ${schema}.instances AS listed WHERE ${conditions.join(' AND ')} LIMIT 1) AS run
+      WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${ofVersion}
+      ORDER BY item.instance_key DESC LIMIT ${limitValue}`;
+  };
+  const pages = statuses.flatMap((status) =>
+    isLive(status)
+      ? [walk([`listed_as = 'live'`, `status = '${status}'`]), walkRuns(status)]
+      : [walk(statusConditions(status))],
+  );
+  const arms = pages.map((page) => {
+    const from = versions === undefined ? '' : `${versions} CROSS JOIN LATERAL `;
+    return `SELECT page.instance_key FROM ${from}(${page}) AS page`;
   });
   return { keys: arms.join(' UNION ALL '), values: values.list };
+}
+
+const isRun = 'priority IS NOT NULL';
+
+function isLive(status: InstanceStatus | undefined): status is 'pending' | 'running' | 'canceling' {
+  return status === 'pending' || status === 'running' || status === 'canceling';
 }
 
 /** The definitions that the instances may have; `undefined`: any. */
@@ -64,9 +93,7 @@ function definitionsOf(
 // Written out, not bound: only then does the planner see that the partial index holds these rows.
 function statusConditions(status: InstanceStatus | undefined): readonly string[] {
   if (status === undefined) return [];
-  return status === 'completed'
-    ? [`status = 'completed'`]
-    : [`status = '${status}'`, `status <> 'completed'`];
+  return [status === 'completed' ? `status = 'completed'` : `listed_as = '${status}'`];
 }
 
 function sharedConditions(filter: InstanceConditions, schema: string, values: Values): string[] {

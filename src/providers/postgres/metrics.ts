@@ -5,6 +5,7 @@ import type { Statement, Transaction } from './connection.ts';
 import type { DefinitionKind } from './definitions.ts';
 import { cleanupDue } from './look.ts';
 import { nowSql } from './scope.ts';
+import { taskOperation } from './work-items.ts';
 
 interface DepthRow extends QueueDepth {
   readonly queue: 'orchestrations' | 'activities' | 'tasks';
@@ -43,14 +44,21 @@ export class Metrics {
         UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, 'next_at')}
         UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, 'next_at')}`,
     };
-    // The index of the statuses holds all but the completed ones; those are the rest. What a vacuum could give back is
+    // The index of what is listed holds all but the completed ones, and the runs that have an item; the completed are the
+    // rest. What a vacuum could give back is
     // what dead rows take up, as far as the statistics know.
     this.#whole = {
       name: 'perdure_system_metrics',
       text: `SELECT (SELECT count(*) FROM ${schema}.instances) AS "all",
           (SELECT jsonb_object_agg(status, number) FROM (
-            SELECT status, count(*) AS number FROM ${schema}.instances
-            WHERE status <> 'completed' GROUP BY status) AS counted) AS others,
+            SELECT status, count(*) AS number FROM (
+              SELECT status FROM ${schema}.instances WHERE listed_as IS NOT NULL
+              UNION ALL
+              SELECT run.status FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
+                SELECT status FROM ${schema}.instances AS one
+                WHERE one.instance_key = item.instance_key AND priority IS NOT NULL AND ended_at IS NULL LIMIT 1) AS run
+              WHERE item.execution_id = 1 AND item.operation = ${taskOperation}) AS listed
+            GROUP BY status) AS counted) AS others,
           (SELECT count(*) FROM ${schema}.executions) AS "finishedExecutions",
           (SELECT coalesce(sum(events), 0)::bigint FROM ${schema}.pending_reclaims) AS "pendingReclaims",
           coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS "storageBytes",
