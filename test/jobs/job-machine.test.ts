@@ -76,7 +76,8 @@ it('a job that is closed while its submission is lost is submitted until that is
   backend.breakLine('submit', 'after');
   const job = work.submit('a', 1, { id: 'j' });
   await settle();
-  expect(submitted(backend)).toEqual(['submit j']);
+  // On a busy machine it may have been tried again by now.
+  expect(submitted(backend)[0]).toBe('submit j');
   job.close();
   await expect.poll(() => backend.jobs.get('j')?.isAbandoned).toBe(true);
   expect(submitted(backend).at(-1)).toBe('abandon j');
