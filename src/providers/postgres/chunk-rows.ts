@@ -44,9 +44,9 @@ export class ChunkRows {
     this.#held = {
       name: 'perdure_instances_of_claims',
       text: `SELECT item_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey"
-        FROM ${schema}.worker_queue AS item
-          JOIN unnest($2::bigint[], $3::text[]) AS wanted (item_key, secret) USING (item_key)
-        WHERE item_key = ANY ($2::bigint[]) AND lock_token = secret AND locked_until > ${nowSql}`,
+        FROM unnest($2::bigint[], $3::text[]) AS wanted (item_key, secret) CROSS JOIN LATERAL (
+          SELECT lock_token, instance_key FROM ${schema}.worker_queue AS one
+          WHERE one.item_key = wanted.item_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item`,
     };
     this.#lock = {
       name: 'perdure_lock_streams',
@@ -89,8 +89,8 @@ export class ChunkRows {
     this.#delete = {
       name: 'perdure_delete_chunks',
       text: `WITH job AS MATERIALIZED (SELECT instance_key FROM ${jobs} WHERE instance_key = $1::bigint FOR UPDATE),
-        gone AS (DELETE FROM ${chunks} AS chunk USING job
-          WHERE chunk.instance_key = job.instance_key AND chunk.seq <= $2::bigint RETURNING bytes)
+        gone AS (DELETE FROM ${chunks}
+          WHERE instance_key = (SELECT instance_key FROM job) AND seq <= $2::bigint RETURNING bytes)
         UPDATE ${jobs} SET waiting_chunks = waiting_chunks - (SELECT count(*) FROM gone),
           waiting_bytes = waiting_bytes - (SELECT coalesce(sum(bytes), 0)::bigint FROM gone)
         WHERE instance_key = $1::bigint`,

@@ -151,9 +151,14 @@ export class JobRows {
       text: `SELECT job.instance_key AS "jobKey", session_id AS "sessionId", instance_id AS "instanceId", incarnation,
           is_task AS "isTask", name, status, disposable, instance.created_at AS "createdAt",
           abandoned_at AS "abandonedAt"
-        FROM ${schema}.sessions AS session JOIN ${table} AS job USING (session_key)
-          JOIN ${schema}.instances AS instance ON instance.instance_key = job.instance_key
-        WHERE session_id = $1 AND job.instance_key > $2::bigint ORDER BY job.instance_key LIMIT $3::bigint`,
+        FROM ${schema}.sessions AS session CROSS JOIN LATERAL (
+            SELECT * FROM ${table} AS one
+            WHERE one.session_key = session.session_key AND one.instance_key > $2::bigint
+            ORDER BY one.instance_key LIMIT $3::bigint) AS job
+          CROSS JOIN LATERAL (
+            SELECT instance_id, incarnation, status, created_at FROM ${schema}.instances AS one
+            WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
+        WHERE session_id = $1 ORDER BY job.instance_key`,
     };
     this.#delete = {
       name: 'perdure_delete_jobs',

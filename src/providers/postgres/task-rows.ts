@@ -105,14 +105,17 @@ export class TaskRows {
           SELECT item_key, instance_key, claimed_at FROM ${items} WHERE item_key = ANY ($1::bigint[])
         ), run AS (
           UPDATE ${table} AS run SET status = 'pending', started_at = NULL, execution_started_at = NULL
-          FROM item
-          WHERE run.instance_key = item.instance_key AND run.instance_key = ANY (ARRAY(SELECT instance_key FROM item))
-            AND run.status = 'running' AND run.started_at = item.claimed_at
+          FROM item ${placeOf(
+            table,
+            `one.instance_key = item.instance_key AND (one.status = 'running') IS TRUE
+              AND one.started_at = item.claimed_at`,
+          )}
+          WHERE run.ctid = found.place
           RETURNING item.item_key, run.expires_at
         )
         UPDATE ${items} AS back SET expires_at = run.expires_at
-        FROM run
-        WHERE back.item_key = run.item_key AND back.item_key = ANY ($1::bigint[]) AND run.expires_at IS NOT NULL
+        FROM run ${placeOf(items, 'one.item_key = run.item_key')}
+        WHERE back.ctid = found.place AND run.expires_at IS NOT NULL
         RETURNING back.expires_at AS "expiresAt"`,
     };
     // Waits for nobody: whoever holds a run, or its item, ends it or has it canceled.

@@ -94,7 +94,7 @@ export class TreeDeletions {
       name: 'perdure_measure_trees',
       text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
-          EXISTS (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key) AS "isJob",
+          (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child
