@@ -3,7 +3,7 @@ import type { Client } from '../../src/index.ts';
 import type { CancelOptions } from '../../src/client/stopping.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { describeEngine } from './describe-engine.ts';
+import { describeEngine, modesWithoutTurns } from './describe-engine.ts';
 import { signalled } from './signalled.ts';
 
 interface Caught {
@@ -30,121 +30,125 @@ async function whenRunning(client: Client, id: string): Promise<void> {
   await expect.poll(async () => (await client.get(id))?.status).toBe('running');
 }
 
-describeEngine('cancels that make no sense', (open) => {
-  it.each([
-    ['completed', async (): Promise<number> => 1],
-    ['failed', (): Promise<number> => Promise.reject(new Error('no'))],
-  ] as const)('an instance that is %s stays so', async (status, code) => {
-    const run = orchestration('run', code);
-    const { client } = await open({ orchestrations: [run] });
-    const { id } = await client.start(run);
-    const before = await client.wait(id);
-    expect(await client.cancel(id)).toEqual({ found: true, changed: false, status });
-    expect(await client.cancel(id, { wait: true })).toEqual({
-      found: true,
-      changed: false,
-      status,
+describeEngine(
+  'cancels that make no sense',
+  (open) => {
+    it.each([
+      ['completed', async (): Promise<number> => 1],
+      ['failed', (): Promise<number> => Promise.reject(new Error('no'))],
+    ] as const)('an instance that is %s stays so', async (status, code) => {
+      const run = orchestration('run', code);
+      const { client } = await open({ orchestrations: [run] });
+      const { id } = await client.start(run);
+      const before = await client.wait(id);
+      expect(await client.cancel(id)).toEqual({ found: true, changed: false, status });
+      expect(await client.cancel(id, { wait: true })).toEqual({
+        found: true,
+        changed: false,
+        status,
+      });
+      expect(await client.terminate(id)).toEqual({ found: true, changed: false, status });
+      expect(await client.get(id)).toEqual(before);
+      expect(await client.get(id)).not.toHaveProperty('cancel');
     });
-    expect(await client.terminate(id)).toEqual({ found: true, changed: false, status });
-    expect(await client.get(id)).toEqual(before);
-    expect(await client.get(id)).not.toHaveProperty('cancel');
-  });
 
-  it('an instance that is terminated stays so, and one that is canceling can still be terminated', async () => {
-    const run = orchestration('run', async (ctx) => {
-      await ctx.waitFor('never').catch(() => ctx.shield(() => ctx.waitFor('neither')));
+    it('an instance that is terminated stays so, and one that is canceling can still be terminated', async () => {
+      const run = orchestration('run', async (ctx) => {
+        await ctx.waitFor('never').catch(() => ctx.shield(() => ctx.waitFor('neither')));
+      });
+      const { client } = await open({ orchestrations: [run] });
+      const handle = await client.start(run);
+      await whenRunning(client, handle.id);
+      await handle.cancel({ reason: 'asked' });
+      expect(await handle.terminate({ reason: 'told' })).toEqual({
+        found: true,
+        changed: true,
+        status: 'terminated',
+      });
+      const gone = { found: true, changed: false, status: 'terminated' };
+      expect(await handle.cancel()).toEqual(gone);
+      expect(await handle.terminate({ reason: 'again' })).toEqual(gone);
+      expect(await handle.status()).toMatchObject({
+        cancel: { reason: 'asked' },
+        terminated: { reason: 'told' },
+      });
     });
-    const { client } = await open({ orchestrations: [run] });
-    const handle = await client.start(run);
-    await whenRunning(client, handle.id);
-    await handle.cancel({ reason: 'asked' });
-    expect(await handle.terminate({ reason: 'told' })).toEqual({
-      found: true,
-      changed: true,
-      status: 'terminated',
-    });
-    const gone = { found: true, changed: false, status: 'terminated' };
-    expect(await handle.cancel()).toEqual(gone);
-    expect(await handle.terminate({ reason: 'again' })).toEqual(gone);
-    expect(await handle.status()).toMatchObject({
-      cancel: { reason: 'asked' },
-      terminated: { reason: 'told' },
-    });
-  });
 
-  it.each<[string, CancelOptions, string]>([
-    ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_INPUT'],
-    ['options that are text', 'stop' as CancelOptions, 'INVALID_INPUT'],
-    ['a wait that is no yes or no', { wait: 'yes' as never }, 'INVALID_INPUT'],
-    ['a negative time to clean up', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
-    ['a time to clean up that never ends', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],
-    ['an actor that is no text', { actor: 5 as never }, 'INVALID_NAME'],
-  ])('%s is refused, and nothing is asked of the instance', async (_what, options, code) => {
-    const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
-    const { client } = await open({ orchestrations: [run] });
-    const handle = await client.start(run);
-    await whenRunning(client, handle.id);
-    await expect(handle.cancel(options)).rejects.toMatchObject({ code });
-    expect(await handle.status()).toMatchObject({ status: 'running' });
-    expect(await handle.status()).not.toHaveProperty('cancel');
-  });
-
-  it('an id that cannot be one is refused', async () => {
-    const { client } = await open();
-    await expect(client.cancel('')).rejects.toMatchObject({ code: 'INVALID_ID' });
-    await expect(client.terminate('a\nb')).rejects.toMatchObject({ code: 'INVALID_ID' });
-  });
-
-  it('a megabyte of reason is cut on its way to handlers and code, with a note', async () => {
-    const told = signalled<string>();
-    const started = signalled<void>();
-    const hold = activity('hold', async (ctx) => {
-      started.resolve();
-      told.resolve((await ctx.canceled()).reason);
-      ctx.throwIfCanceled();
+    it.each<[string, CancelOptions, string]>([
+      ['a misspelt option', { because: 'x' } as CancelOptions, 'INVALID_INPUT'],
+      ['options that are text', 'stop' as CancelOptions, 'INVALID_INPUT'],
+      ['a wait that is no yes or no', { wait: 'yes' as never }, 'INVALID_INPUT'],
+      ['a negative time to clean up', { cleanupTimeout: -1 }, 'INVALID_DURATION'],
+      ['a time to clean up that never ends', { cleanupTimeout: Infinity }, 'INVALID_DURATION'],
+      ['an actor that is no text', { actor: 5 as never }, 'INVALID_NAME'],
+    ])('%s is refused, and nothing is asked of the instance', async (_what, options, code) => {
+      const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
+      const { client } = await open({ orchestrations: [run] });
+      const handle = await client.start(run);
+      await whenRunning(client, handle.id);
+      await expect(handle.cancel(options)).rejects.toMatchObject({ code });
+      expect(await handle.status()).toMatchObject({ status: 'running' });
+      expect(await handle.status()).not.toHaveProperty('cancel');
     });
-    const run = orchestration('run', async (ctx) => ctx.call(hold));
-    const { client } = await open({
-      orchestrations: [run],
-      activities: [hold],
-      activityLease: 150,
-    });
-    const handle = await client.start(run);
-    await started.promise;
-    await handle.cancel({ reason: `wordy ${'x'.repeat(1_048_576)}` });
-    const seen = await told.promise;
-    expect(seen).toMatch(/^wordy x+… \(cut from 1048582 characters\)$/);
-    expect(seen.length).toBeLessThan(4_200);
-    await expect(handle.result()).rejects.toMatchObject({ reason: seen });
-    expect((await client.exportHistory(handle.id)).events).toContainEqual(
-      expect.objectContaining({ kind: 'cancelRequested', reason: seen }),
-    );
-  });
 
-  it.each<[string, unknown, string]>([
-    ['a number', 0, '0'],
-    ['an object', { why: 'no idea' }, '{"why":"no idea"}'],
-    ['an error', new Error('boom'), 'boom'],
-    ['null', null, 'canceled'],
-    ['white space', ' \n\t ', 'canceled'],
-    ['text with control characters', '\u0000a\r\n\u001b[31mb', 'a [31mb'],
-    ['half a character', 'a\ud800', 'a\ufffd'],
-    ['a function', () => 1, 'a value of type function'],
-    [
-      'something that throws when it is looked at',
-      { toJSON: () => JSON.parse('{') },
-      'a value of type object',
-    ],
-  ])('%s as a reason becomes text', async (_what, reason, text) => {
-    const run = orchestration('run', async (ctx) => {
-      await ctx.waitFor('never');
+    it('an id that cannot be one is refused', async () => {
+      const { client } = await open();
+      await expect(client.cancel('')).rejects.toMatchObject({ code: 'INVALID_ID' });
+      await expect(client.terminate('a\nb')).rejects.toMatchObject({ code: 'INVALID_ID' });
     });
-    const { client } = await open();
-    const handle = await client.start(run);
-    await handle.cancel({ reason: reason as string });
-    expect(await handle.status()).toMatchObject({ status: 'canceled', cancel: { reason: text } });
-  });
-});
+
+    it('a megabyte of reason is cut on its way to handlers and code, with a note', async () => {
+      const told = signalled<string>();
+      const started = signalled<void>();
+      const hold = activity('hold', async (ctx) => {
+        started.resolve();
+        told.resolve((await ctx.canceled()).reason);
+        ctx.throwIfCanceled();
+      });
+      const run = orchestration('run', async (ctx) => ctx.call(hold));
+      const { client } = await open({
+        orchestrations: [run],
+        activities: [hold],
+        activityLease: 150,
+      });
+      const handle = await client.start(run);
+      await started.promise;
+      await handle.cancel({ reason: `wordy ${'x'.repeat(1_048_576)}` });
+      const seen = await told.promise;
+      expect(seen).toMatch(/^wordy x+… \(cut from 1048582 characters\)$/);
+      expect(seen.length).toBeLessThan(4_200);
+      await expect(handle.result()).rejects.toMatchObject({ reason: seen });
+      expect((await client.exportHistory(handle.id)).events).toContainEqual(
+        expect.objectContaining({ kind: 'cancelRequested', reason: seen }),
+      );
+    });
+
+    it.each<[string, unknown, string]>([
+      ['a number', 0, '0'],
+      ['an object', { why: 'no idea' }, '{"why":"no idea"}'],
+      ['an error', new Error('boom'), 'boom'],
+      ['null', null, 'canceled'],
+      ['white space', ' \n\t ', 'canceled'],
+      ['text with control characters', '\u0000a\r\n\u001b[31mb', 'a [31mb'],
+      ['half a character', 'a\ud800', 'a\ufffd'],
+      ['a function', () => 1, 'a value of type function'],
+      [
+        'something that throws when it is looked at',
+        { toJSON: () => JSON.parse('{') },
+        'a value of type object',
+      ],
+    ])('%s as a reason becomes text', async (_what, reason, text) => {
+      const run = orchestration('run', async (ctx) => {
+        await ctx.waitFor('never');
+      });
+      const { client } = await open();
+      const handle = await client.start(run);
+      await handle.cancel({ reason: reason as string });
+      expect(await handle.status()).toMatchObject({ status: 'canceled', cancel: { reason: text } });
+    });
+  },
+  modesWithoutTurns,
+);
 
 describeEngine('cancels in code that make no sense', (open) => {
   it('an operation, group, scope or shield that has settled is not touched by its cancel', async () => {
