@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 const source = (path: string): string => new URL(`./src/${path}`, import.meta.url).pathname;
@@ -6,6 +7,8 @@ const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  // Much of a test is waiting: for a lease, a process, or the database on the other core.
+  maxWorkers: Math.max(3, availableParallelism()),
   globalSetup: 'test/postgres/global-setup.ts',
 } as const;
 
