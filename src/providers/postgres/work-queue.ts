@@ -343,12 +343,13 @@ async function claimPlainly(
   const claimed = await store.plainClaims.claim(params, store.nowParameter);
   const [first] = claimed;
   if (first === undefined) return [];
-  await store.read('fetchWorkItems', (tx) =>
-    store.definitions.load(
-      tx,
-      claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [definitionKey, key]),
-    ),
-  );
+  const keys = claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [
+    definitionKey,
+    key,
+  ]);
+  if (!store.definitions.knows(keys)) {
+    await store.read('fetchWorkItems', (tx) => store.definitions.load(tx, keys));
+  }
   const effects = new Effects();
   effects.due('work', first.now + params.lockMs);
   store.wakeUps.announce(effects);
