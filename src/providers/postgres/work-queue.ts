@@ -27,8 +27,14 @@ import { onFailOperation, toCancelInfo, type HandedBack, type HeldItem } from '.
 export function createWorkQueue(store: Store): WorkQueue {
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
-    run: (scope, batches: readonly Renewal[]) =>
-      Promise.all(batches.map((batch) => renewBatch(store, scope, batch))),
+    run: async (scope, batches: readonly Renewal[]) => {
+      const tokens = batches.flatMap(({ renewals }) => renewals.map(({ lockToken }) => lockToken));
+      const [, ...results] = await Promise.all([
+        store.workItems.lockToRenew(scope.tx, tokens),
+        ...batches.map((batch) => renewBatch(store, scope, batch)),
+      ]);
+      return results;
+    },
     maxInFlight: 1,
   });
 
