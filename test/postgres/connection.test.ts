@@ -243,6 +243,18 @@ describe('a pool', () => {
     }
   });
 
+  it('keeps its own settings beside those of the URL', async () => {
+    const url = new URL(proxy.url);
+    url.searchParams.set('options', '-c work_mem=7MB');
+    const settings: Statement = {
+      name: 'settings',
+      text: `SELECT current_setting('enable_seqscan') AS scans, current_setting('work_mem') AS memory`,
+    };
+    expect(await open({ url: url.href }).statement('read', settings, [])).toEqual([
+      { scans: 'off', memory: '7MB' },
+    ]);
+  });
+
   it('prepares statements unless it is told not to', async () => {
     const prepared: Statement = {
       name: 'prepared',

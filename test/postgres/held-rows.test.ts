@@ -103,7 +103,11 @@ it('renewals that are made together hold nothing that others want while they wai
     await rows(`SELECT FROM ${table} ORDER BY ${key} LIMIT 1 FOR UPDATE`);
     const renewing = Promise.all(renewals());
     await untilSomebodyWaits();
-    await rows(`SELECT FROM ${table} ORDER BY ${key} FOR UPDATE`).finally(() => rows('COMMIT'));
+    try {
+      await rows(`SELECT FROM ${table} ORDER BY ${key} FOR UPDATE`);
+    } finally {
+      await rows('COMMIT');
+    }
     expect((await renewing).flat()).toHaveLength(2);
   }
 });
