@@ -182,8 +182,11 @@ async function openStore(store: string, options: OpenOptions): Promise<Provider>
       ...(prepare !== undefined && { prepare }),
     });
   }
-  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(store)?.[1];
-  if (scheme !== undefined) throw unsupported(scheme);
+  // Also one that was copied with a blank or a quote, or lacks a slash: it is no path, and its password is in no error.
+  const [, scheme, postgres] =
+    /^[\s"'<]*(?:([a-z][a-z0-9+.-]+):\/\/|(postgres(?:ql)?):)/i.exec(store) ?? [];
+  const kind = scheme ?? postgres;
+  if (kind !== undefined) throw unsupported(kind);
   return await openSqlite({
     path: store,
     ...shared,

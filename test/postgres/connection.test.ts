@@ -1,6 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProviderError } from '../../src/model/errors.ts';
-import { Connections, type Statement } from '../../src/providers/postgres/connection.ts';
+import {
+  Connections,
+  type Statement,
+  type Transaction,
+} from '../../src/providers/postgres/connection.ts';
 import { resolveOptions, type PostgresOptions } from '../../src/providers/postgres/options.ts';
 import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
@@ -111,6 +115,18 @@ describe('a transaction', () => {
     expect(await notes()).toBe(1);
   });
 
+  it('runs again when the server has ended it because its process stood still', async () => {
+    const connections = open({ idleInTransactionTimeoutMs: 50 });
+    let runs = 0;
+    await connections.transaction('write', async (tx) => {
+      await tx.execute(insert, [`run ${++runs}`]);
+      // Nothing is read from the socket meanwhile, so that the COMMIT is sent before the end is heard of.
+      if (runs === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
+    });
+    expect(runs).toBe(2);
+    expect(await notes()).toBe(1);
+  });
+
   it('runs again when it was the victim of a deadlock', async () => {
     await runSql(database.url, `INSERT INTO notes VALUES ('a'), ('b')`);
     const connections = open();
@@ -217,10 +233,26 @@ describe('a pool', () => {
       idleInTransactionTimeoutMs: 3_000,
       applicationName: 'shop',
     };
-    const ask = (connections: Connections) =>
-      connections.transaction('read', (tx) => tx.query(settings, []));
-    expect(await ask(open(options))).toEqual(expected);
-    expect(await ask(open({ ...options, prepare: false }))).toEqual(expected);
+    for (const prepare of [true, false]) {
+      const connections = open({ ...options, prepare });
+      const ask = (tx: Transaction) => tx.query(settings, []);
+      expect(await connections.transaction('read', ask)).toEqual(expected);
+      expect(await connections.pipeline('read', ask)).toEqual(expected);
+      expect(await connections.read('read', ask)).toEqual(expected);
+      expect(await connections.statement('read', settings, [])).toEqual(expected);
+    }
+  });
+
+  it('keeps its own settings beside those of the URL', async () => {
+    const url = new URL(proxy.url);
+    url.searchParams.set('options', '-c work_mem=7MB');
+    const settings: Statement = {
+      name: 'settings',
+      text: `SELECT current_setting('enable_seqscan') AS scans, current_setting('work_mem') AS memory`,
+    };
+    expect(await open({ url: url.href }).statement('read', settings, [])).toEqual([
+      { scans: 'off', memory: '7MB' },
+    ]);
   });
 
   it('prepares statements unless it is told not to', async () => {

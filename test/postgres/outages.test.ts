@@ -92,3 +92,15 @@ it('an outage fails no instance: what was under way goes on when the server is b
   const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));
   expect(results).toEqual(handles.map(() => 40));
 }, 60_000);
+
+it('work goes on within two seconds of the return of a server that was away for longer than any call waits', async () => {
+  await disturbed.startWorker(definitions);
+  await disturbed.client.start(steps, 1).then((handle) => handle.result({ timeout: '15s' }));
+  proxy.shut();
+  await delay(12_000);
+  const handle = await direct.client.start(steps, 1);
+  const opened = performance.now();
+  proxy.open();
+  expect(await handle.result({ timeout: '15s' })).toBe(1);
+  expect(performance.now() - opened).toBeLessThan(2_000);
+}, 60_000);

@@ -110,8 +110,15 @@ describe('Perdure on PostgreSQL', () => {
     });
   });
 
-  it('refuses a URL that cannot be read, and repeats nothing of it', async () => {
-    const opening = Perdure.open('postgres://shop:hunter2@host:notaport/db');
+  it.each([
+    'postgres://shop:hunter2@host:notaport/db',
+    ' postgres://shop:hunter2@host/db',
+    '"postgresql://shop:hunter2@host/db"',
+    'postgres:/shop:hunter2@host/db',
+    'postgres:shop:hunter2@host/db',
+    '\tmysql://shop:hunter2@host/db',
+  ])('refuses the URL %j, which cannot be read, and repeats nothing of it', async (url) => {
+    const opening = Perdure.open(url);
     const error: unknown = await opening.catch((error: unknown) => error);
     expect(error).toMatchObject({ code: 'INVALID_INPUT' });
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');

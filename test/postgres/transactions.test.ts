@@ -165,6 +165,28 @@ describe('a transaction of the application', () => {
     await client.query('ROLLBACK');
   });
 
+  it('is needed: without one, or on a pool, nothing is written', async () => {
+    const running = await perdure.client.start(approve, 8);
+    const outside = perdure.client.withTransaction(client);
+    const pool = new pg.Pool({ connectionString: database.url });
+    onTestFinished(() => pool.end());
+    for (const write of [
+      () => outside.start(bill, 1, { id: 'outside' }),
+      () => outside.runTask('unknown', 1, { id: 'outside' }),
+      () => outside.raiseEvent(running.id, 'approved', 'nobody'),
+      () => outside.cancel(running.id),
+      async () => perdure.client.withTransaction(pool).start(bill, 1, { id: 'outside' }),
+    ]) {
+      await expect(write()).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('BEGIN'),
+      });
+    }
+    expect(await perdure.client.get('outside')).toBeUndefined();
+    expect(await running.status()).toMatchObject({ status: 'pending' });
+    await perdure.client.terminate(running.id);
+  });
+
   it('takes several starts made at once', async () => {
     await startWorker();
     await client.query('BEGIN');

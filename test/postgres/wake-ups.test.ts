@@ -157,6 +157,20 @@ describe('wake-ups between processes', () => {
     await eventually(() => expect(first.hints.some(isEnd('at once'))).toBe(true));
   });
 
+  it('tell of what happens after a long silence', async () => {
+    const { first, second } = await openTwo();
+    const later = performance.now() + 600_000;
+    const time = vi.spyOn(performance, 'now').mockImplementation(() => later);
+    try {
+      first.wakeUps.announce(effects({ cancelRequested: ['3.z'] }));
+      await eventually(() =>
+        expect(second.hints).toContainEqual({ kind: 'cancelRequested', lockTokens: ['3.z'] }),
+      );
+    } finally {
+      time.mockRestore();
+    }
+  });
+
   it('tell nothing while nobody else is there', async () => {
     const eavesdropper = new pg.Client({ connectionString: database.url });
     await eavesdropper.connect();

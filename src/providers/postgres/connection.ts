@@ -27,6 +27,7 @@ export class Connections {
   readonly #pool: pg.Pool;
   readonly #prepare: boolean;
   readonly #begin: string;
+  readonly #hasTransactionSettings: boolean;
   readonly #retry: RetryBudget;
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
@@ -46,23 +47,14 @@ export class Connections {
     this.#begin = ['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings.transactionSettings].join(
       '; ',
     );
+    this.#hasTransactionSettings = settings.transactionSettings.length > 0;
     this.#retry = { budgetMs: settings.retryMs, signal: this.#closing.signal };
   }
 
   /** BEGIN … COMMIT on one connection; rolled back when the work throws. */
   transaction<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#use(operation, async (client, tx) => {
-      const begun = client.query(this.#begin);
-      // Where it fails, so do the statements that follow it.
-      begun.catch(() => undefined);
-      let value: T;
-      try {
-        value = await work(tx);
-        await begun;
-      } catch (error) {
-        if (!spoilsConnection(error)) await client.query('ROLLBACK');
-        throw error;
-      }
+      const value = await this.#begun(client, () => work(tx));
       await commit(operation, client);
       return value;
     });
@@ -91,9 +83,14 @@ export class Connections {
     });
   }
 
-  /** Reads without a transaction around them, tried again as a whole. */
+  /** Reads, tried again as a whole; without a transaction around them, unless the settings need one. */
   read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#use(operation, (_, tx) => work(tx));
+    return this.#use(operation, async (client, tx) => {
+      if (!this.#hasTransactionSettings) return work(tx);
+      const value = await this.#begun(client, () => work(tx));
+      await client.query('COMMIT');
+      return value;
+    });
   }
 
   /** One statement that is its own transaction: two round trips less than `transaction`. */
@@ -102,6 +99,9 @@ export class Connections {
     statement: Statement,
     values: readonly unknown[],
   ): Promise<readonly Row[]> {
+    if (this.#hasTransactionSettings) {
+      return this.pipeline(operation, (tx) => tx.query<Row>(statement, values));
+    }
     return this.#use(operation, async (_, tx) => {
       try {
         return await tx.query<Row>(statement, values);
@@ -109,6 +109,21 @@ export class Connections {
         throw isConnectionLost(error) ? unknownOutcome(operation, error) : error;
       }
     });
+  }
+
+  /** Begins a transaction, which whoever calls ends; rolled back when the work throws. */
+  async #begun<T>(client: pg.PoolClient, work: () => Promise<T>): Promise<T> {
+    const begun = client.query(this.#begin);
+    // Where it fails, so do the statements that follow it.
+    begun.catch(() => undefined);
+    try {
+      const value = await work();
+      await begun;
+      return value;
+    } catch (error) {
+      if (!spoilsConnection(error)) await client.query('ROLLBACK');
+      throw error;
+    }
   }
 
   /** Waits for what is under way, then closes every connection. Idempotent. */

@@ -86,6 +86,11 @@ export class Definitions {
     return this.#keys.get(cacheKeyOf({ kind, name, version }));
   }
 
+  /** Says whether `get` knows these keys. */
+  knows(keys: readonly number[]): boolean {
+    return keys.every((key) => this.#definitions.has(key));
+  }
+
   /** Makes `get` know these keys. */
   async load(tx: Transaction, keys: readonly number[]): Promise<void> {
     const unknown = new Set(keys.filter((key) => !this.#definitions.has(key)));

@@ -267,7 +267,13 @@ export class InstanceLocks {
     ]);
   }
 
-  /** Extends the locks of tokens that are held; answers which. */
+  /** Locks rows before several renewals of them: all at once, in the order of their keys. */
+  async lockToRenew(tx: Transaction, lockTokens: readonly string[]): Promise<void> {
+    const keys = lockTokens.map((lockToken) => parseToken(lockToken).key);
+    await tx.execute(this.#lockToRenew, [numbers(keys)]);
+  }
+
+  /** Extends the locks of tokens that are held; answers which. The rows are locked. */
   async renew(
     tx: Transaction,
     lockTokens: readonly string[],
@@ -276,14 +282,11 @@ export class InstanceLocks {
   ): Promise<readonly boolean[]> {
     const tokens = lockTokens.map(parseToken);
     const keys = numbers(tokens.map(({ key }) => key));
-    const [, rows] = await Promise.all([
-      tx.execute(this.#lockToRenew, [keys]),
-      tx.query<{ instanceKey: number; lockToken: string }>(this.#renew, [
-        nowParameter,
-        keys,
-        texts(tokens.map(({ secret }) => secret)),
-        Math.ceil(extendMs),
-      ]),
+    const rows = await tx.query<{ instanceKey: number; lockToken: string }>(this.#renew, [
+      nowParameter,
+      keys,
+      texts(tokens.map(({ secret }) => secret)),
+      Math.ceil(extendMs),
     ]);
     const held = new Map(rows.map(({ instanceKey, lockToken }) => [instanceKey, lockToken]));
     return tokens.map(({ key, secret }) => held.get(key) === secret);

@@ -9,7 +9,7 @@ export interface NotificationsOptions {
   readonly client: pg.ClientConfig;
   readonly connectTimeoutMs: number;
   readonly channel: string;
-  /** How long to tell of commits before anyone has answered the hello. Default 2 s. */
+  /** How long to tell of commits before anyone has answered a hello. Default 2 s. */
   readonly answerMs?: number;
   readonly onNews: (news: News) => void;
   /** Something may have been missed: the connection was lost, or is there again. */
@@ -43,7 +43,7 @@ const notifyWithoutSync: Statement = {
  *
  * N1. NOTIFY is never part of the work's transaction: it serialises commits. News are merged while one is under way.
  * N2. A process that hears of no other tells nothing: every process says hello when it begins to listen, and now and
- *     then while it has news, and is answered by those that listen already.
+ *     then while it has news, and is answered by those that listen already. Until they could answer it tells all.
  * N3. A lost connection is made anew, with jitter. News of that time are lost: `onGap` says so at both ends.
  */
 export class Notifications {
@@ -79,11 +79,16 @@ export class Notifications {
 
   /** Tells the others soon, if there are any and the connection stands. */
   tell(news: News): void {
+    if (this.#client === undefined) return;
     const now = performance.now();
-    if (this.#client === undefined || now > this.#peersUntil) return;
+    // Asked also when nobody was heard for long: they may only have had nothing to tell.
+    if (now > this.#helloAt + helloEveryMs) {
+      this.#greet('hello');
+      this.#expectPeersFor(this.#options.answerMs ?? defaultAnswerMs);
+    }
+    if (now > this.#peersUntil) return;
     this.#news = addTo(this.#news, news);
-    if (now > this.#helloAt + helloEveryMs) this.#greet('hello');
-    else this.#sendSoon();
+    this.#sendSoon();
   }
 
   async close(): Promise<void> {

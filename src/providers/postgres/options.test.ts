@@ -64,6 +64,15 @@ describe('the options of a PostgreSQL store', () => {
     );
   });
 
+  it('refuse a URL that names a file which is not there, with a typed error', () => {
+    expect(() => resolveOptions({ url: `${url}&sslrootcert=/not/there` })).toThrow(
+      expect.objectContaining({
+        code: 'INVALID_OPTION',
+        message: expect.stringContaining('/not/there'),
+      }),
+    );
+  });
+
   it('ask a server for its timeouts, but not a pooler', () => {
     expect(resolveOptions({ url }).connection.client).toMatchObject({ statement_timeout: 30_000 });
     const { client, transactionSettings } = resolveOptions({ url, prepare: false }).connection;

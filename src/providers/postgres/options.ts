@@ -83,8 +83,7 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
   );
   check(pollMs >= 1, 'pollMs', '1 or more');
   const connection = resolveConnection(options);
-  // Only parses; nothing is opened.
-  const { host, port, database = '' } = new pg.Client(connection.client);
+  const { host, port, database = '' } = parse(connection.client);
   return {
     name: `postgres ${host}:${port}/${database} ${schema}`,
     schema,
@@ -95,6 +94,20 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
     clock,
     connection,
   };
+}
+
+/** Reads the URL, and the files that it names; nothing is opened. */
+function parse(client: pg.ClientConfig): pg.Client {
+  try {
+    return new pg.Client(client);
+  } catch (error) {
+    // The driver speaks of the file alone, and its error is not passed on.
+    const { code, path } = error as NodeJS.ErrnoException;
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `openPostgres: the driver cannot use the url (${[code, path].filter(Boolean).join(' ')}). Check the files that it names: sslcert, sslkey, sslrootcert.`,
+    );
+  }
 }
 
 function resolveConnection(options: PostgresOptions): ConnectionSettings {
@@ -108,15 +121,18 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
   for (const [name, ms] of Object.entries(timeouts)) {
     check(Number.isSafeInteger(ms) && ms >= 1, name, 'a whole number of 1 or more');
   }
+  // The driver prefers what the URL says, and would forget ours.
+  const given = new URL(url).searchParams.get('options');
+  const settings = [...planSettings.map((setting) => `-c ${setting}`), ...(given ? [given] : [])];
   return {
     client: {
-      connectionString: url,
+      connectionString: prepare && given !== null ? withoutOptions(url) : url,
       application_name: applicationName,
       keepAlive: true,
       query_timeout: statementTimeoutMs + answerSlackMs,
       // A pooler refuses a connection that asks for settings which it does not know.
       ...(prepare && {
-        options: planSettings.map((setting) => `-c ${setting}`).join(' '),
+        options: settings.join(' '),
         statement_timeout: statementTimeoutMs,
         idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
       }),
@@ -134,6 +150,12 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
           `SET LOCAL idle_in_transaction_session_timeout = ${idleInTransactionTimeoutMs}`,
         ],
   };
+}
+
+function withoutOptions(url: string): string {
+  const parsed = new URL(url);
+  parsed.searchParams.delete('options');
+  return parsed.href;
 }
 
 /** Whether a store is named by a URL of PostgreSQL. */

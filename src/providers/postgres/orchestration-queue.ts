@@ -65,12 +65,21 @@ interface Renewal {
   readonly extendMs: number;
 }
 
-function renewBatches(store: Store, scope: Scope, renewals: readonly Renewal[]) {
-  return Promise.all(
-    renewals.map(({ lockTokens, extendMs }) =>
-      store.locks.renew(scope.tx, lockTokens, extendMs, scope.nowParameter),
+async function renewBatches(
+  { locks }: Store,
+  { tx, nowParameter }: Scope,
+  renewals: readonly Renewal[],
+): Promise<readonly (readonly boolean[])[]> {
+  const [, ...held] = await Promise.all([
+    locks.lockToRenew(
+      tx,
+      renewals.flatMap(({ lockTokens }) => lockTokens),
     ),
-  );
+    ...renewals.map(({ lockTokens, extendMs }) =>
+      locks.renew(tx, lockTokens, extendMs, nowParameter),
+    ),
+  ]);
+  return held;
 }
 
 async function ack(

@@ -37,7 +37,7 @@ export class PlainTaskAcks {
   }) {
     this.#connections = connections;
     const items = `${schema}.worker_queue`;
-    // A division by zero undoes it all, also where an item was claimed anew since the statement began. A delete by keys
+    // A division by zero undoes it all, also where an item was claimed anew, or flagged, since the statement began. A delete by keys
     // alone, because one that is joined to a list searches the whole list for each of its rows.
     this.#statement = {
       name: 'perdure_end_runs_plainly',
@@ -60,13 +60,14 @@ export class PlainTaskAcks {
           WHERE run.ctid = found.place AND (run.status = 'running') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
         ), settled AS (
-          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended)) RETURNING item_key, lock_token
+          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))
+          RETURNING item_key, lock_token, cancel_requested
         ), freed AS (
           DELETE FROM ${schema}.concurrency_keys WHERE instance_key = ANY (ARRAY(
             SELECT instance_key FROM ended WHERE concurrency_key IS NOT NULL))
         ), verdict AS MATERIALIZED (
-          SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key) WHERE lock_token = secret)
-            = cardinality($2::bigint[]))::int AS holds
+          SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key)
+              WHERE lock_token = secret AND NOT cancel_requested) = cardinality($2::bigint[]))::int AS holds
         )
         SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
     };

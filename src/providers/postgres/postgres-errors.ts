@@ -16,7 +16,8 @@ const lostSocket =
 /** The connection is gone, or the server will not take another statement on it. */
 export function isConnectionLost(error: unknown): boolean {
   const code = errorCode(error);
-  if (/^(08|57P0)/.test(code) || lostSocket.test(code)) return true;
+  // 25P03 and 25P04: the server has ended a transaction that took too long, and the connection with it.
+  if (/^(08|57P0|25P0[34])/.test(code) || lostSocket.test(code)) return true;
   return code === '' && error instanceof Error && lostMessages.test(error.message);
 }
 

@@ -195,7 +195,13 @@ export class WorkItems {
     if (itemKeys.length > 0) await tx.execute(this.#delete, [numbers(itemKeys)]);
   }
 
-  /** Extends the locks of tokens that are held; answers the cancel requests of those, by token. */
+  /** Locks items before several renewals of them: all at once, in the order of their keys. */
+  async lockToRenew(tx: Transaction, lockTokens: readonly string[]): Promise<void> {
+    const keys = lockTokens.map((lockToken) => parseToken(lockToken).key);
+    await tx.execute(this.#lockToRenew, [numbers(keys)]);
+  }
+
+  /** Extends the locks of tokens that are held; answers the cancel requests of those, by token. The items are locked. */
   async renew(
     tx: Transaction,
     renewals: readonly { readonly lockToken: string; readonly heartbeat?: string | null }[],
@@ -204,17 +210,17 @@ export class WorkItems {
   ): Promise<ReadonlyMap<string, CancelInfo | null>> {
     const tokens = renewals.map(({ lockToken }) => parseToken(lockToken));
     const keys = numbers(tokens.map(({ key }) => key));
-    const [, rows] = await Promise.all([
-      tx.execute(this.#lockToRenew, [keys]),
-      tx.query<CancelColumns & { itemKey: number; lockToken: string }>(this.#renew, [
+    const rows = await tx.query<CancelColumns & { itemKey: number; lockToken: string }>(
+      this.#renew,
+      [
         nowParameter,
         keys,
         texts(tokens.map(({ secret }) => secret)),
         booleans(renewals.map(({ heartbeat }) => heartbeat !== undefined)),
         texts(renewals.map(({ heartbeat }) => heartbeat ?? null)),
         Math.ceil(extendMs),
-      ]),
-    ]);
+      ],
+    );
     return new Map(rows.map((row) => [formatToken(row.itemKey, row.lockToken), toCancelInfo(row)]));
   }
 

@@ -27,8 +27,14 @@ import { onFailOperation, toCancelInfo, type HandedBack, type HeldItem } from '.
 export function createWorkQueue(store: Store): WorkQueue {
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
-    run: (scope, batches: readonly Renewal[]) =>
-      Promise.all(batches.map((batch) => renewBatch(store, scope, batch))),
+    run: async (scope, batches: readonly Renewal[]) => {
+      const tokens = batches.flatMap(({ renewals }) => renewals.map(({ lockToken }) => lockToken));
+      const [, ...results] = await Promise.all([
+        store.workItems.lockToRenew(scope.tx, tokens),
+        ...batches.map((batch) => renewBatch(store, scope, batch)),
+      ]);
+      return results;
+    },
     maxInFlight: 1,
   });
 
@@ -343,12 +349,13 @@ async function claimPlainly(
   const claimed = await store.plainClaims.claim(params, store.nowParameter);
   const [first] = claimed;
   if (first === undefined) return [];
-  await store.read('fetchWorkItems', (tx) =>
-    store.definitions.load(
-      tx,
-      claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [definitionKey, key]),
-    ),
-  );
+  const keys = claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [
+    definitionKey,
+    key,
+  ]);
+  if (!store.definitions.knows(keys)) {
+    await store.read('fetchWorkItems', (tx) => store.definitions.load(tx, keys));
+  }
   const effects = new Effects();
   effects.due('work', first.now + params.lockMs);
   store.wakeUps.announce(effects);

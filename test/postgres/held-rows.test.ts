@@ -1,0 +1,113 @@
+/** What becomes of calls that wait for rows which a rival holds, and changes, as another process would. */
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { newInstance } from '../../src/testing/conformance/sample-data.ts';
+import { newTask } from '../../src/testing/conformance/task-moves.ts';
+import { temporaryStore } from './temporary-store.ts';
+
+const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
+
+async function openWithRival() {
+  const { open, url } = await temporaryStore();
+  const rival = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  const provider = await open({ listen: false });
+  await rival.connect();
+  onTestFinished(() => rival.end());
+  const rows = async (sql: string) => (await rival.query<Record<string, unknown>>(sql)).rows;
+  const untilSomebodyWaits = async (): Promise<void> => {
+    const waiting = `SELECT 1 FROM pg_stat_activity
+      WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+    await expect.poll(() => rows(waiting), { timeout: 15_000 }).toHaveLength(1);
+  };
+  return { provider, rows, untilSomebodyWaits };
+}
+
+/** A run that is claimed, and a rival who holds its row. */
+async function openWithHeldRun() {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createTasks([newTask('a')]);
+  const [item] = await provider.fetchWorkItems(fetch);
+  const lockToken = item?.lockToken ?? '';
+  const ackAround = async (change: string) => {
+    await rows('BEGIN');
+    await rows(`SELECT FROM instances FOR NO KEY UPDATE`);
+    const outcome = { kind: 'completed', payload: '1' } as const;
+    const acking = provider.ackWorkItems([{ lockToken, outcome }]);
+    await untilSomebodyWaits();
+    await rows(change);
+    await rows('COMMIT');
+    const [result] = await acking;
+    return result;
+  };
+  const state = () =>
+    rows(`SELECT status, (SELECT count(*)::int FROM worker_queue) AS items FROM instances`);
+  return { ackAround, state };
+}
+
+it('the end of a run is written to a row that has moved meanwhile', async () => {
+  const { ackAround, state } = await openWithHeldRun();
+  expect(await ackAround(`UPDATE instances SET custom_status = 'x'`)).toMatchObject({
+    ok: true,
+    ended: 'completed',
+  });
+  expect(await state()).toEqual([{ status: 'completed', items: 0 }]);
+});
+
+it('a run that is asked to stop while its end waits has stopped', async () => {
+  const { ackAround, state } = await openWithHeldRun();
+  const cancel = `UPDATE instances SET status = 'canceling', cancel_requested_at = 1, cancel_reason = 'x';
+    UPDATE worker_queue SET cancel_requested = TRUE, cancel_requested_at = 1, cancel_trigger = 'cancel', cancel_reason = 'x'`;
+  expect(await ackAround(cancel)).toMatchObject({ ok: true, ended: 'canceled' });
+  expect(await state()).toEqual([{ status: 'canceled', items: 0 }]);
+});
+
+it('a request to stop that only the item knows of counts as well', async () => {
+  const { ackAround, state } = await openWithHeldRun();
+  const flag = `UPDATE worker_queue SET cancel_requested = TRUE, cancel_requested_at = 1, cancel_trigger = 'cancel', cancel_reason = 'x'`;
+  expect(await ackAround(flag)).toMatchObject({ ok: true, ended: 'canceled' });
+  expect(await state()).toEqual([{ status: 'canceled', items: 0 }]);
+});
+
+it('a run that another worker claims while its end waits is not ended', async () => {
+  const { ackAround, state } = await openWithHeldRun();
+  expect(await ackAround(`UPDATE worker_queue SET lock_token = 'other'`)).toMatchObject({
+    ok: false,
+    error: { code: 'LOCK_LOST' },
+  });
+  expect(await state()).toEqual([{ status: 'running', items: 1 }]);
+});
+
+it('renewals that are made together hold nothing that others want while they wait', async () => {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  await provider.createTasks([newTask('a'), newTask('b')]);
+  await provider.createInstances([newInstance('c'), newInstance('d')]);
+  const items = await provider.fetchWorkItems(fetch);
+  const turns = await provider.fetchOrchestrationItems(fetch);
+  await rows(`SET lock_timeout = 500`);
+  for (const { table, key, renewals } of [
+    {
+      table: 'worker_queue',
+      key: 'item_key',
+      renewals: () => items.toReversed().map((item) => provider.renewWorkItemLocks([item], 60_000)),
+    },
+    {
+      table: 'instance_locks',
+      key: 'instance_key',
+      renewals: () =>
+        turns
+          .toReversed()
+          .map(({ lockToken }) => provider.renewOrchestrationLocks([lockToken], 60_000)),
+    },
+  ]) {
+    await rows('BEGIN');
+    await rows(`SELECT FROM ${table} ORDER BY ${key} LIMIT 1 FOR UPDATE`);
+    const renewing = Promise.all(renewals());
+    await untilSomebodyWaits();
+    try {
+      await rows(`SELECT FROM ${table} ORDER BY ${key} FOR UPDATE`);
+    } finally {
+      await rows('COMMIT');
+    }
+    expect((await renewing).flat()).toHaveLength(2);
+  }
+});
