@@ -292,6 +292,22 @@ it('the session of a client is opened by its first job, left when idle, and open
   expect(await second.result()).toBe(2);
 });
 
+it('the session of a client is not left while a stream is still read, and its jobs can be looked at afterwards', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const stream = job.stream();
+  await settle();
+  backend.emit('a', 1);
+  backend.complete('a', 'end');
+  expect(await job.result()).toBe('end');
+  await backend.clock.advance('1m');
+  expect(await stream.next()).toEqual({ done: false, value: 1 });
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+  await backend.clock.advance('10s');
+  expect(backend.sessions.get(job.sessionId)?.state).not.toBe('open');
+  expect(await job.status()).toMatchObject({ id: 'a', status: 'completed' });
+});
+
 it('a stream is read in order, and what was read is forgotten', async () => {
   const { backend, work } = begin();
   const job = work.submit('x', 1, { id: 'a' });
