@@ -193,7 +193,7 @@ export class LocalJobs implements JobBackend {
   }
 
   async read(
-    { instanceId, incarnation }: JobKey,
+    { sessionId, instanceId, incarnation }: JobKey,
     { after, limit, wait }: ChunkPageRequest,
     signal: AbortSignal,
   ): Promise<JobChunks> {
@@ -202,7 +202,7 @@ export class LocalJobs implements JobBackend {
       signal.throwIfAborted();
       const news = this.#news.next(concerns, signal);
       try {
-        const request = { instanceId, incarnation, after, limit };
+        const request = { sessionId, instanceId, incarnation, after, limit };
         const page = await this.#provider.readChunks(request);
         if (page.chunks.length > 0 || page.over || !wait) return page;
         await news.come;
