@@ -46,7 +46,9 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
         try {
           return { id, instance: await waitFor(id, inner, backstage) };
         } catch (error) {
-          if (inner.aborted || !isPerdureError(error)) throw error;
+          // A server that goes away is asked again, there or elsewhere.
+          const isGone = inner.aborted || isPerdureError(error, 'CLOSED');
+          if (isGone || !isPerdureError(error)) throw error;
           return { id, error: toWireError(error, backstage.showStacks) };
         }
       }),

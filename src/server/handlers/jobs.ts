@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { readRunTaskOptions } from '../../client/task-request.ts';
 import type { JobChunks, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
+import { isPerdureError } from '../../model/errors.ts';
 import { checkInstanceId, checkName } from '../../model/names.ts';
 import { decodePayload, encodePayload } from '../../model/payload.ts';
 import type { JobKey } from '../../providers/sessions.ts';
@@ -161,7 +162,8 @@ async function replyOf(wait: Promise<JobReply>, signal: AbortSignal): Promise<Jo
   try {
     return await wait;
   } catch (error) {
-    if (signal.aborted) throw error;
+    // A server that goes away is asked again, there or elsewhere: the job has not ended with it.
+    if (signal.aborted || isPerdureError(error, 'CLOSED')) throw error;
     return { kind: 'error', error: error as Error };
   }
 }
