@@ -150,4 +150,15 @@ it('a store that is closed under a server is no reply of a job, and no end of an
     [503, 'CLOSED'],
     [503, 'CLOSED'],
   ]);
+  const later = await Promise.all([
+    send('waitForJobs', { params, body: { jobs: [{ id: 'j', incarnation }] } }),
+    send('readChunks', { params, body: { reads: [{ id: 'j', incarnation }] } }),
+    send('abandonJobs', { params, body: { jobs: [{ id: 'j', incarnation }] } }),
+    send('submitJobs', { params, body: { jobs: [{ ...job, id: 'k' }] } }),
+    send('keepAlive', { params, body: {} }),
+    send('getSession', { params }),
+  ]);
+  expect(later.map((answer) => [answer.status, codeOf(answer)])).toEqual(
+    later.map(() => [503, 'CLOSED']),
+  );
 });

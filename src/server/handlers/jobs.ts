@@ -30,6 +30,11 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     const results = await Promise.allSettled(
       body.jobs.map(async (job) => jobs.submit(toRequest(params.id, job, payloadLimitBytes))),
     );
+    // A server that goes away is asked again, there or elsewhere, and what was submitted finds itself.
+    const gone = results.find(
+      (result) => result.status === 'rejected' && isPerdureError(result.reason, 'CLOSED'),
+    );
+    if (gone?.status === 'rejected') throw gone.reason;
     return {
       results: results.map((result) =>
         result.status === 'fulfilled' ? {} : { error: toWireError(result.reason, showStacks) },
