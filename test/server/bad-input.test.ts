@@ -281,11 +281,26 @@ describeServer('sessions and jobs of others', (open) => {
       { idleTimeoutMs: 5_000.5 },
       { label: '' },
       { variables: { a: 1 } },
+      { variables: { 'a\u0000b': 'c' } },
+      { variables: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`v${n}`, ''])) },
       { owner: 'somebody else' },
     ];
     for (const fields of bad) {
       const body = { id: 'x', idleTimeoutMs: 30_000, ...fields };
       expect([fields, (await send('openSession', { body })).status]).toEqual([fields, 400]);
     }
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`v${n}`, '']));
+    await ask('openSession', { body: { id: 'full', idleTimeoutMs: 30_000, variables: many } });
+    const set = async (variables: Readonly<Record<string, string | null>>) => {
+      const answer = await send('setSessionVariables', {
+        params: { id: 'full' },
+        body: { set: variables },
+      });
+      return [answer.status, codeOf(answer)];
+    };
+    expect(await set({ another: '' })).toEqual([400, 'INVALID_INPUT']);
+    expect(await set({ 'a\u0000b': '' })).toEqual([400, 'INVALID_NAME']);
+    expect(await set({ v0: null, another: '' })).toEqual([200, undefined]);
+    await ask('shutdownSession', { params: { id: 'full' }, body: { mode: 'forceful' } });
   });
 });
