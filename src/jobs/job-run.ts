@@ -223,11 +223,21 @@ export class JobRun {
     let reply: JobReply;
     try {
       reply = await this.#host.retry(() => backend.wait(this.key, this.unwanted));
+      const mayBeDisposedOf = reply.kind === 'completed' && this.request.disposable;
+      if (mayBeDisposedOf && (await this.#isStopped())) this.force();
     } catch (error) {
       reply = { kind: 'error', error: error as Error };
     }
     if (this.#fate === 'givenUp') this.#finish();
     else this.#end(reply);
+  }
+
+  /** Whether its session was told elsewhere to stop its jobs, or ended because nobody heard of this client. */
+  async #isStopped(): Promise<boolean> {
+    const { backend } = this.#host;
+    const session = await this.#host.retry(() => backend.getSession(this.key.sessionId));
+    if (session === undefined || session.state === 'closing') return true;
+    return session.end === 'expired' || session.end === 'goodbye';
   }
 
   #end(reply: JobReply): void {
