@@ -11,6 +11,7 @@ import type {
 import { sessionClosed, sessionDowngrade, sessionNotFound } from '../jobs/job-errors.ts';
 import { pause } from '../jobs/retrying.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
+import { checkVariables } from '../jobs/session-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
@@ -137,6 +138,8 @@ export class LocalJobs implements JobBackend {
     sessionId: string,
     set: Readonly<Record<string, string | null>>,
   ): Promise<SessionInfo> {
+    const [before] = await this.#provider.getSessions([sessionId]);
+    if (before !== undefined) checkVariables(before.variables, set);
     const record = await this.#provider.setSessionVariables({ sessionId, set });
     if (record === undefined) throw sessionNotFound(sessionId);
     if (record.state === 'ended') throw sessionClosed(sessionId, record.state);
@@ -193,7 +196,7 @@ export class LocalJobs implements JobBackend {
   }
 
   async read(
-    { instanceId, incarnation }: JobKey,
+    { sessionId, instanceId, incarnation }: JobKey,
     { after, limit, wait }: ChunkPageRequest,
     signal: AbortSignal,
   ): Promise<JobChunks> {
@@ -202,7 +205,7 @@ export class LocalJobs implements JobBackend {
       signal.throwIfAborted();
       const news = this.#news.next(concerns, signal);
       try {
-        const request = { instanceId, incarnation, after, limit };
+        const request = { sessionId, instanceId, incarnation, after, limit };
         const page = await this.#provider.readChunks(request);
         if (page.chunks.length > 0 || page.over || !wait) return page;
         await news.come;

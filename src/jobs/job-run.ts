@@ -11,6 +11,8 @@ export interface JobHost {
   readonly backend: JobBackend;
   /** Makes a call again while that may help. */
   retry<Value>(call: () => Promise<Value>): Promise<Value>;
+  /** Something of a job is going to be read that its session is needed for; `settled()` says when that is over. */
+  wanted(): void;
   /** A job has been answered or given up: nothing will be asked of it that its session is needed for. */
   settled(): void;
   /** The store takes no more jobs of this session. */
@@ -145,11 +147,13 @@ export class JobRun {
   /** Keeps what belongs to it in the store (its chunks) while they are being read; returns how to let go. */
   hold(): () => void {
     this.#holds += 1;
+    this.#host.wanted();
     let held = true;
     return () => {
       if (!held) return;
       held = false;
       this.#holds -= 1;
+      this.#host.settled();
       this.#tellTaken();
     };
   }
@@ -219,11 +223,21 @@ export class JobRun {
     let reply: JobReply;
     try {
       reply = await this.#host.retry(() => backend.wait(this.key, this.unwanted));
+      const mayBeDisposedOf = reply.kind === 'completed' && this.request.disposable;
+      if (mayBeDisposedOf && (await this.#isStopped())) this.force();
     } catch (error) {
       reply = { kind: 'error', error: error as Error };
     }
     if (this.#fate === 'givenUp') this.#finish();
     else this.#end(reply);
+  }
+
+  /** Whether its session was told elsewhere to stop its jobs, or ended because nobody heard of this client. */
+  async #isStopped(): Promise<boolean> {
+    const { backend } = this.#host;
+    const session = await this.#host.retry(() => backend.getSession(this.key.sessionId));
+    if (session === undefined || session.state === 'closing') return true;
+    return session.end === 'expired' || session.end === 'goodbye';
   }
 
   #end(reply: JobReply): void {

@@ -41,7 +41,7 @@ export class LiveSession implements JobHost {
   readonly #onOver: (session: LiveSession) => void;
   /** Inputs that are being checked. */
   readonly #checking = new Set<Promise<void>>();
-  /** How many jobs have a reply that somebody may want. */
+  /** How many replies somebody may want, and how many streams somebody reads. */
   #wanted = 0;
   #keepAlive: KeepAlive | undefined;
   #opening: Promise<SessionInfo> | undefined;
@@ -82,7 +82,7 @@ export class LiveSession implements JobHost {
 
   add(request: JobRequest, ready: Promise<void> | undefined): JobRun {
     const run = new JobRun(request, this);
-    this.#wanted += 1;
+    this.wanted();
     if (this.isClosed) run.refuse(sessionClosed(this.id, this.#state));
     else if (ready === undefined) this.#queue.add(run);
     else this.#addWhenReady(run, ready);
@@ -100,6 +100,10 @@ export class LiveSession implements JobHost {
 
   withdraw(run: JobRun): void {
     this.#queue.withdraw(run);
+  }
+
+  wanted(): void {
+    this.#wanted += 1;
   }
 
   settled(): void {
@@ -148,8 +152,7 @@ export class LiveSession implements JobHost {
     const { idleTimeoutMs } = this.#request;
     const onRenewed = (session: SessionInfo | undefined): void => {
       if (session?.state !== 'open') this.#onState(session?.state ?? 'ended');
-      else if (this.#leavesWhenIdle && this.#isIdle)
-        void this.leave(sessionClosed(sessionId, 'ended'));
+      else if (this.#leavesWhenIdle && this.#isIdle) this.#retire();
     };
     this.#keepAlive = new KeepAlive({ backend, sessionId, idleTimeoutMs, onRenewed });
     this.#queue.open();
@@ -236,6 +239,12 @@ export class LiveSession implements JobHost {
     this.#lifetime.abort(error);
     if (hasEnded || opening === undefined) return;
     await this.#sayGoodbye(opening);
+  }
+
+  /** Ends it for want of anything to do. Nobody gave up its jobs, so what became of them can still be read. */
+  #retire(): void {
+    this.#onState('ended');
+    void this.#sayGoodbye(this.open());
   }
 
   async #sayGoodbye(opening: Promise<unknown>): Promise<void> {

@@ -64,20 +64,37 @@ export function readVariable(name: unknown, value: unknown): readonly [string, s
   );
 }
 
-function readVariables(variables: unknown): Readonly<Record<string, string>> {
+/** Reads the variables of a new session. */
+export function readVariables(variables: unknown): Readonly<Record<string, string>> {
   if (variables === undefined) return {};
   if (typeof variables !== 'object' || variables === null || Array.isArray(variables)) {
     throw invalid('variables', variables, 'an object whose values are all text');
   }
   const entries = Object.entries(variables);
-  if (entries.length > maxVariables) {
-    throw invalid('The number of variables', entries.length, `at most ${maxVariables}`);
-  }
+  checkCount(entries.length);
   const read = entries.map(([name, value]) => {
     if (typeof value !== 'string') throw invalid(`The value of variable ${name}`, value, 'text');
     return readVariable(name, value) as readonly [string, string];
   });
   return Object.fromEntries(read);
+}
+
+/** Refuses a change that would leave a session with more variables than it may have. */
+export function checkVariables(
+  before: Readonly<Record<string, string>>,
+  set: Readonly<Record<string, string | null>>,
+): void {
+  const names = new Set(Object.keys(before));
+  for (const [name, value] of Object.entries(set)) {
+    if (value === null) names.delete(name);
+    else names.add(name);
+  }
+  checkCount(names.size);
+}
+
+function checkCount(count: number): void {
+  if (count <= maxVariables) return;
+  throw invalid('The number of variables', count, `at most ${maxVariables}`);
 }
 
 function readIdleTimeout(idleTimeout: unknown): number {

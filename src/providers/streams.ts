@@ -22,6 +22,8 @@ export interface StreamChunk {
 export interface ReadChunksParams {
   readonly instanceId: string;
   readonly incarnation: string;
+  /** Whose job it has to be. Absent: anybody's. */
+  readonly sessionId?: string;
   /** The last number that the reader has; 0 at first. */
   readonly after: number;
   readonly limit: number;
@@ -66,6 +68,8 @@ export interface StreamStore {
    * - delete up to `after`, making room (stream/reading-makes-room)
    * - answer `over` with the last chunks of a run that is over, and for a life of the id that is not there
    *   (stream/is-over-with-its-run, stream/of-another-life-is-over)
+   * - answer `over` and delete nothing for a job of another session than the one that is named
+   *   (stream/of-another-session-is-over)
    * - keep the chunks of a run that is over until its reply is taken (stream/outlives-its-run)
    */
   readChunks(params: ReadChunksParams): Promise<ChunkPage>;

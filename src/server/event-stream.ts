@@ -3,7 +3,7 @@ export interface EventStreamOptions {
   readonly heartbeatMs: number;
   /** What to say of an error that ends the stream. */
   readonly showError: (error: unknown) => object;
-  /** Called once, however the stream ends. */
+  /** Called once, however the stream ends; has to abort the signal, or a source that waits would go on waiting. */
   readonly onEnd: () => void;
   /** Aborts when nobody reads any more, or the server goes away: that is no error. */
   readonly signal: AbortSignal;
@@ -44,9 +44,11 @@ export function toEventStream(
     if (next === undefined) return ': still here\n\n';
     pending = undefined;
     if ('error' in next) {
+      const text = options.signal.aborted
+        ? undefined
+        : `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
       await finish();
-      if (options.signal.aborted) return undefined;
-      return `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
+      return text;
     }
     if (next.result.done === true) {
       await finish();

@@ -34,6 +34,8 @@ interface Passage {
   readonly connection: Connection;
   /** Aborts when the caller has gone or the server goes. */
   readonly signal: AbortSignal;
+  /** Nobody wants the answer any more. */
+  readonly giveUp: () => void;
   /** Says that the passage is over, also where its answer goes on as a stream. */
   readonly end: () => void;
   route: RouteName | 'none';
@@ -109,6 +111,7 @@ export class RequestPipeline {
       request,
       connection,
       signal: controller.signal,
+      giveUp,
       end,
       route: 'none',
     };
@@ -195,6 +198,8 @@ export class RequestPipeline {
       },
       onEnd: () => {
         leave();
+        // Not every server aborts the request when the reader of its answer has gone.
+        passage.giveUp();
         passage.end();
       },
       signal,

@@ -89,7 +89,8 @@ export async function serve(
 /** Lets nobody listen to the whole world by oversight. */
 function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
   if (host === undefined || isLoopback(host)) {
-    return { ...options, insecure: options.insecure ?? options.tokens === undefined };
+    const insecure = options.insecure ?? options.tokens === undefined;
+    return { ...withHost(host, options), insecure };
   }
   const hasTokens = (options.tokens ?? []).length > 0;
   if (!hasTokens && options.insecure !== true) {
@@ -98,14 +99,20 @@ function checkReach(host: string | undefined, options: HandlerOptions): HandlerO
       `${JSON.stringify(host)} can be reached from other machines, so tokens are needed: createToken() makes one. Or listen on 127.0.0.1.`,
     );
   }
-  if (!wildcards.includes(host)) {
-    return { ...options, allowedHosts: [host, ...(options.allowedHosts ?? [])] };
-  }
+  if (!wildcards.includes(host)) return withHost(host, options);
   if ((options.allowedHosts ?? []).length > 0) return options;
   throw new PerdureError(
     'INVALID_OPTION',
     `On ${JSON.stringify(host)} the server has to be told its name: pass allowedHosts, like ['perdure.example.com'].`,
   );
+}
+
+/** A server answers to the address that it listens on. */
+function withHost(host: string | undefined, options: HandlerOptions): HandlerOptions {
+  const { allowedHosts = [] } = options;
+  // What is no list is refused with the other options.
+  if (host === undefined || !Array.isArray(allowedHosts)) return options;
+  return { ...options, allowedHosts: [host, ...(allowedHosts as readonly string[])] };
 }
 
 function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {

@@ -245,6 +245,26 @@ it('a result that is disposed of because of a forceful shutdown is not delivered
   expect([backend.jobs.get('a')?.isTaken, backend.jobs.get('b')?.isTaken]).toEqual([true, false]);
 });
 
+it('a result that is disposed of because the lease ran out is not delivered as well', async () => {
+  const { backend, work } = begin();
+  const session = await work.openSession();
+  const [kept, disposed] = ['a', 'b'].map((id) =>
+    session.submit('x', 1, { id, disposable: id === 'b' }),
+  );
+  await settle();
+  // The client hears of nothing while its session ends; it is told of the completed run first.
+  const { id } = session;
+  const before = await session.info();
+  backend.sessions.set(id, { ...before, state: 'ended', end: 'expired' });
+  const results = [kept, disposed].map((job) => outcomeOf(job?.result() ?? Promise.resolve()));
+  backend.complete('a', 1);
+  backend.complete('b', 2);
+  expect(await results[0]).toEqual({ value: 1 });
+  expect(await results[1]).toMatchObject({ error: { code: 'SESSION_CLOSED' } });
+  await settle();
+  expect(backend.jobs.get('b')?.isTaken).toBe(false);
+});
+
 it('after a goodbye nothing is asked, and everything is told so', async () => {
   const { backend, work } = begin();
   const session = await work.openSession({ maxInFlight: 2 });
@@ -290,6 +310,22 @@ it('the session of a client is opened by its first job, left when idle, and open
   await settle();
   backend.complete('b', 2);
   expect(await second.result()).toBe(2);
+});
+
+it('the session of a client is not left while a stream is still read, and its jobs can be looked at afterwards', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('x', 1, { id: 'a' });
+  const stream = job.stream();
+  await settle();
+  backend.emit('a', 1);
+  backend.complete('a', 'end');
+  expect(await job.result()).toBe('end');
+  await backend.clock.advance('1m');
+  expect(await stream.next()).toEqual({ done: false, value: 1 });
+  expect(await stream.next()).toEqual({ done: true, value: undefined });
+  await backend.clock.advance('10s');
+  expect(backend.sessions.get(job.sessionId)?.state).not.toBe('open');
+  expect(await job.status()).toMatchObject({ id: 'a', status: 'completed' });
 });
 
 it('a stream is read in order, and what was read is forgotten', async () => {

@@ -230,6 +230,34 @@ describeServer('sessions and jobs of others', (open) => {
     await ask('shutdownSession', { params: theirs, body: { mode: 'forceful' } });
   });
 
+  it('who has learnt the whole key of a job cannot read its stream away by a session of their own', async () => {
+    const { send, ask, tokens } = await open({ worker: workload });
+    const [mine, theirs] = [{ id: 'mine' }, { id: 'theirs' }];
+    const as = { token: tokens.operate };
+    await ask('openSession', { body: { id: 'mine', idleTimeoutMs: 30_000 } });
+    await send('openSession', { body: { id: 'theirs', idleTimeoutMs: 30_000 } }, as);
+    const submit = {
+      jobs: [{ id: 'job', ...life, kind: 'task' as const, name: 'emits', input: 3 }],
+    };
+    await ask('submitJobs', { params: mine, body: submit });
+    await ask('waitForJobs', { params: mine, body: { jobs: [{ id: 'job', ...life }] } });
+    const reads = [{ id: 'job', ...life, after: 2 }];
+    const tried = await send('readChunks', { params: theirs, body: { reads } }, as);
+    expect(tried.json).toEqual({ pages: [{ id: 'job', ...life, chunks: [], over: true }] });
+    const streamed = await send(
+      'streamJob',
+      { params: { id: 'theirs', jobId: 'job' }, body: { ...life, after: 2 } },
+      as,
+    );
+    expect(streamed.text).not.toContain('chunk');
+    const own = { reads: [{ id: 'job', ...life }] };
+    const { pages } = await ask('readChunks', { params: mine, body: own });
+    expect(pages[0]?.chunks.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+    for (const params of [mine, theirs]) {
+      await ask('shutdownSession', { params, body: { mode: 'forceful' } });
+    }
+  });
+
   it('what a session cannot do is said in its own codes', async () => {
     const { send, ask } = await open();
     const params = { id: 's' };
@@ -253,11 +281,26 @@ describeServer('sessions and jobs of others', (open) => {
       { idleTimeoutMs: 5_000.5 },
       { label: '' },
       { variables: { a: 1 } },
+      { variables: { 'a\u0000b': 'c' } },
+      { variables: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`v${n}`, ''])) },
       { owner: 'somebody else' },
     ];
     for (const fields of bad) {
       const body = { id: 'x', idleTimeoutMs: 30_000, ...fields };
       expect([fields, (await send('openSession', { body })).status]).toEqual([fields, 400]);
     }
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`v${n}`, '']));
+    await ask('openSession', { body: { id: 'full', idleTimeoutMs: 30_000, variables: many } });
+    const set = async (variables: Readonly<Record<string, string | null>>) => {
+      const answer = await send('setSessionVariables', {
+        params: { id: 'full' },
+        body: { set: variables },
+      });
+      return [answer.status, codeOf(answer)];
+    };
+    expect(await set({ another: '' })).toEqual([400, 'INVALID_INPUT']);
+    expect(await set({ 'a\u0000b': '' })).toEqual([400, 'INVALID_NAME']);
+    expect(await set({ v0: null, another: '' })).toEqual([200, undefined]);
+    await ask('shutdownSession', { params: { id: 'full' }, body: { mode: 'forceful' } });
   });
 });

@@ -41,6 +41,15 @@ describe('where a server listens', () => {
     else await expect(answer).rejects.toThrow('fetch failed');
   });
 
+  // Elsewhere the machine has no such address unless it is told to.
+  it.runIf(process.platform === 'linux')(
+    'it answers to whatever loopback address it listens on',
+    async () => {
+      const { url } = await start({ host: '127.0.0.2' });
+      expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
+    },
+  );
+
   it('elsewhere it refuses to listen without a token, and on all addresses without a name', async () => {
     for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.com']) {
       await expect(start({ host })).rejects.toMatchObject({

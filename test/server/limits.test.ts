@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { task } from 'perdure';
 import { openEvents } from './event-reader.ts';
 import { exchange, openSocket, readAll } from './raw-socket.ts';
 import type { RouteName } from '../../src/server/routes/table.ts';
@@ -52,6 +53,34 @@ describe('bodies and headers', () => {
     expect((await ask('runTasks', { body: { requests } })).runs).toHaveLength(3);
     const tooMany = Array.from({ length: 5 }, () => ({ task: 't', input }));
     expect((await send('runTasks', { body: { requests: tooMany } })).status).toBe(413);
+  });
+
+  it('many large outputs that come at once are answered in several parts, and none is lost', async () => {
+    const large = task('large', async () => 'y'.repeat(1_900_000));
+    const { send, ask } = await openServer({ worker: { tasks: [large] } });
+    const params = { id: 's' };
+    await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+    const keys = Array.from({ length: 8 }, (_, n) => ({
+      id: `j${n}`,
+      incarnation: `life-of-${n}`,
+    }));
+    const jobs = keys.map((key) => ({ ...key, kind: 'task' as const, name: 'large' }));
+    await ask('submitJobs', { params, body: { jobs } });
+    for (const { id } of keys) await ask('waitForInstance', { params: { id }, query: {} });
+    const left = new Set(keys.map(({ id }) => id));
+    for (let round = 0; left.size > 0 && round < 8; round += 1) {
+      const body = { jobs: keys.filter(({ id }) => left.has(id)) };
+      const { text, json } = await send('waitForJobs', { params, body });
+      expect(text.length).toBeLessThan(9_000_000);
+      for (const { id } of (json as { replies: { id: string }[] }).replies) left.delete(id);
+    }
+    expect(left.size).toBe(0);
+    const { text, json } = await send('waitForInstances', {
+      body: { ids: keys.map(({ id }) => id) },
+    });
+    expect(text.length).toBeLessThan(9_000_000);
+    expect((json as { results: unknown[] }).results).not.toEqual([]);
+    await ask('shutdownSession', { params, body: { mode: 'forceful' } });
   });
 
   it('headers of more than 16 KiB are refused', async () => {

@@ -114,3 +114,30 @@ it('what a store says in its trouble stays in the log of the server', async () =
   trouble = undefined;
   expect((await fetch(`${server.url}/v1/instances/a`)).status).toBe(404);
 });
+
+it('what a store says in its trouble is not in the report of a sweep either', async () => {
+  const store = await openSqlite({ path: ':memory:' });
+  const troubled = new Proxy(store, {
+    get(target, name: keyof Provider) {
+      if (name !== 'scanInstances') return Reflect.get(target, name) as unknown;
+      const message = `DELETE FROM secrets at postgres://user:${canary}@host/db`;
+      return () =>
+        Promise.reject(new ProviderError({ operation: name, message, retryable: false }));
+    },
+  });
+  const perdure = await Perdure.open(troubled);
+  onTestFinished(() => perdure.close());
+  const server = await serve(perdure, { port: 0 });
+  onTestFinished(() => server.close());
+  const run = await fetch(`${server.url}/v1/retention/run`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ policies: [{ keepFor: '1s' }] }),
+  });
+  const status = await fetch(`${server.url}/v1/retention`);
+  for (const text of [await run.text(), await status.text()]) {
+    expect(text).toContain('"outcome":"failed"');
+    expect(text).toContain('scanInstances');
+    expect(text).not.toContain(canary);
+  }
+});

@@ -1,6 +1,8 @@
-import { expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { createHandler } from 'perdure/server';
 import { openEvents } from './event-reader.ts';
-import { describeServer, openServer, type TestServer } from './server-fixture.ts';
+import { codeOf, describeServer, openServer, type TestServer } from './server-fixture.ts';
 import { workload } from './workload.ts';
 
 /** How many streams the server says are open. */
@@ -103,4 +105,60 @@ it('closing the server ends streams and waits at once', async () => {
   expect(await events.rest()).toEqual([]);
   expect(performance.now() - begunAt).toBeLessThan(2_000);
   await expect(server.fetch('/v1/health')).rejects.toThrow('fetch failed');
+});
+
+it('a reader who leaves a stream of a mounted handler ends it, though the request itself is not aborted', async () => {
+  const { ask, perdure } = await openServer();
+  const incarnation = 'incarnation-1';
+  await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+  const job = { id: 'j', incarnation, kind: 'task', name: 'nobody-runs-it' } as const;
+  await ask('submitJobs', { params: { id: 's' }, body: { jobs: [job] } });
+  const handler = createHandler(perdure.client, { insecure: true });
+  onTestFinished(() => handler.close());
+  const request = new Request('http://localhost/v1/sessions/s/jobs/j/stream', {
+    method: 'POST',
+    headers: { host: 'localhost', 'content-type': 'application/json' },
+    body: JSON.stringify({ incarnation }),
+  });
+  const reader = (await handler(request)).body?.getReader();
+  await reader?.read();
+  const pending = reader?.read();
+  // By now its source waits for a chunk.
+  await new Promise((resolve) => setImmediate(resolve));
+  const left = reader?.cancel().then(() => 'left');
+  expect(await Promise.race([left, delay(3_000, 'still waiting')])).toBe('left');
+  await pending;
+});
+
+it('a store that is closed under a server is no reply of a job, and no end of an instance', async () => {
+  const { ask, send, perdure } = await openServer();
+  const params = { id: 's' };
+  const incarnation = 'incarnation-1';
+  await ask('openSession', { body: { id: 's', idleTimeoutMs: 30_000 } });
+  const job = { id: 'j', incarnation, kind: 'task', name: 'nobody-runs-it' } as const;
+  await ask('submitJobs', { params, body: { jobs: [job] } });
+  const waits = [
+    send('waitForJobs', { params, body: { jobs: [{ id: 'j', incarnation }] } }),
+    send('waitForInstances', { body: { ids: ['j'] } }),
+  ];
+  await expect
+    .poll(async () => (await ask('prometheus', {})).includes('under_way{what="waiting"} 2'))
+    .toBe(true);
+  await perdure.close();
+  const answers = await Promise.all(waits);
+  expect(answers.map((answer) => [answer.status, codeOf(answer)])).toEqual([
+    [503, 'CLOSED'],
+    [503, 'CLOSED'],
+  ]);
+  const later = await Promise.all([
+    send('waitForJobs', { params, body: { jobs: [{ id: 'j', incarnation }] } }),
+    send('readChunks', { params, body: { reads: [{ id: 'j', incarnation }] } }),
+    send('abandonJobs', { params, body: { jobs: [{ id: 'j', incarnation }] } }),
+    send('submitJobs', { params, body: { jobs: [{ ...job, id: 'k' }] } }),
+    send('keepAlive', { params, body: {} }),
+    send('getSession', { params }),
+  ]);
+  expect(later.map((answer) => [answer.status, codeOf(answer)])).toEqual(
+    later.map(() => [503, 'CLOSED']),
+  );
 });

@@ -1,5 +1,5 @@
 import type { Payload } from '../../model/payload.ts';
-import type { StreamChunk } from '../streams.ts';
+import type { ReadChunksParams, StreamChunk } from '../streams.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { formatToken, type LockToken } from '../lock-token.ts';
@@ -77,7 +77,10 @@ export class ChunkRows {
           EXISTS (SELECT 1 FROM ${chunks} AS chunk
                   WHERE chunk.instance_key = job.instance_key AND chunk.seq <= $3::bigint) AS "hasRead"
         FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
-          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key OFFSET 0) AS job
+          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key
+            AND ($4::text IS NULL
+              OR session_key = (SELECT session_key FROM ${schema}.sessions WHERE session_id = $4::text))
+          OFFSET 0) AS job
         WHERE instance_id = $1 AND incarnation = $2`,
     };
     this.#select = {
@@ -141,10 +144,11 @@ export class ChunkRows {
 
   async find(
     tx: Transaction,
-    reader: { readonly instanceId: string; readonly incarnation: string; readonly after: number },
+    reader: Omit<ReadChunksParams, 'limit'>,
   ): Promise<ReadStream | undefined> {
-    const { instanceId, incarnation, after } = reader;
-    const values = [text(instanceId), text(incarnation), after];
+    const { instanceId, incarnation, after, sessionId } = reader;
+    const session = sessionId === undefined ? null : text(sessionId);
+    const values = [text(instanceId), text(incarnation), after, session];
     const [row] = await tx.query<ReadStream>(this.#find, values);
     return row;
   }

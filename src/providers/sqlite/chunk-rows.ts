@@ -13,6 +13,12 @@ export interface StreamRow {
   readonly waitingBytes: number;
 }
 
+interface StreamKey {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly sessionId?: string | null;
+}
+
 const stream = `SELECT instance_key AS instanceKey, instance_id AS instanceId, abandoned_at IS NOT NULL AS isAbandoned,
     ended_at IS NOT NULL AS isOver, last_seq AS lastSeq, waiting_chunks AS waitingChunks,
     waiting_bytes AS waitingBytes
@@ -30,8 +36,12 @@ export class ChunkRows {
 
   constructor(db: Database.Database) {
     this.#selectByKey = db.prepare<[number], StreamRow>(`${stream} WHERE instance_key = ?`);
-    this.#selectById = db.prepare<[string, string], StreamRow>(
-      `${stream} WHERE instance_id = ? AND incarnation = ?`,
+    this.#selectById = db.prepare<
+      [{ instanceId: string; incarnation: string; sessionId: string | null }],
+      StreamRow
+    >(
+      `${stream} WHERE instance_id = :instanceId AND incarnation = :incarnation
+         AND (:sessionId IS NULL OR session_key = (SELECT session_key FROM sessions WHERE session_id = :sessionId))`,
     );
     this.#insert = db.prepare<[number, number, number, string]>(
       'INSERT INTO chunks (instance_key, seq, bytes, payload) VALUES (?, ?, ?, ?)',
@@ -57,8 +67,8 @@ export class ChunkRows {
     return this.#selectByKey.get(instanceKey);
   }
 
-  find(instanceId: string, incarnation: string): StreamRow | undefined {
-    return this.#selectById.get(instanceId, incarnation);
+  find({ instanceId, incarnation, sessionId = null }: StreamKey): StreamRow | undefined {
+    return this.#selectById.get({ instanceId, incarnation, sessionId });
   }
 
   append({ instanceKey, lastSeq }: StreamRow, chunks: readonly Payload[], bytes: number): void {

@@ -40,15 +40,15 @@ function append(store: Store, { now, effects }: Scope, request: AppendChunks): A
 
 /** Reads without the write lock; `undefined` when there is something to delete. */
 function look(store: Store, params: ReadChunksParams): ChunkPage | undefined {
-  const { instanceId, incarnation, after } = params;
-  const stream = store.chunkRows.find(instanceId, incarnation);
+  const { after } = params;
+  const stream = store.chunkRows.find(params);
   const isRead = stream !== undefined && store.chunkRows.has(stream.instanceKey, after);
   return isRead ? undefined : readPage(store, params);
 }
 
 function readAndDelete(store: Store, { effects }: Scope, params: ReadChunksParams): ChunkPage {
-  const { instanceId, incarnation, after } = params;
-  const stream = store.chunkRows.find(instanceId, incarnation);
+  const { instanceId, after } = params;
+  const stream = store.chunkRows.find(params);
   if (stream !== undefined && store.chunkRows.deleteUpTo(stream.instanceKey, after)) {
     effects.emitted.add(instanceId);
   }
@@ -56,8 +56,8 @@ function readAndDelete(store: Store, { effects }: Scope, params: ReadChunksParam
 }
 
 function readPage(store: Store, params: ReadChunksParams): ChunkPage {
-  const { instanceId, incarnation, after, limit } = params;
-  const stream = store.chunkRows.find(instanceId, incarnation);
+  const { after, limit } = params;
+  const stream = store.chunkRows.find(params);
   if (stream === undefined) return { chunks: [], over: true };
   // One more than asked for tells whether these are the last.
   const chunks = store.chunkRows.select(stream.instanceKey, after, Math.max(limit, 0) + 1);

@@ -2,8 +2,10 @@ import { isPerdureError } from '../../model/errors.ts';
 import { notFound } from '../../model/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
 import { toInstanceInfo } from '../../client/instance-info.ts';
+import type { InstanceRecord } from '../../providers/instances.ts';
 import type { Backstage, Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
+import { fitting } from '../fitting.ts';
 import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { toWireError } from '../wire-error.ts';
@@ -44,14 +46,22 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     const results = await firstSettled(timeoutMs, signal, (inner) =>
       [...new Set(ids)].map(async (id) => {
         try {
-          return { id, instance: await waitFor(id, inner, backstage) };
+          return { id, record: await backstage.completions.wait(id, undefined, inner) };
         } catch (error) {
-          if (inner.aborted || !isPerdureError(error)) throw error;
+          // A server that goes away is asked again, there or elsewhere.
+          const isGone = inner.aborted || isPerdureError(error, 'CLOSED');
+          if (isGone || !isPerdureError(error)) throw error;
           return { id, error: toWireError(error, backstage.showStacks) };
         }
       }),
     );
-    return { results: [...results] };
+    const lengthOf = (one: (typeof results)[number]): number =>
+      'record' in one ? (one.record.output?.length ?? 0) : 0;
+    return {
+      results: fitting(results, lengthOf).map((one) =>
+        'record' in one ? { id: one.id, instance: show(one.record, backstage) } : one,
+      ),
+    };
   },
   async raiseEvent({ params, body }, { client }) {
     await client.raiseEvent(params.id, body.name, body.payload);
@@ -87,6 +97,9 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
 };
 
 async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
-  const record = await backstage.completions.wait(id, undefined, signal);
-  return showInstance(toInstanceInfo(record), backstage.showStacks);
+  return show(await backstage.completions.wait(id, undefined, signal), backstage);
+}
+
+function show(record: InstanceRecord, { showStacks }: Backstage) {
+  return showInstance(toInstanceInfo(record), showStacks);
 }

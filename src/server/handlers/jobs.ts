@@ -2,11 +2,13 @@ import type { z } from 'zod';
 import { readRunTaskOptions } from '../../client/task-request.ts';
 import type { JobChunks, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
+import { isPerdureError } from '../../model/errors.ts';
 import { checkInstanceId, checkName } from '../../model/names.ts';
 import { decodePayload, encodePayload } from '../../model/payload.ts';
 import type { JobKey } from '../../providers/sessions.ts';
 import { actorOf, type Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
+import { fitting } from '../fitting.ts';
 import type { jobRoutes, newJob } from '../routes/jobs.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { Caller } from '../tokens.ts';
@@ -16,8 +18,6 @@ import { showInstance } from './shown.ts';
 type WireKey = { readonly id: string; readonly incarnation: string };
 
 const cleanupMs = 5 * 60_000;
-// What is not answered is not forgotten either: the next request finds it again.
-const maxPageBytes = 8 * 1024 * 1024;
 const chunksAtOnce = 100;
 // Chunks are forgotten as the next ones are read, so few are under way that a broken connection could lose.
 const streamedAtOnce = 16;
@@ -29,6 +29,11 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     const results = await Promise.allSettled(
       body.jobs.map(async (job) => jobs.submit(toRequest(params.id, job, payloadLimitBytes))),
     );
+    // A server that goes away is asked again, there or elsewhere, and what was submitted finds itself.
+    const gone = results.find(
+      (result) => result.status === 'rejected' && isPerdureError(result.reason, 'CLOSED'),
+    );
+    if (gone?.status === 'rejected') throw gone.reason;
     return {
       results: results.map((result) =>
         result.status === 'fulfilled' ? {} : { error: toWireError(result.reason, showStacks) },
@@ -41,14 +46,15 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     const replies = await firstSettled(timeoutMs, signal, (inner) =>
       body.jobs.map(async ({ id, incarnation }) => {
         const key = toKey(params.id, { id, incarnation });
-        return {
-          id,
-          incarnation,
-          reply: showReply(await replyOf(jobs.wait(key, inner), inner), showStacks),
-        };
+        return { id, incarnation, reply: await replyOf(jobs.wait(key, inner), inner) };
       }),
     );
-    return { replies: [...replies] };
+    return {
+      replies: fitting(replies, ({ reply }) => lengthOf(reply)).map(({ reply, ...key }) => ({
+        ...key,
+        reply: showReply(reply, showStacks),
+      })),
+    };
   },
   async takeJobs({ params, body, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
@@ -83,9 +89,10 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
       }),
     );
     return {
-      pages: found
-        .slice(0, countWithin(found.map(({ page }) => page)))
-        .map(({ id, incarnation, page }) => ({ id, incarnation, ...showChunks(page) })),
+      pages: fitting(found, ({ page }) => lengthOfPage(page)).map(({ page, ...key }) => ({
+        ...key,
+        ...showChunks(page),
+      })),
     };
   },
   async *streamJob({ params, body, caller, signal }, { jobs, owners }) {
@@ -161,7 +168,8 @@ async function replyOf(wait: Promise<JobReply>, signal: AbortSignal): Promise<Jo
   try {
     return await wait;
   } catch (error) {
-    if (signal.aborted) throw error;
+    // A server that goes away is asked again, there or elsewhere: the job has not ended with it.
+    if (signal.aborted || isPerdureError(error, 'CLOSED')) throw error;
     return { kind: 'error', error: error as Error };
   }
 }
@@ -181,12 +189,10 @@ function showChunks({ chunks, over }: JobChunks) {
   };
 }
 
-/** How many of these pages fit into one answer: at least one. */
-function countWithin(pages: readonly JobChunks[]): number {
-  let bytes = 0;
-  const last = pages.findIndex(({ chunks }) => {
-    for (const { payload } of chunks) bytes += payload.length;
-    return bytes > maxPageBytes;
-  });
-  return last === -1 ? pages.length : Math.max(1, last);
+function lengthOf(reply: JobReply): number {
+  return reply.kind === 'completed' ? (reply.output?.length ?? 0) : 0;
+}
+
+function lengthOfPage({ chunks }: JobChunks): number {
+  return chunks.reduce((sum, { payload }) => sum + payload.length, 0);
 }

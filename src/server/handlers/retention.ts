@@ -1,10 +1,12 @@
+import type { RetentionReport } from '../../management/retention-records.ts';
 import { actorOf, type Handlers } from '../call.ts';
 import type { retentionRoutes } from '../routes/retention.ts';
 
 /** Looks after retention. */
 export const retentionHandlers: Handlers<typeof retentionRoutes> = {
-  getRetention(_, { client }) {
-    return client.retention.status();
+  async getRetention(_, { client }) {
+    const { lastReport, ...status } = await client.retention.status();
+    return { ...status, lastReport: showReport(lastReport) };
   },
   async pauseRetention({ body, caller }, { client }) {
     await client.retention.pause({ actor: actorOf(caller, body.actor) });
@@ -22,6 +24,16 @@ export const retentionHandlers: Handlers<typeof retentionRoutes> = {
       actor: actorOf(caller, actor),
       signal,
     });
-    return { report };
+    return { report: showReport(report) };
   },
 };
+
+// The message of a store may quote statements and addresses; what it was asked to do comes before it.
+function showReport(report: RetentionReport | null): RetentionReport | null {
+  if (report === null) return null;
+  const show = (error: string): string => {
+    const operation = /^(\w+): /.exec(error)?.[1];
+    return `${operation === undefined ? 'The sweep' : operation} failed. The store itself has the whole report, for whoever opens it.`;
+  };
+  return { ...report, errors: report.errors.map(show) };
+}

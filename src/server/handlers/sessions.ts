@@ -1,4 +1,5 @@
 import { sessionNotFound } from '../../jobs/job-errors.ts';
+import { readVariable, readVariables } from '../../jobs/session-options.ts';
 import { checkInstanceId, checkName } from '../../model/names.ts';
 import type { Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
@@ -15,7 +16,7 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
       label: body.label === undefined ? null : checkName(body.label, 'Label'),
       owner: caller.name,
       idleTimeoutMs: body.idleTimeoutMs,
-      variables: body.variables ?? {},
+      variables: readVariables(body.variables),
     });
     // The id may be that of a session which is there, and somebody else's.
     await owners.check(session.id, caller);
@@ -49,7 +50,8 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
   },
   async setSessionVariables({ params, body, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
-    return jobs.setVariables(params.id, body.set);
+    const set = Object.entries(body.set).map(([name, value]) => readVariable(name, value));
+    return jobs.setVariables(params.id, Object.fromEntries(set));
   },
   async listJobs({ params, query }, { jobs }) {
     const { limit = defaultLimit, after } = query;

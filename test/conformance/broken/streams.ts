@@ -109,6 +109,14 @@ export const brokenStreams: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'whoever knows the life of a run can read its stream',
+    rejectedBy: 'stream/of-another-session-is-over',
+    override: ({ provider }) => ({
+      readChunks: ({ instanceId, incarnation, after, limit }) =>
+        provider.readChunks({ instanceId, incarnation, after, limit }),
+    }),
+  },
+  {
     fault: 'nobody is told of chunks',
     rejectedBy: 'stream/tells-whoever-waits',
     override: ({ provider }) => ({

@@ -226,6 +226,20 @@ export const streams: Capability = {
       },
     },
     {
+      id: 'stream/of-another-session-is-over',
+      title:
+        'a reader that names another session than that of the job gets nothing and takes nothing',
+      async run(store) {
+        await openSession(store);
+        const { key, item } = await startJob(store, 'a');
+        await append(store, item.lockToken, ['1']);
+        const from = (sessionId: string, after: number) =>
+          store.provider.readChunks({ ...key, sessionId, after, limit: 100 });
+        assert.deepEqual(await from('another', 1), { chunks: [], over: true });
+        assert.deepEqual(numbers(await from(key.sessionId, 0)), [1]);
+      },
+    },
+    {
       id: 'stream/a-lost-claim-spares-its-neighbours',
       title: 'each request of a batch is answered, those of activities too',
       async run(store) {
