@@ -7,8 +7,6 @@ const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  // Much of a test is waiting: for a lease, a process, or the database on the other core.
-  maxWorkers: Math.max(3, availableParallelism()),
   globalSetup: 'test/postgres/global-setup.ts',
 } as const;
 
@@ -21,6 +19,8 @@ export default defineConfig({
     ],
   },
   test: {
+    // Much of a test is waiting: for a lease, a process, or the database on the other core.
+    maxWorkers: Math.max(3, availableParallelism()),
     projects: [
       { extends: true, test: { ...shared, name: 'unit', include: ['src/**/*.test.ts'] } },
       { extends: true, test: { ...shared, name: 'e2e', include: ['test/**/*.test.ts'] } },
