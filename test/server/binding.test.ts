@@ -43,7 +43,7 @@ describe('where a server listens', () => {
 
   // Elsewhere the machine has no such address unless it is told to.
   it.runIf(process.platform === 'linux')(
-    'it answers to whatever loopback address it listens on',
+    'a server answers to whatever loopback address it listens on',
     async () => {
       const { url } = await start({ host: '127.0.0.2' });
       expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
