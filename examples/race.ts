@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, orchestration, Perdure } from 'perdure';
 
-const patience = '300ms';
+const patience = '2s';
 
 interface Mirror {
   readonly city: string;

@@ -49,17 +49,13 @@ it('there is an example for each thing that a newcomer looks for', () => {
   );
 });
 
-/** Every example as it is, and again on a file and on PostgreSQL where it lets the caller choose the store. */
+/** Every example as it is, and again on PostgreSQL where it lets the caller choose the store. */
 const runs = examples.flatMap((example) => {
   const source = readFileSync(join(root, example), 'utf8');
   const output = expectedOutput(source);
   const takesStore = source.includes('process.argv[2]');
   const needsPostgres = source.includes(`from 'pg'`);
-  const stores = [
-    ...(needsPostgres ? [] : ['its own']),
-    ...(takesStore && !needsPostgres ? ['a file'] : []),
-    ...(takesStore ? ['PostgreSQL'] : []),
-  ];
+  const stores = [...(needsPostgres ? [] : ['its own']), ...(takesStore ? ['PostgreSQL'] : [])];
   return stores.map((store) => ({ example, output, store }));
 });
 
@@ -76,7 +72,7 @@ it.each(runs)('$example prints what its last comment says on $store', async (run
 });
 
 async function argumentsFor(store: string): Promise<readonly string[]> {
-  if (store !== 'PostgreSQL') return store === 'a file' ? ['example.db'] : [];
+  if (store !== 'PostgreSQL') return [];
   const database = await createDatabase();
   onTestFinished(() => database.drop());
   return [database.url];
