@@ -1,7 +1,7 @@
 /** Wait for a person, remind them, give up: timers and events that outlive the process. */
 import { activity, event, orchestration, Perdure } from 'perdure';
 
-const patience = '300ms'; // or '3d': a timer may be as long as you like
+const patience = '1s'; // or '3d': a timer may be as long as you like
 
 /** The name of the event and the type of what it carries. */
 const approval = event<{ readonly by: string }>('approval');
