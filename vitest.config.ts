@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/longest-first.ts';
 
 const source = (path: string): string => new URL(`./src/${path}`, import.meta.url).pathname;
 
@@ -21,6 +22,7 @@ export default defineConfig({
   test: {
     // Much of a test is waiting: for a lease, a process, or the database on the other core.
     maxWorkers: Math.max(3, availableParallelism()),
+    sequence: { sequencer: LongestFirst },
     projects: [
       { extends: true, test: { ...shared, name: 'unit', include: ['src/**/*.test.ts'] } },
       { extends: true, test: { ...shared, name: 'e2e', include: ['test/**/*.test.ts'] } },

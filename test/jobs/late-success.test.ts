@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { task } from '../../src/tasks/task.ts';
-import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
+import { describeEngine } from '../engine/describe-engine.ts';
 import { makeGate } from '../tasks/gate.ts';
 import { outcomeOf } from './outcome.ts';
 
@@ -128,5 +128,5 @@ describeEngine(
       expect(await reply).toMatchObject({ error: { code: 'SESSION_CLOSED' } });
     });
   },
-  modesWithoutTurns,
+  ['all fast paths', 'PostgreSQL', 'over HTTP'],
 );
