@@ -1,4 +1,5 @@
 /** A command that starts a long job, shows how far it is, and stops it on Ctrl-C. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { isPerdureError, Perdure, task } from 'perdure';
 
 interface Progress {
@@ -10,6 +11,7 @@ const print = task('print', async (ctx, pages: number) => {
   for (let page = 1; page <= pages; page += 1) {
     // Waits while nobody reads, and throws once the run is told to stop.
     await ctx.emit({ page, of: pages } satisfies Progress);
+    await delay(100, undefined, { signal: ctx.signal });
   }
   return `${pages} pages`;
 });
@@ -25,8 +27,8 @@ async function command(pages: number): Promise<void> {
   try {
     for await (const { page, of } of job.stream<Progress>()) {
       console.log(`page ${page} of ${of}`);
-      // What Ctrl-C does; done here, so that the example ends.
-      if (page === 3) process.emit('SIGINT');
+      // The signal that Ctrl-C sends; sent from here, so that the example ends.
+      if (page === 3) process.kill(process.pid, 'SIGINT');
     }
     console.log(await job.result());
   } catch (error) {

@@ -121,8 +121,8 @@ export class Reclaims {
     const max = Math.max(Math.floor(maxRows), 0);
     const entries = await tx.query<PendingEntry>(this.#first, [max]);
     const rows = await this.#runEntries(tx, entries, max);
-    const any = await tx.query(this.#hasAny, []);
-    return { rows, left: any.length > 0 };
+    const more = await tx.query(this.#hasAny, []);
+    return { rows, left: more.length > 0 };
   }
 
   /** Says whether there is something to take away, or to forget. */
