@@ -1,4 +1,5 @@
 import { ratio, type Goal } from './goal.ts';
+import { goalsOfBoth } from './goals-of-both.ts';
 
 /** What we want on SQLite. */
 export const sqliteGoals: readonly Goal[] = [
@@ -86,55 +87,7 @@ export const sqliteGoals: readonly Goal[] = [
     unit: 'ms',
     atMost: 50,
   },
-  {
-    what: 'cancel across processes: call to signal, p99',
-    figure: ({ cancelAcross }) => cancelAcross?.['signalP99Ms'],
-    unit: 'ms',
-    atMost: 250,
-  },
-  {
-    what: 'cancel across processes: call to canceled, p99',
-    figure: ({ cancelAcross }) => cancelAcross?.['canceledP99Ms'],
-    unit: 'ms',
-    atMost: 250,
-  },
-  {
-    what: 'a job closed over HTTP, all slots taken: close to signal, p99',
-    figure: ({ closedJobs }) => closedJobs?.['signalP99Ms'],
-    unit: 'ms',
-    atMost: 100,
-  },
-  {
-    what: 'deletion: p99 of a load beside it, against the load alone',
-    figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
-    unit: '×',
-    atMost: 2,
-  },
-  {
-    what: 'a family deleted: states that a reader saw in between',
-    figure: ({ deleteFamily }) => deleteFamily?.['statesBetween'],
-    unit: '',
-    atMost: 0,
-  },
-  {
-    what: 'mass cancel: 2,000 queued, against enqueueing them',
-    figure: ({ massCancel }) => massCancel?.['queuedRatio'],
-    unit: '×',
-    atMost: 4,
-  },
-  {
-    what: 'mass cancel: 2,000 running, against enqueueing them',
-    figure: ({ massCancel }) => massCancel?.['runningRatio'],
-    unit: '×',
-    atMost: 4,
-  },
-  {
-    // Events and messages are written some hundreds at a time; a statement per row would be 1,980 more.
-    what: 'mass cancel: statements for 2,000, more than for 20',
-    figure: ({ massCancel }) => massCancel?.['moreStatements'],
-    unit: '',
-    atMost: 10,
-  },
+  ...goalsOfBoth,
   {
     what: 'tasks: a claim from a backlog of 300,000, against one of 1,000',
     figure: ({ claims }) => claims?.['ratio'],

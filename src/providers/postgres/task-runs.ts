@@ -4,7 +4,8 @@ import type { Batch } from './changes.ts';
 import type { InstanceRow } from './instance-rows.ts';
 import type { RunEnd } from './task-rows.ts';
 import { onFailOperation, taskOperation, type HeldItem } from './work-items.ts';
-import { parseFailure, type Settlement } from './work-outcomes.ts';
+import { parseFailure } from '../outcome-message.ts';
+import type { Settlement } from './settlement.ts';
 
 /** Says whether an item is a task run itself. */
 export function isRun({ instances }: Batch, { instanceKey, operation }: HeldItem): boolean {

@@ -20,7 +20,8 @@ import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { isRun, settleRun } from './task-runs.ts';
 import { addressees, refusal, type TurnCommit } from './turns.ts';
-import { outcomeMessage, type Settlement } from './work-outcomes.ts';
+import { outcomeMessage } from '../outcome-message.ts';
+import type { Settlement } from './settlement.ts';
 import { onFailOperation, toCancelInfo, type HandedBack, type HeldItem } from './work-items.ts';
 
 /** Claims, acks and releases of work items. */
@@ -183,7 +184,7 @@ async function settle(
     }
     const instance = instances.get(instanceKey);
     if (instance?.isTask === true) return settleRun(batch, instance, settlement);
-    const message = outcomeMessage(item, outcome);
+    const message = outcomeMessage(item, outcome, () => item);
     if (instance === undefined) return undefined;
     if (instance.closingReason !== null) closing.add(instanceKey);
     else if (instance.executionId === item.executionId && !isTerminal(instance.status)) {

@@ -7,7 +7,7 @@ import type { Scope } from './group-commit.ts';
 import type { InstanceRows } from './instance-rows.ts';
 import type { ItemCancels } from './item-cancels.ts';
 import { knownStart } from './known-start.ts';
-import { parseFailure } from './parse-failure.ts';
+import { parseFailure } from '../outcome-message.ts';
 import type { StopRows } from './stop-rows.ts';
 import { onFailOperation, taskOperation, type ExpiredItem, type TaskItems } from './task-items.ts';
 import type { EndedRun, FailedRun, TaskRows } from './task-rows.ts';

@@ -1,5 +1,4 @@
-import { LockLostError, ProviderError } from '../../model/errors.ts';
-import { encodeMessage, type StoredMessage } from '../../model/message.ts';
+import { LockLostError } from '../../model/errors.ts';
 import { isTerminal, type TerminalStatus } from '../../model/status.ts';
 import type { CommitResult } from '../turn.ts';
 import type {
@@ -11,11 +10,11 @@ import type {
   WorkOutcome,
   WorkQueue,
 } from '../work-queue.ts';
+import { outcomeMessage } from '../outcome-message.ts';
 import { chooseDue } from '../choose-due.ts';
 import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
-import { parseFailure } from './parse-failure.ts';
 import type { Store } from './store.ts';
 import { onFailOperation } from './task-items.ts';
 import { toCancelInfo, type HeldItem } from './work-items.ts';
@@ -148,7 +147,7 @@ function settle(
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
 ): TerminalStatus | undefined {
   if (isTask(store, item)) return store.taskRuns.settle(scope, item, outcome);
-  const message = toMessage(store, item, outcome);
+  const message = outcomeMessage(item, outcome, () => store.workItems.cancelOf(item.itemKey));
   store.workItems.delete(item.itemKey);
   if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
   const instance = store.instances.get(item.instanceKey);
@@ -160,47 +159,6 @@ function settle(
   store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
   scope.effects.due('orchestrations', scope.now);
   return undefined;
-}
-
-function toMessage(store: Store, item: HeldItem, outcome: WorkOutcome): StoredMessage {
-  const { executionId, operation } = item;
-  switch (outcome.kind) {
-    case 'completed': {
-      const { payload, ran = {} } = outcome;
-      const data = JSON.stringify(ran);
-      return { kind: 'activityCompleted', executionId, operation, data, payload };
-    }
-    case 'failed': {
-      const failure = parseFailure(outcome.failure);
-      return encodeMessage({
-        kind: 'activityFailed',
-        executionId,
-        operation,
-        failure,
-        ...outcome.ran,
-      });
-    }
-    case 'skipped':
-      throw new ProviderError({
-        operation: 'ackWorkItems',
-        message: 'ackWorkItems: an activity cannot be skipped. Ack it as completed or failed.',
-        retryable: false,
-      });
-    case 'canceled': {
-      const { cancelReason: reason, cancelTrigger: trigger } = store.workItems.cancelOf(
-        item.itemKey,
-      );
-      return encodeMessage({
-        kind: 'activityCanceled',
-        executionId,
-        operation,
-        trigger: trigger ?? 'cancel',
-        reason: reason ?? 'canceled',
-        ...(outcome.leaked && { leaked: true }),
-        ...outcome.ran,
-      });
-    }
-  }
 }
 
 function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {

@@ -1,18 +1,20 @@
-import { ProviderError } from '../../model/errors.ts';
-import type { Failure } from '../../model/failure.ts';
-import { encodeMessage, type StoredMessage } from '../../model/message.ts';
-import type { WorkOutcome } from '../work-queue.ts';
-import type { HeldItem } from './work-items.ts';
+import { ProviderError, type CancelTrigger } from '../model/errors.ts';
+import type { Failure } from '../model/failure.ts';
+import { encodeMessage, type StoredMessage } from '../model/message.ts';
+import type { WorkOutcome } from './work-queue.ts';
 
-/** An item that has ended for good. */
-export interface Settlement {
-  readonly item: HeldItem;
-  readonly outcome: WorkOutcome;
+/** Why an item was asked to stop. */
+interface Cancel {
+  readonly cancelReason: string | null;
+  readonly cancelTrigger: CancelTrigger | null;
 }
 
-/** What the execution of an item is told of its end. */
-export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMessage {
-  const { executionId, operation } = item;
+/** What the execution of an item is told of its end; why it was to stop is asked only where it did. */
+export function outcomeMessage(
+  { executionId, operation }: { readonly executionId: number; readonly operation: number },
+  outcome: WorkOutcome,
+  cancelOf: () => Cancel,
+): StoredMessage {
   switch (outcome.kind) {
     case 'completed': {
       const { payload, ran = {} } = outcome;
@@ -35,20 +37,22 @@ export function outcomeMessage(item: HeldItem, outcome: WorkOutcome): StoredMess
         message: 'ackWorkItems: an activity cannot be skipped. Ack it as completed or failed.',
         retryable: false,
       });
-    case 'canceled':
+    case 'canceled': {
+      const { cancelReason, cancelTrigger } = cancelOf();
       return encodeMessage({
         kind: 'activityCanceled',
         executionId,
         operation,
-        trigger: item.cancelTrigger ?? 'cancel',
-        reason: item.cancelReason ?? 'canceled',
+        trigger: cancelTrigger ?? 'cancel',
+        reason: cancelReason ?? 'canceled',
         ...(outcome.leaked && { leaked: true }),
         ...outcome.ran,
       });
+    }
   }
 }
 
-/** Reads a failure as it was acked. */
+/** Reads the failure of an outcome; one that is no JSON is refused before it can be stored. */
 export function parseFailure(text: string): Failure {
   try {
     return JSON.parse(text) as Failure;
