@@ -1,5 +1,4 @@
 import {
-  CanceledError,
   isPerdureError,
   NondeterminismError,
   PerdureError,
@@ -25,8 +24,6 @@ import { OutputStream } from './output-stream.ts';
 import { Signals } from './signals.ts';
 import type { StepResult } from './step-result.ts';
 import { runStep } from './step-runs.ts';
-
-const neverRaised = '$canceled?';
 
 /** A handler completed the flow: unwinds everything else. */
 export class EarlyEnd extends Error {
@@ -135,6 +132,8 @@ export class LiveFlow {
       input,
       thawCall(options, this.priority),
     )) as StepResult;
+    // What was told to stop and answers in the turn of the cancel is not heard, as it would not be a moment later.
+    if (this.#end === undefined && options?.cancellation !== 'wait') this.ctx.throwIfCanceled();
     if ('early' in result) throw new EarlyEnd(result.output, result.reason);
     return result.output;
   }
@@ -155,7 +154,7 @@ export class LiveFlow {
     try {
       await this.#runStep(step);
     } catch (error) {
-      throw this.#endBy(step, await this.#cancelBefore(error));
+      throw this.#endBy(step, this.#cancelBefore(error));
     }
   }
 
@@ -173,18 +172,17 @@ export class LiveFlow {
 
   /**
    * A step may still fail with an error of its own after the run was canceled: it was waited for, or it failed before it
-   * could be told. The cancel came first then: what is refused tells.
+   * could be told. The cancel came first then.
    */
-  async #cancelBefore(error: unknown): Promise<unknown> {
-    if (this.#end !== undefined || isPerdureError(error, 'OPERATION_CANCELED')) return error;
-    if (error instanceof EarlyEnd) return error;
-    const question = this.ctx.waitFor(neverRaised);
-    question.cancel(neverRaised);
-    return question.then(
-      () => error,
-      (answer: unknown) =>
-        answer instanceof CanceledError && answer.reason !== neverRaised ? answer : error,
-    );
+  #cancelBefore(error: unknown): unknown {
+    const isOurs = this.#end !== undefined || error instanceof EarlyEnd;
+    if (isOurs || isPerdureError(error, 'OPERATION_CANCELED')) return error;
+    try {
+      this.ctx.throwIfCanceled();
+      return error;
+    } catch (canceled) {
+      return canceled;
+    }
   }
 
   /** The first failure, or the first early completion, decides; a cancel from outside is passed on as it is. */

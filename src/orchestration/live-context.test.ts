@@ -356,3 +356,43 @@ describe('ctx', () => {
     expect(await refusalOf((ctx) => ctx.setCustomStatus(Symbol('x')))).toBe('NOT_SERIALIZABLE');
   });
 });
+
+describe('ctx.isCanceled and ctx.throwIfCanceled', () => {
+  it('tell whether a new operation would be refused: in the code and its scopes, not in a shield', async () => {
+    const run = drive(async (ctx) => {
+      const seen: unknown[] = [ctx.isCanceled];
+      ctx.throwIfCanceled();
+      const scope = ctx.scope(async () => {
+        await ctx.sleep('1m').catch(() => seen.push(ctx.isCanceled));
+      });
+      scope.cancel('enough');
+      await scope.catch(() => seen.push(ctx.isCanceled));
+      // What has been done when the request is read is kept; only a look tells that nothing more can be.
+      await ctx.call('charge');
+      seen.push(ctx.isCanceled);
+      await ctx.shield(async () => {
+        seen.push(ctx.isCanceled);
+        ctx.throwIfCanceled();
+        await ctx.call('tell', seen);
+      });
+      ctx.throwIfCanceled();
+    });
+    await run.start();
+    const call = 2;
+    await run.turn(run.cancel('no more'), run.completed(call, 'receipt'));
+    const told = run.history.findLast((one) => one.kind === 'activityScheduled');
+    expect(JSON.parse(told?.payload ?? 'null')).toEqual([false, true, false, true, false]);
+    await run.turn(run.completed(told?.operation ?? 0));
+    expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'no more' });
+  });
+
+  it('look only from the code of their own orchestration, in its turn', async () => {
+    let context: OrchestrationContext<void> | undefined;
+    const run = drive(async (ctx) => {
+      context = ctx;
+      await ctx.sleep('1m');
+    });
+    await run.start();
+    expect(() => context?.isCanceled).toThrow(/was called/);
+  });
+});

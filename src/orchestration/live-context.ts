@@ -63,6 +63,15 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.isReplaying;
   }
 
+  get isCanceled(): boolean {
+    return this.#code.canceled !== undefined;
+  }
+
+  throwIfCanceled(): void {
+    const { canceled } = this.#code;
+    if (canceled !== undefined) throw canceled;
+  }
+
   get log(): Logger {
     const { instanceId, executionId, name } = this;
     this.#log ??= contextLogger({

@@ -74,6 +74,10 @@ export interface OrchestrationContext<Input = unknown> {
   readonly isReplaying: boolean;
   /** Silent during replay, so each line appears once. */
   readonly log: Logger;
+  /** Whether the instance, or the scope that the code is in, was canceled: new operations are refused then. Not in a shield. */
+  readonly isCanceled: boolean;
+  /** Throws the `CanceledError` that a new operation would be refused with. */
+  throwIfCanceled(): void;
 
   /** Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. */
   call<In, Out>(

@@ -1,4 +1,4 @@
-import { NondeterminismError, type PerdureError } from '../model/errors.ts';
+import { NondeterminismError, type CanceledError, type PerdureError } from '../model/errors.ts';
 import type {
   AnswerEvent,
   BufferedEvent,
@@ -201,6 +201,12 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
     return DurablePromise.never();
+  }
+
+  /** What a new operation of the code that runs now would be refused with, if the scope that it is in was canceled. */
+  get canceled(): CanceledError | undefined {
+    const { canceled } = this.enter('isCanceled');
+    return canceled === undefined ? undefined : toCanceledError(canceled);
   }
 
   enter(what: string, name = ''): CancelScope {
