@@ -86,16 +86,25 @@ export function collectOperations(
   return operations;
 }
 
-/** Whether the process stood still at some time in between, because of a signal or of the machine. */
-export function stoodStill(account: ProcessAccount, from: number, to: number): boolean {
-  const overlaps = (a: number, b: number): boolean => a < to && b > from;
-  return (
-    account.pauses.some((pause) => overlaps(pause.from, pause.to)) ||
-    account.lines.some((entry) => entry.line === 'stalled' && overlaps(entry.from, entry.to))
-  );
+/**
+ * Whether the process stood still in between, because of a signal or of the machine: for a third of a lease in all, which
+ * is how long a renewal may be late without being given another chance.
+ */
+export function stoodStill(
+  { pauses, lines }: ProcessAccount,
+  { from, to, leaseMs }: { readonly from: number; readonly to: number; readonly leaseMs: number },
+): boolean {
+  if (pauses.some((pause) => pause.from < to && pause.to > from)) return true;
+  let stalledMs = 0;
+  for (const entry of lines) {
+    if (entry.line !== 'stalled') continue;
+    stalledMs += Math.max(0, Math.min(entry.to, to) - Math.max(entry.from, from));
+  }
+  return stalledMs >= leaseMs / 3;
 }
 
 /** Whether the process could not reach the store at some time in between. */
-export function wasCutOff({ outages }: ProcessAccount, from: number, to: number): boolean {
-  return outages.some((outage) => outage.from < to && outage.to > from);
+export function wasCutOff({ outages, lines }: ProcessAccount, from: number, to: number): boolean {
+  const overlaps = (time: Outage): boolean => time.from < to && time.to > from;
+  return outages.some(overlaps) || lines.some((one) => one.line === 'waited' && overlaps(one));
 }

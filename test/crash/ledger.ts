@@ -40,6 +40,8 @@ export type LedgerLine =
   | { readonly line: 'renewed'; readonly token: string; readonly since: number }
   /** The process did not run between these times, whoever's fault that was. */
   | { readonly line: 'stalled'; readonly from: number; readonly to: number }
+  /** A renewal was sent, and the store did not answer for this long: others kept it busy. */
+  | { readonly line: 'waited'; readonly from: number; readonly to: number }
   /** The store acknowledged a start. */
   | { readonly line: 'started'; readonly id: string }
   | { readonly line: 'result'; readonly id: string; readonly value: unknown }

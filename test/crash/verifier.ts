@@ -41,9 +41,9 @@ export async function verify(
 ): Promise<Verdict> {
   const operations = collectOperations(accounts, leaseMs);
   const completions = await state.completions();
-  const effects = [...operations.values()].map((operation) => judgeClaims(operation));
+  const effects = [...operations.values()].map((operation) => judgeClaims(operation, leaseMs));
   const results = completions.map((completion) =>
-    judgeCompletion(completion, operations.get(completion.key)),
+    judgeCompletion(completion, operations.get(completion.key), leaseMs),
   );
   const instances = await state.instances();
   return {
@@ -115,7 +115,7 @@ function judgeResults(accounts: readonly ProcessAccount[]): readonly string[] {
 }
 
 /** V4, the second half of V5, and the first half of V6. */
-function judgeClaims({ key, claims, executions }: OperationAccount) {
+function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: number) {
   const violations: string[] = [];
   let killed = 0;
   let slept = 0;
@@ -124,6 +124,11 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
     const next = claims[index + 1];
     if (next === undefined || claim.settled === 'abandoned') continue;
     const ran = executions.some(({ account }) => account === claim.account);
+    const isStill = stoodStill(claim.account, {
+      from: claim.heldUntil - leaseMs,
+      to: next.until,
+      leaseMs,
+    });
     if (next.failures > claim.failures) {
       if (!executions.some(({ account, failed }) => account === claim.account && failed)) {
         violations.push(`${key} was retried by ${next.account.name}, but no attempt had failed`);
@@ -137,7 +142,7 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
         `${key} was claimed by ${next.account.name} after ${claim.account.name} acked it`,
       );
     } else if ((claim.account.killedAt ?? Infinity) <= next.until) killed += ran ? 1 : 0;
-    else if (stoodStill(claim.account, claim.since, next.until)) slept += ran ? 1 : 0;
+    else if (isStill) slept += ran ? 1 : 0;
     else if (wasCutOff(claim.account, claim.since, next.until)) cutOff += ran ? 1 : 0;
     else
       violations.push(
@@ -158,7 +163,11 @@ function judgeClaims({ key, claims, executions }: OperationAccount) {
 }
 
 /** The rest of V3, V5 and V6. */
-function judgeCompletion({ key, run, at }: StoredCompletion, operation?: OperationAccount) {
+function judgeCompletion(
+  { key, run, at }: StoredCompletion,
+  operation: OperationAccount | undefined,
+  leaseMs: number,
+) {
   const execution = operation?.executions.find((one) => one.run === run);
   if (operation === undefined || execution === undefined || !execution.ended || execution.failed) {
     return { violations: [`${key} completed with ${run}, which never ran to its end`], zombies: 0 };
@@ -174,7 +183,8 @@ function judgeCompletion({ key, run, at }: StoredCompletion, operation?: Operati
   }
   let zombies = 0;
   for (const late of operation.executions.filter((one) => one.at > at && one !== execution)) {
-    if (stoodStill(late.account, claimOf(operation.claims, late).since, late.at)) zombies += 1;
+    const { since } = claimOf(operation.claims, late);
+    if (stoodStill(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
     else violations.push(`${key} began in ${late.account.name} after its completion had committed`);
   }
   return { violations, zombies };

@@ -111,6 +111,8 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
     async renewWorkItemLocks(renewals, extendMs) {
       const since = Date.now();
       const results = await inner.renewWorkItemLocks(renewals, extendMs);
+      const to = Date.now();
+      if (to - since > extendMs / 3) ledger.write({ line: 'waited', from: since, to });
       for (const [index, { lockToken: token }] of renewals.entries()) {
         if (results[index]?.held === true) ledger.write({ line: 'renewed', token, since });
       }

@@ -13,6 +13,15 @@ import { watchProvider } from './watched-provider.ts';
 const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
 const ledger = new Ledger(path);
 const book = new ClaimBook();
+
+// A gap between two ticks is time in which nothing ran here, leases included. From the start: a young process is slow.
+let seenAt = Date.now();
+const ticking = setInterval(() => {
+  const now = Date.now();
+  if (now - seenAt > leaseMs / 10) ledger.write({ line: 'stalled', from: seenAt, to: now });
+  seenAt = now;
+}, leaseMs / 50);
+
 const fenced = await openStore(store);
 const provider = fencing ? fenced : withoutFencing(fenced, book, store);
 const perdure = await Perdure.open(watchProvider(provider, book, ledger));
@@ -40,14 +49,6 @@ const starter = new InstanceStarter({
   outages,
   kindOf: (n) => kindOf(n, { events: false }),
 });
-
-// A gap between two ticks is time in which nothing ran here, leases included.
-let seenAt = Date.now();
-const ticking = setInterval(() => {
-  const now = Date.now();
-  if (now - seenAt > leaseMs / 3) ledger.write({ line: 'stalled', from: seenAt, to: now });
-  seenAt = now;
-}, 20);
 
 async function stop(): Promise<void> {
   clearInterval(ticking);
