@@ -2,13 +2,12 @@ import { inspect } from 'node:util';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
-  checksum,
   migrate,
   migratePostgres,
   migrations,
   prepareSchema,
-  type Migration,
 } from '../../src/providers/postgres/migrate.ts';
+import { checksum, type Migration } from '../../src/providers/migrations.ts';
 import { resolveOptions } from '../../src/providers/postgres/options.ts';
 import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
 

@@ -1,32 +1,20 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { ProviderError } from '../../model/errors.ts';
+import {
+  checksum,
+  missingMigrations,
+  refusal,
+  type AppliedMigration,
+  type Migration,
+} from '../migrations.ts';
 import { initial } from './migrations/0001-initial.ts';
 import { jobs } from './migrations/0002-jobs.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { errorCode, isTransient, toProviderError } from './postgres-errors.ts';
 import { withinBudget } from './retry.ts';
 
-/** One step of the schema, with names that are found in it. Once released it never changes: its checksum is kept. */
-export interface Migration {
-  readonly number: number;
-  readonly name: string;
-  readonly sql: string;
-}
-
 /** Every migration, in order: 1, 2, 3, … */
 export const migrations: readonly Migration[] = [initial, jobs];
-
-/** The checksum under which a migration is recorded. */
-export function checksum(migration: Migration): string {
-  return createHash('sha256').update(migration.sql).digest('hex');
-}
-
-interface Applied {
-  readonly number: number;
-  readonly name: string;
-  readonly checksum: string;
-}
 
 type Target = Pick<ResolvedOptions, 'schema' | 'quotedSchema' | 'migrate'>;
 
@@ -93,7 +81,7 @@ export async function migrate(
 ): Promise<void> {
   const { schema, quotedSchema } = target;
   const applied = await readApplied(client, target);
-  if (missing(applied, known).length === 0) return;
+  if (missingMigrations(applied, known).length === 0) return;
   if (!target.migrate) {
     throw refusal(
       'PROVIDER',
@@ -105,7 +93,7 @@ export async function migrate(
   );
   try {
     // Another process may have been faster: what counts is what stands under the lock.
-    const steps = missing(await readApplied(client, target), known);
+    const steps = missingMigrations(await readApplied(client, target), known);
     if (steps.length > 0)
       await client.query(
         `CREATE SCHEMA IF NOT EXISTS ${quotedSchema}; SET LOCAL search_path TO ${quotedSchema}`,
@@ -132,31 +120,10 @@ async function apply(client: pg.ClientBase, migration: Migration): Promise<void>
   );
 }
 
-/** The migrations to apply; throws when what was applied is not a prefix of what is known. */
-function missing(applied: readonly Applied[], known: readonly Migration[]): readonly Migration[] {
-  const newest = applied.at(-1)?.number ?? 0;
-  if (newest > known.length) {
-    throw refusal(
-      'STORE_TOO_NEW',
-      `The schema is at migration ${newest}, this version of Perdure knows ${known.length}. Upgrade Perdure to open it.`,
-    );
-  }
-  for (const [index, row] of applied.entries()) {
-    const migration = known[index];
-    if (migration?.number !== row.number || checksum(migration) !== row.checksum) {
-      throw refusal(
-        'STORE_DAMAGED',
-        `Migration ${row.number} (${row.name}) was applied in another form than this version of Perdure has. Open the store with the version that wrote it.`,
-      );
-    }
-  }
-  return known.slice(applied.length);
-}
-
 async function readApplied(
   client: pg.ClientBase,
   { schema, quotedSchema }: Target,
-): Promise<readonly Applied[]> {
+): Promise<readonly AppliedMigration[]> {
   const { rows: tables } = await client.query<{ name: string }>(
     `SELECT relname AS name FROM pg_catalog.pg_class
      WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') ORDER BY relname`,
@@ -170,7 +137,7 @@ async function readApplied(
       `Schema ${schema} holds tables (${names.join(', ')}) but no record of Perdure's migrations. Give Perdure a schema of its own, or restore this one.`,
     );
   }
-  const { rows } = await client.query<Applied>(
+  const { rows } = await client.query<AppliedMigration>(
     `SELECT number, name, checksum FROM ${quotedSchema}.perdure_migrations ORDER BY number`,
   );
   return rows;
@@ -180,11 +147,4 @@ async function readApplied(
 function lockKey(schema: string): bigint {
   const hash = createHash('sha256').update(`perdure migrations of ${schema}`).digest();
   return hash.readBigInt64BE() >> 1n;
-}
-
-function refusal(
-  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_DAMAGED',
-  message: string,
-): ProviderError {
-  return new ProviderError({ operation: 'open', message, retryable: false, code });
 }

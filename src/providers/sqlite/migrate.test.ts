@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { checksum, migrate, migrations, type Migration } from './migrate.ts';
+import { checksum, type Migration } from '../migrations.ts';
+import { migrate, migrations } from './migrate.ts';
 
 const addNotes: Migration = {
   number: 3,

@@ -1,4 +1,4 @@
-import type { Migration } from '../migrate.ts';
+import type { Migration } from '../../migrations.ts';
 
 // Rows of the queues live for moments: vacuum them by their number of dead rows, and without pauses.
 const queue = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
