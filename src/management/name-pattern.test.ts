@@ -31,7 +31,8 @@ describe('a pattern of names', () => {
     const name = 'a'.repeat(250);
     const begun = performance.now();
     expect(matchNames([`${'a*'.repeat(100)}b`])(name)).toBe(false);
-    expect(performance.now() - begun).toBeLessThan(100);
+    // By going back at every star it would take longer than anyone lives.
+    expect(performance.now() - begun).toBeLessThan(5_000);
   });
 
   it('is refused when it is no text', () => {

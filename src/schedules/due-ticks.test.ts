@@ -60,6 +60,7 @@ describe('the ticks that are due', () => {
       expect(ticks.length).toBeLessThanOrEqual(12);
       expect(nextAt).toBe(nowMs + 1_000);
     }
-    expect(performance.now() - before).toBeLessThan(100);
+    // Tick by tick it would take minutes.
+    expect(performance.now() - before).toBeLessThan(5_000);
   });
 });

@@ -8,7 +8,8 @@ describe('an instance just started by the client', () => {
     const store = await openStore();
     const changed = withChanges(store.provider, change(store.provider));
     const { provider, seen } = observe(changed);
-    const client = new Client({ provider, clock: store.clock });
+    // Nothing here is found by looking again after a while.
+    const client = new Client({ provider, clock: store.clock, recheckMs: 3_600_000 });
     onTestFinished(() => client.close());
     return { store: store.provider, client, seen };
   }
@@ -45,9 +46,7 @@ describe('an instance just started by the client', () => {
       },
     }));
     const result = (await client.start('order', 1, { id: 'a' })).result();
-    const startedAt = performance.now();
     expect(await result).toBe('done');
-    expect(performance.now() - startedAt).toBeLessThan(500);
     expect(seen.reads).toEqual([['a']]);
   });
 
@@ -88,9 +87,7 @@ describe('an instance just started by the client', () => {
     await finish(store, 'a');
     const again = client.start('order', 1, { id: 'a' });
     await settle();
-    const startedAt = performance.now();
     expect(await client.handle('a').result()).toBe('done');
-    expect(performance.now() - startedAt).toBeLessThan(500);
     held.resolve();
     await again;
   });

@@ -10,7 +10,8 @@ import { finish, observe, temporaryStorePath } from './store-fixture.ts';
 async function openClient(path: string) {
   const { provider, seen } = observe(await openSqlite({ path }));
   onTestFinished(() => provider.close());
-  const client = new Client({ provider, clock: systemClock });
+  // Nothing here is found by looking again after a while.
+  const client = new Client({ provider, clock: systemClock, recheckMs: 3_600_000 });
   onTestFinished(() => client.close());
   return { provider, client, seen };
 }
@@ -22,9 +23,7 @@ describe('an instance that ends through another connection', () => {
     const handle = await here.client.start('order', 1, { id: 'o-1' });
     const result = handle.result();
     await finish(there.provider, 'o-1');
-    const endedAt = performance.now();
     expect(await result).toBe('done');
-    expect(performance.now() - endedAt).toBeLessThan(500);
     expect(here.seen.listening).toBe(0);
   });
 

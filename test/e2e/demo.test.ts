@@ -19,13 +19,11 @@ interface LedgerLine {
 
 it('the demo kills a worker, finishes in another, and repeats nothing that was recorded', async () => {
   const ledgerFile = join(folder, 'ledger.jsonl');
-  const before = performance.now();
   const { code, stdout, stderr } = await runProgram('demo/main.ts', {
     cwd: folder,
     env: { PERDURE_DEMO_LEDGER: ledgerFile, TMPDIR: folder, TEMP: folder, TMP: folder },
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(performance.now() - before).toBeLessThan(10_000);
 
   const [first, killed, second] = [...stdout.matchAll(/^Process (\d+) /gm)].map(([, pid]) => pid);
   expect(killed).toBe(first);

@@ -31,7 +31,8 @@ describe('while another connection holds the write lock', () => {
     // Those that come meanwhile join the group, behind those that wait already.
     const joined = provider.createInstances([newInstance('first'), newInstance('second')]);
     expect(settled).toEqual([]);
-    expect(longestMs).toBeLessThan(100);
+    // A wait inside SQLite would have kept it for as long as the lock is held.
+    expect(longestMs).toBeLessThan(5_000);
     release();
     expect(await created).toMatchObject([{ kind: 'created' }]);
     expect(await joined).toMatchObject([{ kind: 'exists' }, { kind: 'created' }]);
