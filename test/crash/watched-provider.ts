@@ -74,11 +74,13 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
 
     async fetchWorkItems(params) {
       const items = await inner.fetchWorkItems(params);
+      // The store reads its clock before it looks for what is due.
+      const until = Date.now();
       for (const item of items) {
-        const { lockToken: token, failures, nowMs } = item;
+        const { lockToken: token, failures, nowMs: since } = item;
         book.addOperation(token, item);
         const key = keyOf(item);
-        ledger.write({ line: 'claim', key, token, failures, since: nowMs, until: nowMs });
+        ledger.write({ line: 'claim', key, token, failures, since, until });
       }
       return items;
     },
