@@ -88,10 +88,10 @@ export class InstanceLocks {
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims
        FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT +:max`,
     );
-    this.#claim = db.prepare<[string, number, number, number]>(
+    this.#claim = db.prepare<[string, number, number, string]>(
       `UPDATE instance_locks
        SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
-       WHERE instance_key = ?`,
+       WHERE instance_key IN (SELECT value FROM json_each(?))`,
     );
     // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
     const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
@@ -205,10 +205,10 @@ export class InstanceLocks {
     );
   }
 
-  /** Locks an instance and counts the claim; returns the secret of its token. */
-  claim(instanceKey: number, lockedUntil: number): string {
+  /** Locks instances and counts the claims; returns the secret of their tokens, which differ by their keys. */
+  claim(instanceKeys: readonly number[], lockedUntil: number): string {
     const secret = newSecret();
-    this.#claim.run(secret, lockedUntil, lockedUntil, instanceKey);
+    this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
     return secret;
   }
 

@@ -2,11 +2,15 @@ import type Database from 'better-sqlite3';
 import type { StoredMessage } from '../../model/message.ts';
 import type { FetchedMessage } from '../orchestration-queue.ts';
 
+interface VisibleMessage extends FetchedMessage {
+  readonly instanceKey: number;
+}
+
 /** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
 export class Messages {
   readonly #insert;
   readonly #selectVisible;
-  readonly #hasVisible;
+  readonly #selectVisibleOfAll;
   readonly #firstVisibleAt;
   readonly #count;
   readonly #countOfKind;
@@ -30,11 +34,12 @@ export class Messages {
        FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
        ORDER BY visible_at, message_key LIMIT +?`,
     );
-    this.#hasVisible = db
-      .prepare<[number, number], 1>(
-        'SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ? LIMIT 1',
-      )
-      .pluck();
+    this.#selectVisibleOfAll = db.prepare<[string, number, number], VisibleMessage>(
+      `SELECT instance_key AS instanceKey, message_key AS messageKey, kind, execution_id AS executionId,
+              operation, data, payload
+       FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?)) AND visible_at <= ?
+       ORDER BY instance_key, visible_at, message_key LIMIT +?`,
+    );
     this.#firstVisibleAt = db
       .prepare<[number], number | null>(
         'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?',
@@ -83,13 +88,27 @@ export class Messages {
     return this.#selectVisible.all(instanceKey, now, max);
   }
 
+  /** The visible messages of each instance that has any; `undefined` if there are `max` or more of them all. */
+  readVisibleOfAll(
+    instanceKeys: readonly number[],
+    now: number,
+    max: number,
+  ): ReadonlyMap<number, readonly FetchedMessage[]> | undefined {
+    const rows = this.#selectVisibleOfAll.all(JSON.stringify(instanceKeys), now, max);
+    if (rows.length === max) return undefined;
+    const byInstance = new Map<number, FetchedMessage[]>();
+    for (const { instanceKey, messageKey, kind, executionId, operation, data, payload } of rows) {
+      const message = { messageKey, kind, executionId, operation, data, payload };
+      const known = byInstance.get(instanceKey);
+      if (known === undefined) byInstance.set(instanceKey, [message]);
+      else known.push(message);
+    }
+    return byInstance;
+  }
+
   /** The message that ends a canceling instance, if it is due; it may stand behind thousands of others. */
   readCleanupExpired(instanceKey: number, now: number): FetchedMessage | undefined {
     return this.#selectCleanupExpired.get(instanceKey, now);
-  }
-
-  hasVisible(instanceKey: number, now: number): boolean {
-    return this.#hasVisible.get(instanceKey, now) !== undefined;
   }
 
   /** When the first message of an instance is, or was, visible; `null` when it has none. */

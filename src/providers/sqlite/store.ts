@@ -21,6 +21,7 @@ import { ItemCancels } from './item-cancels.ts';
 import { JobRows } from './job-rows.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
+import { OutcomeUpdates } from './outcome-updates.ts';
 import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
@@ -60,6 +61,7 @@ export class Store {
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
+  readonly outcomeUpdates: OutcomeUpdates;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
@@ -106,6 +108,7 @@ export class Store {
     this.definitions = new Definitions(db);
     this.history = new History(db);
     this.instances = new InstanceRows(db);
+    this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceRecords = new InstanceRecords(db, this.definitions);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages);

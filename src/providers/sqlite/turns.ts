@@ -10,6 +10,7 @@ import type { InstanceRows } from './instance-rows.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { ItemCancels } from './item-cancels.ts';
 import type { Messages } from './messages.ts';
+import type { OutcomeUpdates } from './outcome-updates.ts';
 import type { StopRows } from './stop-rows.ts';
 import type { WorkItems } from './work-items.ts';
 
@@ -33,6 +34,7 @@ export class Turns {
   readonly #definitions: Definitions;
   readonly #history: History;
   readonly #instances: InstanceRows;
+  readonly #outcomes: OutcomeUpdates;
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
   readonly #workItems: WorkItems;
@@ -44,6 +46,7 @@ export class Turns {
     readonly definitions: Definitions;
     readonly history: History;
     readonly instances: InstanceRows;
+    readonly outcomeUpdates: OutcomeUpdates;
     readonly locks: InstanceLocks;
     readonly messages: Messages;
     readonly workItems: WorkItems;
@@ -54,6 +57,7 @@ export class Turns {
     this.#definitions = parts.definitions;
     this.#history = parts.history;
     this.#instances = parts.instances;
+    this.#outcomes = parts.outcomeUpdates;
     this.#locks = parts.locks;
     this.#messages = parts.messages;
     this.#workItems = parts.workItems;
@@ -85,12 +89,12 @@ export class Turns {
     const { now, effects } = scope;
     switch (outcome.status) {
       case 'running':
-        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
         if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
         break;
       case 'completed':
       case 'failed':
-        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
         this.#end(scope, target, turn, {
           items: outcome.status,
           children: `parent ${outcome.status}`,
