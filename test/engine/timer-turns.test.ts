@@ -68,7 +68,9 @@ it('a timer that another process claims first fires once, and the turn here is d
   const fetch = { max: 10, lockMs: 5_000, waitMs: 0 };
   const dueAt = clock.now() + 1_000;
   let claimed: ReturnType<typeof other.fetchOrchestrationItems> | undefined;
-  clock.setAlarm(dueAt, () => (claimed = other.fetchOrchestrationItems(fetch)));
+  clock.setAlarm(dueAt, () => {
+    claimed = other.fetchOrchestrationItems(fetch);
+  });
   const handle = await client.start(nap, 1_000);
   await clock.advanceTo(dueAt);
   expect(await claimed).toHaveLength(1);

@@ -171,7 +171,10 @@ export const timerTurns: Capability = {
         await store.clock.advance(100);
         await store.raise('b', 'unseen');
         const acks = begun.map(({ instanceId, instanceKey, incarnation, turnId: lastTurn }) => ({
-          ...{ instanceKey, incarnation, executionId: 1, lastTurn },
+          instanceKey,
+          incarnation,
+          executionId: 1,
+          lastTurn,
           lockTokens: [],
           timers: [1, 2],
           turn: newTurn({ firstEventId: 2, events: [event(`of ${instanceId}`)] }),
