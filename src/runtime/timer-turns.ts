@@ -114,6 +114,7 @@ export class TimerTurns {
 
 /** The timers of an instance that are due, in the order in which they became so. */
 function dueTimers({ timers }: LiveInstance, nowMs: number): readonly number[] {
-  const due = [...timers].filter(([, fireAt]) => fireAt <= nowMs);
+  const due: (readonly [number, number])[] = [];
+  for (const timer of timers) if (timer[1] <= nowMs) due.push(timer);
   return due.sort(([a, aAt], [b, bAt]) => aAt - bAt || a - b).map(([operation]) => operation);
 }

@@ -42,6 +42,7 @@ export class InstanceLocks {
   readonly #renew;
   readonly #limitCleanup;
   readonly #delete;
+  readonly #deleteAll;
 
   constructor(db: Database.Database, messages: Messages) {
     this.#messages = messages;
@@ -150,6 +151,9 @@ export class InstanceLocks {
            next_at = iif(lock_token IS NULL, min(coalesce(next_at, :now), :now), next_at)`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM instance_locks WHERE instance_key = ?');
+    this.#deleteAll = db.prepare<[string]>(
+      'DELETE FROM instance_locks WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
   }
 
   get(instanceKey: number): InstanceLock | undefined {
@@ -269,6 +273,12 @@ export class InstanceLocks {
 
   delete(instanceKey: number): void {
     this.#delete.run(instanceKey);
+  }
+
+  deleteAll(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#delete.run(first);
+    else this.#deleteAll.run(JSON.stringify(instanceKeys));
   }
 }
 

@@ -92,9 +92,10 @@ export class InstanceRows {
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
     );
-    // One statement where a look at the lock and one at the row would be two, in every ack.
+    // One statement where a look at the lock and one at the row would be two, in every ack. One that ended just now
+    // may still have its lock, which is cleared away late.
     this.#selectHeld = db.prepare<[number, string, number], InstanceRow>(
-      `SELECT ${columns} FROM instances WHERE instance_key = ? AND EXISTS (
+      `SELECT ${columns} FROM instances WHERE instance_key = ? AND ended_at IS NULL AND EXISTS (
          SELECT 1 FROM instance_locks
          WHERE instance_key = instances.instance_key AND lock_token = ? AND locked_until > ?)`,
     );

@@ -20,6 +20,7 @@ export class Messages {
   readonly #selectCleanupExpired;
   readonly #deleteOfExecutions;
   readonly #deleteAll;
+  readonly #deleteOf;
 
   constructor(db: Database.Database) {
     this.#insert = db.prepare<
@@ -77,6 +78,9 @@ export class Messages {
       'DELETE FROM orchestrator_queue WHERE instance_key = ? AND execution_id <= ?',
     );
     this.#deleteAll = db.prepare<[number]>('DELETE FROM orchestrator_queue WHERE instance_key = ?');
+    this.#deleteOf = db.prepare<[string]>(
+      'DELETE FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
   }
 
   insert(instanceKey: number, message: StoredMessage, visibleAt: number): void {
@@ -143,5 +147,12 @@ export class Messages {
 
   deleteAll(instanceKey: number): void {
     this.#deleteAll.run(instanceKey);
+  }
+
+  /** Deletes all messages of several instances. */
+  deleteOf(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#deleteAll.run(first);
+    else this.#deleteOf.run(JSON.stringify(instanceKeys));
   }
 }
