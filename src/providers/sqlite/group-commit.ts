@@ -43,6 +43,8 @@ const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestratio
  *     have no effect but on the database and on its scope.
  * G2. Promises settle, waiters wake and hints go out only after COMMIT.
  * G3. While another process holds the write lock the group waits without blocking the event loop for long.
+ * G4. What turns leave to be written late is written before any operation that may read it, and before COMMIT; with
+ *     savepoints, before that of its item is released.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
