@@ -75,7 +75,7 @@ export interface WorkItemAck {
   readonly outcome: WorkOutcome;
 }
 
-/** Settled activities together with the turn that their completions led to: fast path 2. */
+/** Settled activities, or timers that are due, together with the turn that they led to: fast path 2. */
 export interface TurnAck {
   readonly instanceKey: number;
   readonly incarnation: string;
@@ -84,6 +84,8 @@ export interface TurnAck {
   readonly lastTurn: string;
   /** The items whose outcomes the turn has already applied. */
   readonly lockTokens: readonly string[];
+  /** The operations of timers that are due and whose firing the turn has already applied. Absent: none. */
+  readonly timers?: readonly number[];
   readonly turn: Turn;
 }
 
@@ -175,7 +177,7 @@ export interface WorkQueue {
   ackWorkItems(acks: readonly WorkItemAck[]): Promise<readonly CommitResult[]>;
 
   /**
-   * Settles items and commits the turn that their outcomes led to, in one transaction per entry.
+   * Settles items, takes timers that are due, and commits the turn that these led to, in one transaction per entry.
    *
    * A provider must refuse an entry with `LOCK_LOST`, changing nothing, unless
    * - every token is held and unexpired, belongs to this instance and execution, and is not flagged
@@ -186,16 +188,22 @@ export interface WorkQueue {
    *   (turn-ack/needs-a-live-instance, turn-ack/needs-an-instance-that-nobody-stops,
    *   turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
    *   turn-ack/needs-the-last-turn)
-   * - no other claim holds the instance (turn-ack/needs-a-free-instance)
-   * - the instance has no visible message (turn-ack/needs-no-visible-message,
-   *   turn-ack/a-lapsed-claim-counts-as-a-message, turn-ack/a-timer-that-is-not-due-does-not-hinder)
+   * - no claim holds the instance (turn-ack/needs-a-free-instance, timer-turn/needs-a-free-instance)
+   * - the messages of all `timers` are visible (timer-turn/needs-timers-that-are-due,
+   *   timer-turn/needs-timers-that-wait)
+   * - the instance has no other visible message (turn-ack/needs-no-visible-message,
+   *   turn-ack/a-lapsed-claim-counts-as-a-message, turn-ack/a-timer-that-is-not-due-does-not-hinder,
+   *   timer-turn/needs-no-other-message)
    *
    * and otherwise
    * - do what `ackOrchestrationItems` does, and delete the items without enqueueing messages
    *   (turn-ack/commits-items-and-turn-together, turn-ack/settles-several-items-at-once,
    *   turn-ack/follows-another, turn-ack/can-continue-as-new,
    *   turn-ack/continues-the-history)
-   * - keep one bad entry from spoiling its neighbours (turn-ack/a-bad-one-spares-its-neighbours)
+   * - delete the messages of the timers with it (timer-turn/takes-the-timers-with-it,
+   *   timer-turn/settles-items-too, timer-turn/counts-once)
+   * - keep one bad entry from spoiling its neighbours (turn-ack/a-bad-one-spares-its-neighbours,
+   *   timer-turn/a-late-one-spares-its-neighbours)
    */
   ackTurns(acks: readonly TurnAck[]): Promise<readonly CommitResult[]>;
 

@@ -109,6 +109,11 @@ export class Execution implements Recorder {
     return this.#code.ending.isRecorded;
   }
 
+  /** Whether it was asked to stop. */
+  get isCanceling(): boolean {
+    return this.#code.ending.cancel !== undefined;
+  }
+
   get isReplaying(): boolean {
     return this.#recording === undefined;
   }

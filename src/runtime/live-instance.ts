@@ -19,6 +19,8 @@ export class LiveInstance implements TurnSubject {
   readonly settled: SettledActivity[] = [];
   /** Activities that were left in the queue and have not answered: later ones do not overtake them. */
   readonly queued = new Set<number>();
+  /** Timers that this process has set and that have not fired, with when they are due by the store's whole milliseconds. */
+  readonly timers = new Map<number, number>();
   /** The last turn that committed; `null` before the first. */
   lastTurn: string | null;
   /** Evicted: what it knows can no longer be trusted. */

@@ -3,11 +3,16 @@ import { LockLostError } from '../model/errors.ts';
 import { isTerminal } from '../model/status.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { OrchestrationAbandon, OrchestrationItem } from '../providers/orchestration-queue.ts';
+import type {
+  OrchestrationAbandon,
+  OrchestrationItem,
+  Runnable,
+} from '../providers/orchestration-queue.ts';
 import type { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import { pause, withRetries } from './provider-retry.ts';
+import type { TimerTurns } from './timer-turns.ts';
 import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
 import type { Turns } from './turns.ts';
 
@@ -19,6 +24,7 @@ export interface OrchestrationDispatcherParams {
   readonly leases: Leases<ClaimedInstance>;
   readonly runner: TurnRunner;
   readonly turns: Turns;
+  readonly timerTurns: TimerTurns;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
   readonly release: (live: LiveInstance) => void;
   /** Called before each look for work, which an idle worker makes at every poll. */
@@ -45,18 +51,24 @@ interface Refused {
 }
 
 const errorPauseMs = 200;
+// So long may timers that are due here go ahead of what else there is to fetch.
+const maxTimersMs = 100;
 // One batch runs its turns while another is being acked.
 const maxBatches = 2;
 
 /** Fetches a batch of instances, runs their turns, acks the batch. */
 export class OrchestrationDispatcher {
   readonly #params: OrchestrationDispatcherParams;
+  readonly #runnable: readonly Runnable[];
   readonly #stopping = new AbortController();
   readonly #batches = new Set<Promise<void>>();
+  /** The fetch that is under way, and when it ends if it finds nothing. */
+  #fetching: { readonly controller: AbortController; readonly untilMs: number } | undefined;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(params: OrchestrationDispatcherParams) {
     this.#params = params;
+    this.#runnable = params.registry.runnable();
   }
 
   /** Begins to fetch; also with nothing registered, because anyone may end an instance whose clean-up has expired. */
@@ -64,29 +76,30 @@ export class OrchestrationDispatcher {
     this.#loop = this.#fetchUntilStopped();
   }
 
+  /** A timer of our own is due at a time: the fetch that is under way ends before. */
+  timerSet(fireAt: number): void {
+    if (this.#fetching !== undefined && fireAt <= this.#fetching.untilMs)
+      this.#fetching.controller.abort();
+  }
+
   /** Stops fetching and finishes the turns that were begun. */
   async stop(): Promise<void> {
     this.#stopping.abort();
+    this.#fetching?.controller.abort();
     await this.#loop;
     await Promise.all(this.#batches);
   }
 
   async #fetchUntilStopped(): Promise<void> {
-    const { provider, clock, registry, options } = this.#params;
+    const { clock, options } = this.#params;
     const { signal } = this.#stopping;
-    const runnable = registry.runnable();
     while (!signal.aborted) {
       this.#params.onLook();
       try {
-        const items = await provider.fetchOrchestrationItems({
-          max: options.orchestrationBatch,
-          lockMs: options.orchestrationLeaseMs,
-          waitMs: options.pollIntervalMs,
-          signal,
-          runnable,
-          buildId: options.buildId,
-        });
+        await this.#runTimers();
+        const items = await this.#fetch();
         if (items.length > 0) this.#begin(items);
+        else await this.#awaitTimer();
       } catch (error) {
         if (signal.aborted) return;
         options.logger.warn({ error }, 'fetching orchestrations failed; trying again');
@@ -94,6 +107,44 @@ export class OrchestrationDispatcher {
       }
       if (this.#batches.size >= maxBatches) await Promise.race(this.#batches);
     }
+  }
+
+  /** Runs the turns of our own timers while some are due. */
+  async #runTimers(): Promise<void> {
+    const begunAt = performance.now();
+    while (!this.#stopping.signal.aborted && (await this.#params.timerTurns.run())) {
+      if (performance.now() - begunAt > maxTimersMs) return;
+    }
+  }
+
+  async #fetch(): Promise<readonly OrchestrationItem[]> {
+    const { provider, clock, options } = this.#params;
+    const nowMs = Math.floor(clock.now());
+    // Until just before a timer of our own is due, lest it be claimed.
+    const leftMs = Math.max(this.#params.timerTurns.nextAt(nowMs) - nowMs - 1, 0);
+    const waitMs = Math.min(options.pollIntervalMs, leftMs);
+    const controller = new AbortController();
+    this.#fetching = { controller, untilMs: nowMs + waitMs };
+    if (this.#stopping.signal.aborted) controller.abort();
+    try {
+      return await provider.fetchOrchestrationItems({
+        max: options.orchestrationBatch,
+        lockMs: options.orchestrationLeaseMs,
+        waitMs,
+        signal: controller.signal,
+        runnable: this.#runnable,
+        buildId: options.buildId,
+      });
+    } finally {
+      this.#fetching = undefined;
+    }
+  }
+
+  /** Waits for the timer before which a fetch has ended. */
+  async #awaitTimer(): Promise<void> {
+    const { clock, timerTurns } = this.#params;
+    const leftMs = timerTurns.nextAt(clock.now()) - clock.now();
+    if (leftMs > 0 && leftMs <= 1) await pause(clock, leftMs, this.#stopping.signal);
   }
 
   #begin(items: readonly OrchestrationItem[]): void {

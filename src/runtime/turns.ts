@@ -11,12 +11,14 @@ import { reportSafely } from './report-safely.ts';
 import type { Slots } from './slots.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
 import type { WarmCache } from './warm-cache.ts';
+import type { WarmTimers } from './warm-timers.ts';
 
 export interface TurnsParams {
   readonly provider: Provider;
   readonly registry: Registry;
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
+  readonly timers: WarmTimers;
   readonly slots: Slots;
   readonly programs: ProgramFactory;
   /** Starts items that a commit claimed for this process. */
@@ -35,7 +37,7 @@ export class Turns {
   plan(subject: TurnSubject, result: TurnResult): Turn {
     const { options, registry, slots } = this.#params;
     const live = subject instanceof LiveInstance ? subject : undefined;
-    if (live !== undefined) forgetAnswered(live.queued, result.events);
+    if (live !== undefined) forgetAnswered(live, result.events);
     const mayClaim = options.fastPaths && (live === undefined || live.queued.size === 0);
     let budget = mayClaim ? slots.free : 0;
     const turn = toTurn({
@@ -70,15 +72,24 @@ export class Turns {
     for (const { operation, claimMs } of turn.workItems) {
       if (claimMs === undefined) live.queued.add(operation);
     }
+    for (const { operation, fireAt } of turn.timers) live.timers.set(operation, Math.ceil(fireAt));
     live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else {
       if (options.alwaysReplay) await this.#replayAfresh(live);
-      if (!live.gone) cache.put(live);
+      if (!live.gone) this.#keep(live, turn);
     }
     this.#startClaimed(live, turn, commit.claimed, commit.nowMs);
+  }
+
+  #keep(live: LiveInstance, { timers: set }: Turn): void {
+    const { cache, timers, options, provider } = this.#params;
+    cache.put(live);
+    // A store with a clock of its own may refuse what ours calls due.
+    if (!options.fastPaths || provider.clock !== undefined) return;
+    for (const { operation, fireAt } of set) timers.add(live, operation, Math.ceil(fireAt));
   }
 
   /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
@@ -159,11 +170,18 @@ export class Turns {
   }
 }
 
-function forgetAnswered(queued: Set<number>, events: readonly HistoryEvent[]): void {
-  if (queued.size === 0) return;
+function forgetAnswered({ queued, timers }: LiveInstance, events: readonly HistoryEvent[]): void {
+  if (queued.size === 0 && timers.size === 0) return;
   for (const event of events) {
-    if (event.kind === 'operationWithdrawn') queued.delete(event.target);
-    else if (isIncoming(event) && 'operation' in event) queued.delete(event.operation);
+    const answered =
+      event.kind === 'operationWithdrawn'
+        ? event.target
+        : isIncoming(event) && 'operation' in event
+          ? event.operation
+          : undefined;
+    if (answered === undefined) continue;
+    queued.delete(answered);
+    timers.delete(answered);
   }
 }
 

@@ -31,9 +31,11 @@ import { Reclaimer } from './reclaimer.ts';
 import { SessionReaper } from './session-reaper.ts';
 import { Slots } from './slots.ts';
 import { StreamRoom } from './stream-room.ts';
+import { TimerTurns } from './timer-turns.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
 import { WarmCache } from './warm-cache.ts';
+import { WarmTimers } from './warm-timers.ts';
 import { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkerParams {
@@ -73,6 +75,7 @@ export class Worker {
     const options = resolveOptions(given, registry.buildId);
     const { logger } = options;
     const cache = new WarmCache(options.warmCacheBytes);
+    const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
     const slots = new Slots(options.activityConcurrency);
     const programs = new ProgramFactory(registry, options, (report) => this.#wake(report));
     const turns = new Turns({
@@ -80,6 +83,7 @@ export class Worker {
       registry,
       options,
       cache,
+      timers,
       slots,
       programs,
       startClaimed: (items) => this.#activities.startClaimed(items),
@@ -146,6 +150,7 @@ export class Worker {
       leases: this.#orchestrationLeases,
       runner: new TurnRunner({ provider, registry, options, cache, programs, turns, release }),
       turns,
+      timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
       onLook: () => this.#reclaimer.lookIfDue(),
     });

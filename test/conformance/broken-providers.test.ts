@@ -26,6 +26,7 @@ import { brokenStops } from './broken/stops.ts';
 import { brokenStreams } from './broken/streams.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
 import { brokenTaskQueues } from './broken/task-queues.ts';
+import { brokenTimerTurns } from './broken/timer-turns.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
 import { brokenWork } from './broken/work.ts';
@@ -36,6 +37,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenClaims,
   ...brokenTurns,
   ...brokenTurnAcks,
+  ...brokenTimerTurns,
   ...brokenWork,
   ...brokenStops,
   ...brokenQueues,

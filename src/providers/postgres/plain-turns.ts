@@ -150,8 +150,8 @@ interface Token {
 function arePlain(acks: readonly TurnAck[]): acks is readonly PlainAck[] {
   const instances = new Set<number>();
   const tokens = new Set<string>();
-  return acks.every(({ instanceKey, lockTokens, turn }) => {
-    if (instances.has(instanceKey) || !isPlain(turn)) return false;
+  return acks.every(({ instanceKey, lockTokens, timers = [], turn }) => {
+    if (instances.has(instanceKey) || timers.length > 0 || !isPlain(turn)) return false;
     instances.add(instanceKey);
     return lockTokens.every((token) => !tokens.has(token) && tokens.add(token));
   });

@@ -14,8 +14,10 @@ import type {
 import { Changes, type Batch } from './changes.ts';
 import type { ClaimedItem } from './due-items.ts';
 import { Effects } from '../effects.ts';
+import { areFiredTimers } from '../fired-timers.ts';
 import { isLive } from './instance-locks.ts';
 import { formatToken, parseToken } from '../lock-token.ts';
+import type { VisibleMessage } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { isRun, settleRun } from './task-runs.ts';
@@ -226,10 +228,11 @@ async function ackTurns(
     store.locks.lock(scope.tx, keys, scope.nowParameter),
     store.workItems.lock(scope.tx, itemKeys),
   );
+  const visible = await readFired(store, scope, acks);
   const commits: TurnCommit[] = [];
   const settled = new Set<number>();
   const results = acks.map((ack): CommitResult | undefined => {
-    const { instanceKey, turn } = ack;
+    const { instanceKey, turn, timers = [] } = ack;
     const target = batch.instances.get(instanceKey);
     const stands =
       target?.status === 'running' &&
@@ -239,12 +242,19 @@ async function ackTurns(
       !commits.some((commit) => commit.target.instanceKey === instanceKey);
     if (!stands) return lost('ackTurns');
     const lock = locks.get(instanceKey);
-    const isFree = lock === undefined || (!isLive(lock, scope.now) && !lock.hasVisible);
+    const isFree = lock === undefined || !isLive(lock, scope.now);
+    const fired = visible.get(instanceKey) ?? [];
+    const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
     const own = ack.lockTokens.map((token) => ownItem(ack, items, token, scope.now));
-    if (!isFree || own.includes(undefined)) return lost('ackTurns');
+    if (!isFree || hasUnseen || own.includes(undefined)) return lost('ackTurns');
     const error = refusal(target, turn, 'ackTurns');
     if (error !== undefined) return { ok: false, error };
     for (const item of own) if (item !== undefined) settled.add(item.itemKey);
+    // The end of an instance takes all of its messages.
+    if (timers.length > 0 && !isTerminal(turn.outcome.status)) {
+      for (const { messageKey } of fired)
+        batch.changes.readMessages.push({ messageKey, instanceKey });
+    }
     commits.push({ target, hasLockRow: lock !== undefined, turn });
     return undefined;
   });
@@ -253,6 +263,20 @@ async function ackTurns(
   const [claims] = await Promise.all([store.turns.commit(batch, commits), deleted]);
   const claimed = claims.values();
   return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
+}
+
+/** The visible messages of the instances whose timers have fired; one more than those, if there are more. */
+async function readFired(
+  store: Store,
+  { tx, now }: Scope,
+  acks: readonly TurnAck[],
+): Promise<ReadonlyMap<number, readonly VisibleMessage[]>> {
+  const firing = acks.filter(({ timers = [] }) => timers.length > 0);
+  if (firing.length === 0) return new Map();
+  const keys = [...new Set(firing.map(({ instanceKey }) => instanceKey))];
+  const max = Math.max(...firing.map(({ timers = [] }) => timers.length)) + 1;
+  const messages = await store.messages.readVisible(tx, keys, now, max);
+  return Map.groupBy(messages, ({ instanceKey }) => instanceKey);
 }
 
 /** An item that a turn may settle: held, of its own execution, and not asked to stop. */

@@ -3,6 +3,7 @@ import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
+import type { LateWrites } from './late-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from './sqlite-errors.ts';
 
 /** What became of one item: its value, or the error for which it alone was undone. */
@@ -30,6 +31,9 @@ interface Pending {
 // Bounds how long one transaction keeps the event loop and the write lock.
 const maxGroup = 1_000;
 
+// These read nothing of what turns before them have left to be written late.
+const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestrationItems']);
+
 /**
  * Lets all operations that are asked for in one turn of the event loop share one transaction, so that
  * durability costs one fsync per group.
@@ -39,11 +43,14 @@ const maxGroup = 1_000;
  *     have no effect but on the database and on its scope.
  * G2. Promises settle, waiters wake and hints go out only after COMMIT.
  * G3. While another process holds the write lock the group waits without blocking the event loop for long.
+ * G4. What turns leave to be written late is written before any operation that may read it, and before COMMIT; with
+ *     savepoints, before that of its item is released.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
   readonly #clock: Clock;
   readonly #definitions: Definitions;
+  readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
@@ -62,12 +69,14 @@ export class GroupCommit {
     readonly db: Database.Database;
     readonly clock: Clock;
     readonly definitions: Definitions;
+    readonly lateWrites: LateWrites;
     readonly busyTimeoutMs: number;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#definitions = options.definitions;
+    this.#late = options.lateWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
@@ -143,7 +152,11 @@ export class GroupCommit {
         ? <T>(operation: string, work: () => T) => this.#isolate(operation, work, effects)
         : <T>(_: string, work: () => T): Isolated<T> => ({ ok: true, value: work() });
       const scope: Scope = { now: Math.floor(this.#clock.now()), effects, isolate };
-      const results = group.map(({ operation, work }) => isolate(operation, () => work(scope)));
+      const results = group.map(({ operation, work }) => {
+        if (!committingTurns.has(operation)) this.#late.flush();
+        return isolate(operation, () => work(scope));
+      });
+      this.#late.flush();
       this.#commit.run();
       this.#definitions.confirm();
       return { results, effects };
@@ -153,14 +166,18 @@ export class GroupCommit {
         this.#rollback.run();
       }
       this.#definitions.forgetUnconfirmed();
+      this.#late.forget();
     }
   }
 
   #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {
     const mark = effects.mark();
+    // What came before is not undone with this item.
+    this.#late.flush();
     this.#savepoint.run();
     try {
       const value = work();
+      this.#late.flush();
       this.#release.run();
       return { ok: true, value };
     } catch (error) {
@@ -168,6 +185,7 @@ export class GroupCommit {
       this.#rollbackTo.run();
       this.#release.run();
       this.#definitions.forgetUnconfirmed();
+      this.#late.forget();
       effects.backTo(mark);
       return { ok: false, error: toProviderError(operation, error) };
     }

@@ -42,6 +42,7 @@ export class InstanceLocks {
   readonly #renew;
   readonly #limitCleanup;
   readonly #delete;
+  readonly #deleteAll;
 
   constructor(db: Database.Database, messages: Messages) {
     this.#messages = messages;
@@ -88,10 +89,10 @@ export class InstanceLocks {
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims
        FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT +:max`,
     );
-    this.#claim = db.prepare<[string, number, number, number]>(
+    this.#claim = db.prepare<[string, number, number, string]>(
       `UPDATE instance_locks
        SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
-       WHERE instance_key = ?`,
+       WHERE instance_key IN (SELECT value FROM json_each(?))`,
     );
     // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
     const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
@@ -150,6 +151,9 @@ export class InstanceLocks {
            next_at = iif(lock_token IS NULL, min(coalesce(next_at, :now), :now), next_at)`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM instance_locks WHERE instance_key = ?');
+    this.#deleteAll = db.prepare<[string]>(
+      'DELETE FROM instance_locks WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
   }
 
   get(instanceKey: number): InstanceLock | undefined {
@@ -205,10 +209,10 @@ export class InstanceLocks {
     );
   }
 
-  /** Locks an instance and counts the claim; returns the secret of its token. */
-  claim(instanceKey: number, lockedUntil: number): string {
+  /** Locks instances and counts the claims; returns the secret of their tokens, which differ by their keys. */
+  claim(instanceKeys: readonly number[], lockedUntil: number): string {
     const secret = newSecret();
-    this.#claim.run(secret, lockedUntil, lockedUntil, instanceKey);
+    this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
     return secret;
   }
 
@@ -269,6 +273,12 @@ export class InstanceLocks {
 
   delete(instanceKey: number): void {
     this.#delete.run(instanceKey);
+  }
+
+  deleteAll(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#delete.run(first);
+    else this.#deleteAll.run(JSON.stringify(instanceKeys));
   }
 }
 

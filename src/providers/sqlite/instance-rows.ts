@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../model/cancel.ts';
 import type { ParentRef } from '../../model/event.ts';
-import type { Turn, TurnOutcome } from '../turn.ts';
+import type { Turn } from '../turn.ts';
 import { parseToken } from '../lock-token.ts';
 import type { TurnTarget } from './turns.ts';
 
@@ -45,12 +45,10 @@ export class InstanceRows {
   readonly #select;
   readonly #selectHeld;
   readonly #selectFull;
+  readonly #selectAll;
   readonly #selectById;
   readonly #selectReceiver;
   readonly #selectStart;
-  readonly #run;
-  readonly #complete;
-  readonly #fail;
   readonly #setHasChildren;
   readonly #setCustomStatus;
   readonly #setBufferedEvents;
@@ -94,14 +92,18 @@ export class InstanceRows {
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
     );
-    // One statement where a look at the lock and one at the row would be two, in every ack.
+    // One statement where a look at the lock and one at the row would be two, in every ack. One that ended just now
+    // may still have its lock, which is cleared away late.
     this.#selectHeld = db.prepare<[number, string, number], InstanceRow>(
-      `SELECT ${columns} FROM instances WHERE instance_key = ? AND EXISTS (
+      `SELECT ${columns} FROM instances WHERE instance_key = ? AND ended_at IS NULL AND EXISTS (
          SELECT 1 FROM instance_locks
          WHERE instance_key = instances.instance_key AND lock_token = ? AND locked_until > ?)`,
     );
     this.#selectFull = db.prepare<[number], FullRow>(
       `SELECT ${allColumns} FROM instances WHERE instance_key = ?`,
+    );
+    this.#selectAll = db.prepare<[string], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_key IN (SELECT value FROM json_each(?))`,
     );
     this.#selectById = db.prepare<[string], FullRow>(
       `SELECT ${allColumns} FROM instances WHERE instance_id = ?`,
@@ -114,24 +116,6 @@ export class InstanceRows {
     );
     this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
       `SELECT definition_key AS definitionKey, input_hash AS inputHash FROM instances WHERE instance_id = ?`,
-    );
-    const progress = `definition_key = ?, last_turn = ?, history_length = ?,
-      started_at = coalesce(started_at, ?), execution_started_at = coalesce(execution_started_at, ?)`;
-    // A cancel request that came meanwhile stays: no turn lowers 'canceling' to 'running'.
-    const keepCanceling = `status = iif(status = 'canceling', 'canceling', 'running')`;
-    const live = 'WHERE instance_key = ? AND ended_at IS NULL';
-    this.#run = db.prepare<[number, string, number, number, number, number]>(
-      `UPDATE instances SET ${keepCanceling}, ${progress} ${live}`,
-    );
-    this.#complete = db.prepare<
-      [string | null, number, number, number, string, number, number, number, number]
-    >(
-      `UPDATE instances SET status = 'completed', output = ?, ended_at = ?, completed_at = ?, ${progress} ${live}`,
-    );
-    this.#fail = db.prepare<
-      [string, number, number, number, string, number, number, number, number]
-    >(
-      `UPDATE instances SET status = 'failed', failure = ?, ended_at = ?, failed_at = ?, ${progress} ${live}`,
     );
     this.#setHasChildren = db.prepare<[number]>(
       'UPDATE instances SET has_children = 1 WHERE instance_key = ?',
@@ -151,9 +135,10 @@ export class InstanceRows {
        FROM instances WHERE instance_key = :instanceKey AND ended_at IS NULL`,
     );
     this.#continueAsNew = db.prepare<[number, number, number]>(
-      `UPDATE instances SET ${keepCanceling}, definition_key = ?, execution_id = execution_id + 1,
-         last_turn = NULL, history_length = 0, execution_started_at = NULL, started_at = coalesce(started_at, ?)
-       ${live}`,
+      `UPDATE instances SET status = iif(status = 'canceling', 'canceling', 'running'), definition_key = ?,
+         execution_id = execution_id + 1, last_turn = NULL, history_length = 0, execution_started_at = NULL,
+         started_at = coalesce(started_at, ?)
+       WHERE instance_key = ? AND ended_at IS NULL`,
     );
   }
 
@@ -169,6 +154,11 @@ export class InstanceRows {
 
   getFull(instanceKey: number): FullRow | undefined {
     return this.#selectFull.get(instanceKey);
+  }
+
+  /** Those of several instances that are there. */
+  getAll(instanceKeys: readonly number[]): readonly FullRow[] {
+    return this.#selectAll.all(JSON.stringify(instanceKeys));
   }
 
   find(instanceId: string): FullRow | undefined {
@@ -226,28 +216,6 @@ export class InstanceRows {
       now,
     );
     return changes === 0 ? undefined : Number(lastInsertRowid);
-  }
-
-  /** Sets where a turn leaves its instance. */
-  update(options: {
-    readonly target: TurnTarget;
-    readonly turn: Turn;
-    readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
-    readonly definitionKey: number;
-    readonly now: number;
-  }): void {
-    const { target, turn, outcome, definitionKey, now } = options;
-    const { instanceKey } = target;
-    const length = target.historyLength + turn.events.length;
-    const progress = [definitionKey, turn.turnId, length, now, now, instanceKey] as const;
-    switch (outcome.status) {
-      case 'running':
-        return mustChangeOne(this.#run.run(...progress));
-      case 'completed':
-        return mustChangeOne(this.#complete.run(outcome.payload, now, now, ...progress));
-      case 'failed':
-        return mustChangeOne(this.#fail.run(outcome.failure, now, now, ...progress));
-    }
   }
 
   /** Remembers that an instance has children, so that the end of one without need not look for them. */

@@ -188,9 +188,8 @@ export class InstanceStops {
   }
 
   #record({ instanceKey, executionId, historyLength }: FullRow, event: HistoryEvent): void {
-    const events = [encodeEvent(event)];
-    const firstEventId = historyLength + 1;
-    this.#history.append({ instanceKey, executionId, firstEventId, events });
+    const { kind, at, data, payload } = encodeEvent(event);
+    this.#history.insert([[instanceKey, executionId, historyLength + 1, kind, at, data, payload]]);
   }
 
   #forget(instanceKey: number): void {

@@ -2,11 +2,15 @@ import type Database from 'better-sqlite3';
 import type { StoredMessage } from '../../model/message.ts';
 import type { FetchedMessage } from '../orchestration-queue.ts';
 
+interface VisibleMessage extends FetchedMessage {
+  readonly instanceKey: number;
+}
+
 /** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
 export class Messages {
   readonly #insert;
   readonly #selectVisible;
-  readonly #hasVisible;
+  readonly #selectVisibleOfAll;
   readonly #firstVisibleAt;
   readonly #count;
   readonly #countOfKind;
@@ -16,6 +20,7 @@ export class Messages {
   readonly #selectCleanupExpired;
   readonly #deleteOfExecutions;
   readonly #deleteAll;
+  readonly #deleteOf;
 
   constructor(db: Database.Database) {
     this.#insert = db.prepare<
@@ -30,11 +35,12 @@ export class Messages {
        FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
        ORDER BY visible_at, message_key LIMIT +?`,
     );
-    this.#hasVisible = db
-      .prepare<[number, number], 1>(
-        'SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ? LIMIT 1',
-      )
-      .pluck();
+    this.#selectVisibleOfAll = db.prepare<[string, number, number], VisibleMessage>(
+      `SELECT instance_key AS instanceKey, message_key AS messageKey, kind, execution_id AS executionId,
+              operation, data, payload
+       FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?)) AND visible_at <= ?
+       ORDER BY instance_key, visible_at, message_key LIMIT +?`,
+    );
     this.#firstVisibleAt = db
       .prepare<[number], number | null>(
         'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?',
@@ -72,6 +78,9 @@ export class Messages {
       'DELETE FROM orchestrator_queue WHERE instance_key = ? AND execution_id <= ?',
     );
     this.#deleteAll = db.prepare<[number]>('DELETE FROM orchestrator_queue WHERE instance_key = ?');
+    this.#deleteOf = db.prepare<[string]>(
+      'DELETE FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
   }
 
   insert(instanceKey: number, message: StoredMessage, visibleAt: number): void {
@@ -83,13 +92,27 @@ export class Messages {
     return this.#selectVisible.all(instanceKey, now, max);
   }
 
+  /** The visible messages of each instance that has any; `undefined` if there are `max` or more of them all. */
+  readVisibleOfAll(
+    instanceKeys: readonly number[],
+    now: number,
+    max: number,
+  ): ReadonlyMap<number, readonly FetchedMessage[]> | undefined {
+    const rows = this.#selectVisibleOfAll.all(JSON.stringify(instanceKeys), now, max);
+    if (rows.length === max) return undefined;
+    const byInstance = new Map<number, FetchedMessage[]>();
+    for (const { instanceKey, messageKey, kind, executionId, operation, data, payload } of rows) {
+      const message = { messageKey, kind, executionId, operation, data, payload };
+      const known = byInstance.get(instanceKey);
+      if (known === undefined) byInstance.set(instanceKey, [message]);
+      else known.push(message);
+    }
+    return byInstance;
+  }
+
   /** The message that ends a canceling instance, if it is due; it may stand behind thousands of others. */
   readCleanupExpired(instanceKey: number, now: number): FetchedMessage | undefined {
     return this.#selectCleanupExpired.get(instanceKey, now);
-  }
-
-  hasVisible(instanceKey: number, now: number): boolean {
-    return this.#hasVisible.get(instanceKey, now) !== undefined;
   }
 
   /** When the first message of an instance is, or was, visible; `null` when it has none. */
@@ -124,5 +147,12 @@ export class Messages {
 
   deleteAll(instanceKey: number): void {
     this.#deleteAll.run(instanceKey);
+  }
+
+  /** Deletes all messages of several instances. */
+  deleteOf(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#deleteAll.run(first);
+    else this.#deleteOf.run(JSON.stringify(instanceKeys));
   }
 }

@@ -13,7 +13,7 @@ import type { CommitResult } from '../turn.ts';
 import { chooseDue } from '../choose-due.ts';
 import type { Scope } from './group-commit.ts';
 import type { DueInstance } from './instance-locks.ts';
-import { parentOf, type InstanceRow } from './instance-rows.ts';
+import { parentOf, type FullRow, type InstanceRow } from './instance-rows.ts';
 import { formatToken } from '../lock-token.ts';
 import type { Store } from './store.ts';
 
@@ -90,14 +90,48 @@ function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number
   return next;
 }
 
-function claim(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
-  const items: OrchestrationItem[] = [];
-  for (const due of selectDue(store, scope, params)) {
-    const item = claimOne(store, due, { ...params, now: scope.now });
-    if (item !== undefined) items.push(item);
+function claim(
+  store: Store,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+): readonly OrchestrationItem[] {
+  const { now } = scope;
+  const { lockMs, maxMessages = defaultMaxMessages } = params;
+  const chosen = selectDue(store, scope, params);
+  if (chosen.length === 0) return [];
+  const keys = chosen.map(({ instanceKey }) => instanceKey);
+  const rows = new Map(store.instances.getAll(keys).map((row) => [row.instanceKey, row]));
+  const visible = readVisible(store, keys, { now, max: maxMessages });
+  const claimable: Claimable[] = [];
+  for (const due of chosen) {
+    const { instanceKey } = due;
+    const row = rows.get(instanceKey);
+    const messages = visible.get(instanceKey);
+    if (row === undefined || isTerminal(row.status) || row.closingReason !== null) {
+      // Nobody is left to read them.
+      store.messages.deleteAll(instanceKey);
+      store.locks.delete(instanceKey);
+    } else if (messages === undefined) store.locks.correct(instanceKey);
+    else {
+      const ordered = expiredFirst(store, row, messages, { now, max: maxMessages });
+      claimable.push({ due, row, messages: ordered });
+    }
   }
-  if (items.length > 0) scope.effects.due('orchestrations', scope.now + params.lockMs);
-  return items;
+  if (claimable.length === 0) return [];
+  const lockedUntil = now + Math.ceil(lockMs);
+  const secret = store.locks.claim(
+    claimable.map(({ row }) => row.instanceKey),
+    lockedUntil,
+  );
+  scope.effects.due('orchestrations', lockedUntil);
+  return claimable.map((one) => toItem(store, one, secret, now));
+}
+
+/** An instance that is due and has something to read. */
+interface Claimable {
+  readonly due: DueInstance;
+  readonly row: FullRow;
+  readonly messages: readonly FetchedMessage[];
 }
 
 function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
@@ -125,50 +159,60 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
   });
 }
 
-function claimOne(
+function toItem(
   store: Store,
-  { instanceKey, claims }: DueInstance,
-  params: FetchOrchestrationItemsParams & { readonly now: number },
-): OrchestrationItem | undefined {
-  const { now, lockMs, maxMessages = defaultMaxMessages } = params;
-  const instance = store.instances.getFull(instanceKey);
-  if (instance === undefined || isTerminal(instance.status) || instance.closingReason !== null) {
-    // Nobody is left to read them.
-    store.messages.deleteAll(instanceKey);
-    store.locks.delete(instanceKey);
-    return undefined;
-  }
-  const messages = readMessages(store, instance, now, maxMessages);
-  if (messages.length === 0) {
-    store.locks.correct(instanceKey);
-    return undefined;
-  }
-  const { name, version } = store.definitions.get(instance.definitionKey);
+  { due, row, messages }: Claimable,
+  secret: string,
+  nowMs: number,
+): OrchestrationItem {
+  const { name, version } = store.definitions.get(row.definitionKey);
   return {
-    instanceKey,
-    instanceId: instance.instanceId,
-    incarnation: instance.incarnation,
-    executionId: instance.executionId,
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
     name,
     version,
-    parent: parentOf(instance),
-    lockToken: formatToken(instanceKey, store.locks.claim(instanceKey, now + Math.ceil(lockMs))),
-    claims: claims + 1,
-    lastTurn: instance.lastTurn,
-    historyLength: instance.historyLength,
-    nowMs: now,
+    parent: parentOf(row),
+    lockToken: formatToken(row.instanceKey, secret),
+    claims: due.claims + 1,
+    lastTurn: row.lastTurn,
+    historyLength: row.historyLength,
+    nowMs,
     messages,
   };
 }
 
-/** The visible messages; where they are cut short, the one that ends a canceling instance comes first if it is due. */
-function readMessages(
+interface Reading {
+  readonly now: number;
+  /** How many messages of one instance are read at most. */
+  readonly max: number;
+}
+
+/** The visible messages of each instance that has any. */
+function readVisible(
+  { messages }: Store,
+  instanceKeys: readonly number[],
+  { now, max }: Reading,
+): ReadonlyMap<number, readonly FetchedMessage[]> {
+  // In one statement for all, unless so many wait that those of one instance might have to be cut short.
+  const all = messages.readVisibleOfAll(instanceKeys, now, max);
+  if (all !== undefined) return all;
+  const byInstance = new Map<number, readonly FetchedMessage[]>();
+  for (const instanceKey of instanceKeys) {
+    const own = messages.readVisible(instanceKey, now, max);
+    if (own.length > 0) byInstance.set(instanceKey, own);
+  }
+  return byInstance;
+}
+
+/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+function expiredFirst(
   store: Store,
   { instanceKey, status }: InstanceRow,
-  now: number,
-  max: number,
+  messages: readonly FetchedMessage[],
+  { now, max }: Reading,
 ): readonly FetchedMessage[] {
-  const messages = store.messages.readVisible(instanceKey, now, max);
   if (status !== 'canceling' || messages.length < max) return messages;
   const expired = store.messages.readCleanupExpired(instanceKey, now);
   if (expired === undefined) return messages;

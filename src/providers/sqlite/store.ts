@@ -19,8 +19,10 @@ import { InstanceScan } from './instance-scan.ts';
 import { InstanceStops } from './instance-stops.ts';
 import { ItemCancels } from './item-cancels.ts';
 import { JobRows } from './job-rows.ts';
+import { LateWrites } from './late-writes.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
+import { OutcomeUpdates } from './outcome-updates.ts';
 import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
@@ -60,9 +62,11 @@ export class Store {
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
+  readonly outcomeUpdates: OutcomeUpdates;
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
+  readonly lateWrites: LateWrites;
   readonly workItems: WorkItems;
   readonly dueItems: DueItems;
   readonly itemCancels: ItemCancels;
@@ -106,9 +110,11 @@ export class Store {
     this.definitions = new Definitions(db);
     this.history = new History(db);
     this.instances = new InstanceRows(db);
+    this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceRecords = new InstanceRecords(db, this.definitions);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages);
+    this.lateWrites = new LateWrites(this);
     this.workItems = new WorkItems(db);
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
@@ -141,6 +147,7 @@ export class Store {
       db,
       clock,
       definitions: this.definitions,
+      lateWrites: this.lateWrites,
       busyTimeoutMs,
       onCommitted: (effects) => this.wakeUps.announce(effects),
     });
@@ -210,11 +217,13 @@ export class Store {
     const { operation, topic, max, waitMs, signal, claim } = fetch;
     this.assertOpen(operation);
     if (max < 1) return [];
-    const deadline = Math.floor(this.#clock.now()) + waitMs;
-    for (;;) {
+    const deadline = this.now() + waitMs;
+    for (let looks = 0; ; looks++) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
       const now = this.now();
+      // Woken too late: whoever did not want to wait any longer may have other plans for what has become due since.
+      if (looks > 0 && now > deadline) return [];
       const nextAt = await this.#look(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now) {

@@ -4,12 +4,13 @@ import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
-import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRows } from './instance-rows.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { ItemCancels } from './item-cancels.ts';
+import type { LateWrites } from './late-writes.ts';
 import type { Messages } from './messages.ts';
+import type { OutcomeUpdates } from './outcome-updates.ts';
 import type { StopRows } from './stop-rows.ts';
 import type { WorkItems } from './work-items.ts';
 
@@ -31,8 +32,9 @@ export interface TurnTarget {
 /** Commits what a turn decided; shared by every way in which a turn reaches the store. */
 export class Turns {
   readonly #definitions: Definitions;
-  readonly #history: History;
+  readonly #late: LateWrites;
   readonly #instances: InstanceRows;
+  readonly #outcomes: OutcomeUpdates;
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
   readonly #workItems: WorkItems;
@@ -42,8 +44,9 @@ export class Turns {
 
   constructor(parts: {
     readonly definitions: Definitions;
-    readonly history: History;
+    readonly lateWrites: LateWrites;
     readonly instances: InstanceRows;
+    readonly outcomeUpdates: OutcomeUpdates;
     readonly locks: InstanceLocks;
     readonly messages: Messages;
     readonly workItems: WorkItems;
@@ -52,8 +55,9 @@ export class Turns {
     readonly stops: InstanceStops;
   }) {
     this.#definitions = parts.definitions;
-    this.#history = parts.history;
+    this.#late = parts.lateWrites;
     this.#instances = parts.instances;
+    this.#outcomes = parts.outcomeUpdates;
     this.#locks = parts.locks;
     this.#messages = parts.messages;
     this.#workItems = parts.workItems;
@@ -78,19 +82,22 @@ export class Turns {
 
   /** Writes the turn and releases the instance. */
   commit(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
-    const { name } = this.#definitions.get(target.definitionKey);
-    const definitionKey = this.#definitions.intern('orchestration', name, turn.version);
+    const { name, version } = this.#definitions.get(target.definitionKey);
+    const definitionKey =
+      version === turn.version
+        ? target.definitionKey
+        : this.#definitions.intern('orchestration', name, turn.version);
     const claimed = this.#commitDecisions(scope, target, turn);
     const { outcome } = turn;
     const { now, effects } = scope;
     switch (outcome.status) {
       case 'running':
-        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
         if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
         break;
       case 'completed':
       case 'failed':
-        this.#instances.update({ target, turn, outcome, definitionKey, now });
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
         this.#end(scope, target, turn, {
           items: outcome.status,
           children: `parent ${outcome.status}`,
@@ -129,7 +136,8 @@ export class Turns {
   /** Writes what the turn decided, except where it leaves its instance. */
   #commitDecisions(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { instanceKey, executionId } = target;
-    this.#history.append({ ...target, firstEventId: turn.firstEventId, events: turn.events });
+    const { firstEventId, events } = turn;
+    this.#late.append({ instanceKey, executionId, firstEventId, events });
     const claimed = this.#insertWorkItems(scope, target, turn);
     for (const { operation, fireAt } of turn.timers) {
       this.#messages.insert(instanceKey, timerFired(executionId, operation), Math.ceil(fireAt));
@@ -259,10 +267,7 @@ export class Turns {
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
-    if (mayHaveMessages(target, turn)) {
-      this.#messages.deleteAll(target.instanceKey);
-      this.#locks.delete(target.instanceKey);
-    }
+    if (mayHaveMessages(target, turn)) this.#late.clear(target.instanceKey);
     this.#endOutstanding(scope, target, turn, why);
   }
 

@@ -12,6 +12,7 @@ import type {
 } from '../work-queue.ts';
 import { outcomeMessage } from '../outcome-message.ts';
 import { chooseDue } from '../choose-due.ts';
+import { areFiredTimers } from '../fired-timers.ts';
 import type { DueItem } from './due-items.ts';
 import type { Scope } from './group-commit.ts';
 import { isLive } from './instance-locks.ts';
@@ -73,7 +74,7 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
 
 function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
   const result = scope.isolate('ackTurns', (): CommitResult => {
-    const { instanceKey, executionId, turn } = ack;
+    const { instanceKey, executionId, turn, timers = [] } = ack;
     const row = store.instances.get(instanceKey);
     const stands =
       row?.status === 'running' &&
@@ -82,10 +83,12 @@ function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
       row.lastTurn === ack.lastTurn;
     if (!stands) return lost('ackTurns');
     const lock = store.locks.get(instanceKey);
-    const isFree =
-      lock === undefined ||
-      (!isLive(lock, scope.now) && !store.messages.hasVisible(instanceKey, scope.now));
-    if (!isFree) return lost('ackTurns');
+    if (lock !== undefined && isLive(lock, scope.now)) return lost('ackTurns');
+    const fired =
+      lock === undefined
+        ? []
+        : store.messages.readVisible(instanceKey, scope.now, timers.length + 1);
+    if (!areFiredTimers(fired, ack)) return lost('ackTurns');
     const items = new Map<number, HeldItem>();
     for (const lockToken of ack.lockTokens) {
       const item = store.workItems.heldBy(lockToken, scope.now);
@@ -100,6 +103,13 @@ function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
     const error = store.turns.refusal(target, turn, 'ackTurns');
     if (error !== undefined) return { ok: false, error };
     for (const itemKey of items.keys()) store.workItems.delete(itemKey);
+    // The end of an instance takes all of its messages.
+    if (!isTerminal(turn.outcome.status)) {
+      store.messages.delete(
+        instanceKey,
+        fired.map(({ messageKey }) => messageKey),
+      );
+    }
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;

@@ -54,6 +54,7 @@ import { taskCreation } from './cases/task-creation.ts';
 import { taskStops } from './cases/task-stops.ts';
 import { terminal } from './cases/terminal.ts';
 import { terminations } from './cases/terminations.ts';
+import { timerTurns } from './cases/timer-turns.ts';
 import { timers } from './cases/timers.ts';
 import { turnAcks } from './cases/turn-acks.ts';
 import { turnsUnderWay } from './cases/turns-under-way.ts';
@@ -91,6 +92,7 @@ export const capabilities: readonly Capability[] = [
   childCancels,
   claimAtInsert,
   turnAcks,
+  timerTurns,
   holdBackCases,
   taskCreation,
   taskClaims,

@@ -1,0 +1,86 @@
+import { encodeMessage } from '../../../src/model/message.ts';
+import type { TurnAck } from '../../../src/providers/work-queue.ts';
+import type { BrokenProvider, Intact } from './broken-provider.ts';
+
+const later = 1_000_000_000;
+
+/** Runs acks after a statement for each timer that they take. */
+function beforeTimers({ provider, db }: Intact, sql: string) {
+  return {
+    ackTurns(acks: readonly TurnAck[]) {
+      const statement = db.prepare<[{ instanceKey: number; operation: number }]>(sql);
+      for (const { instanceKey, timers = [] } of acks) {
+        for (const operation of timers) statement.run({ instanceKey, operation });
+      }
+      return provider.ackTurns(acks);
+    },
+  };
+}
+
+export const brokenTimerTurns: readonly BrokenProvider[] = [
+  {
+    fault: 'a fast turn takes timers before they are due',
+    rejectedBy: 'timer-turn/needs-timers-that-are-due',
+    override: (intact) =>
+      beforeTimers(
+        intact,
+        `UPDATE orchestrator_queue SET visible_at = visible_at - ${later}
+         WHERE instance_key = :instanceKey AND operation = :operation AND kind = 'timerFired'`,
+      ),
+  },
+  {
+    fault: 'a fast turn takes timers that do not wait',
+    rejectedBy: 'timer-turn/needs-timers-that-wait',
+    override: ({ provider, db }) => {
+      const waits = db.prepare<[number, number]>(
+        `SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND operation = ? AND kind = 'timerFired'`,
+      );
+      const waiting = ({ instanceKey, timers = [] }: TurnAck) =>
+        timers.filter((operation) => waits.get(instanceKey, operation) !== undefined);
+      return {
+        ackTurns: (acks) =>
+          provider.ackTurns(acks.map((ack) => ({ ...ack, timers: waiting(ack) }))),
+      };
+    },
+  },
+  {
+    fault: 'a fast turn that takes timers overlooks other messages',
+    rejectedBy: 'timer-turn/needs-no-other-message',
+    override: (intact) =>
+      beforeTimers(
+        intact,
+        `UPDATE orchestrator_queue SET visible_at = visible_at + ${later}
+         WHERE instance_key = :instanceKey AND operation IS NOT :operation`,
+      ),
+  },
+  {
+    fault: 'a fast turn takes timers from under the claim of another',
+    rejectedBy: 'timer-turn/needs-a-free-instance',
+    override: (intact) =>
+      beforeTimers(
+        intact,
+        `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL
+         WHERE instance_key = :instanceKey AND :operation > 0`,
+      ),
+  },
+  {
+    fault: 'a fast turn leaves the timers that it has taken in the queue',
+    rejectedBy: 'timer-turn/takes-the-timers-with-it',
+    override: ({ provider, db }) => ({
+      async ackTurns(acks) {
+        const results = await provider.ackTurns(acks);
+        const idOf = db
+          .prepare<[number], string>('SELECT instance_id FROM instances WHERE instance_key = ?')
+          .pluck();
+        const left = acks.flatMap(({ instanceKey, executionId, timers = [] }) =>
+          timers.map((operation) => ({
+            instanceId: idOf.get(instanceKey) ?? '',
+            message: encodeMessage({ kind: 'timerFired', executionId, operation }),
+          })),
+        );
+        await provider.enqueueMessages(left);
+        return results;
+      },
+    }),
+  },
+];

@@ -1,0 +1,119 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import type { TurnCommitted } from '../../src/index.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
+
+const nap = orchestration('nap', (ctx, ms: number) => ctx.sleep(ms));
+
+/** An engine on a file with a clock of its own, and by which path the turns of its worker came to the store. */
+async function open(options: StartWorkerOptions) {
+  const directory = await mkdtemp(join(tmpdir(), 'perdure-timers-'));
+  const file = join(directory, 'store.db');
+  const clock = new FakeClock();
+  const perdure = await Perdure.open(file, { clock });
+  onTestFinished(async () => {
+    await perdure.close();
+    await rm(directory, { recursive: true });
+  });
+  const paths: string[] = [];
+  const turnCommitted = ({ path }: TurnCommitted) => void paths.push(path);
+  await perdure.startWorker({ hooks: { turnCommitted }, ...options });
+  return { client: perdure.client, clock, paths, file };
+}
+
+it('a timer of an instance that is live here leads to its turn without a claim', async () => {
+  const { client, clock, paths } = await open({ orchestrations: [nap] });
+  const handles = [];
+  for (const ms of [50, 20, 20, 7_000]) handles.push(await client.start(nap, ms));
+  await clock.advance(20);
+  expect(paths).toHaveLength(6);
+  await clock.advance(6_980);
+  await Promise.all(handles.map((handle) => handle.result()));
+  expect(paths).toEqual(Array(8).fill('fast'));
+});
+
+it('what waits beside a timer comes to the code with it, in order', async () => {
+  const both = orchestration('both', async (ctx) => {
+    const got: string[] = [];
+    const timer = async (ms: number) => {
+      await ctx.sleep(ms);
+      got.push(`${ms} ms`);
+    };
+    const event = async () => {
+      await ctx.waitFor('x');
+      got.push('x');
+    };
+    await Promise.all([timer(30), timer(10), timer(30), event()]);
+    return got;
+  });
+  const { client, clock } = await open({ orchestrations: [both] });
+  const handle = await client.start(both, undefined);
+  clock.setAlarm(clock.now() + 30, () => void handle.raiseEvent('x', null));
+  await clock.advance(30);
+  await clock.advance(1);
+  const got = (await handle.result()) as readonly string[];
+  expect(got.toSorted()).toEqual(['10 ms', '30 ms', '30 ms', 'x']);
+  expect(got[0]).toBe('10 ms');
+});
+
+it('a timer that another process claims first fires once, and the turn here is dropped', async () => {
+  const { client, clock, paths, file } = await open({ orchestrations: [nap] });
+  const other = await openSqlite({ path: file, clock });
+  onTestFinished(() => other.close());
+  const fetch = { max: 10, lockMs: 5_000, waitMs: 0 };
+  const dueAt = clock.now() + 1_000;
+  let claimed: ReturnType<typeof other.fetchOrchestrationItems> | undefined;
+  clock.setAlarm(dueAt, () => {
+    claimed = other.fetchOrchestrationItems(fetch);
+  });
+  const handle = await client.start(nap, 1_000);
+  await clock.advanceTo(dueAt);
+  expect(await claimed).toHaveLength(1);
+  expect(paths).toEqual(['fast']);
+  await clock.advance(5_000);
+  await handle.result();
+  expect(paths).toEqual(['fast', 'slow']);
+  const { events } = await client.exportHistory(handle.id);
+  expect(events.map(({ kind }) => kind)).toEqual([
+    'executionStarted',
+    'timerCreated',
+    'timerFired',
+    'executionCompleted',
+  ]);
+});
+
+it('a canceled instance keeps its live function while the timers of its clean-up fire', async () => {
+  let begun = 0;
+  const tidy = orchestration('tidy', async (ctx) => {
+    begun += 1;
+    try {
+      await ctx.sleep(60_000);
+    } finally {
+      await ctx.shield(async () => {
+        await ctx.sleep(10);
+        await ctx.sleep(10);
+      });
+    }
+  });
+  const { client, clock, paths } = await open({ orchestrations: [tidy] });
+  const handle = await client.start(tidy, undefined);
+  await handle.cancel();
+  await clock.advance(10);
+  await clock.advance(10);
+  expect(await client.get(handle.id)).toMatchObject({ status: 'canceled' });
+  expect(begun).toBe(1);
+  expect(paths).toEqual(['fast', 'slow', 'slow', 'slow']);
+});
+
+it('without fast paths every timer is claimed', async () => {
+  const { client, clock, paths } = await open({ orchestrations: [nap], fastPaths: false });
+  const handle = await client.start(nap, 10);
+  await clock.advance(10);
+  await handle.result();
+  expect(paths).toEqual(['slow', 'slow']);
+});
