@@ -1,7 +1,12 @@
 /** What becomes of calls that wait for rows which a rival holds, and changes, as another process would. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import { newInstance } from '../../src/testing/conformance/sample-data.ts';
+import {
+  event,
+  newInstance,
+  newTurn,
+  workItem,
+} from '../../src/testing/conformance/sample-data.ts';
 import { newTask } from '../../src/testing/conformance/task-moves.ts';
 import { temporaryStore } from './temporary-store.ts';
 
@@ -76,6 +81,76 @@ it('a run that another worker claims while its end waits is not ended', async ()
   });
   expect(await state()).toEqual([{ status: 'running', items: 1 }]);
 });
+
+/** An instance whose activity is over, and the ack of the turn that ends it, made while a rival holds a row. */
+async function openWithTurn() {
+  const { provider, rows, untilSomebodyWaits } = await openWithRival();
+  const [created] = await provider.createInstances([
+    newInstance('a', {
+      incarnation: 'a',
+      firstTurn: newTurn({
+        turnId: 'first',
+        events: [event('begun')],
+        workItems: [workItem(1, { claimMs: 600_000 })],
+      }),
+    }),
+  ]);
+  if (created?.kind !== 'created') throw new Error(created?.kind);
+  const ackAround = async (hold: string, change: string) => {
+    await rows('BEGIN');
+    await rows(hold);
+    const acking = provider.ackTurns([
+      {
+        instanceKey: created.instanceKey,
+        incarnation: 'a',
+        executionId: 1,
+        lastTurn: 'first',
+        lockTokens: created.claimed.map(({ lockToken }) => lockToken),
+        turn: newTurn({
+          firstEventId: 2,
+          events: [event('done')],
+          outcome: { status: 'completed', payload: '1' },
+        }),
+      },
+    ]);
+    await untilSomebodyWaits();
+    await rows(change);
+    await rows('COMMIT');
+    const [result] = await acking;
+    return result;
+  };
+  const state = () =>
+    rows(`SELECT status, (SELECT count(*)::int FROM worker_queue) AS items FROM instances`);
+  return { ackAround, state };
+}
+
+it('a turn is committed to rows that have moved meanwhile, and takes no item before its instance', async () => {
+  const { ackAround, state } = await openWithTurn();
+  const move = `SELECT FROM worker_queue FOR UPDATE NOWAIT; UPDATE worker_queue SET heartbeat = '1';
+    UPDATE instances SET custom_status = 'x'`;
+  const result = await ackAround('SELECT FROM instances FOR NO KEY UPDATE', move);
+  expect(result).toMatchObject({ ok: true });
+  expect(await state()).toEqual([{ status: 'completed', items: 0 }]);
+});
+
+it('a turn is committed once its item, which a rival holds, has moved', async () => {
+  const { ackAround, state } = await openWithTurn();
+  const move = `UPDATE worker_queue SET heartbeat = '1'`;
+  expect(await ackAround('SELECT FROM worker_queue FOR UPDATE', move)).toMatchObject({ ok: true });
+  expect(await state()).toEqual([{ status: 'completed', items: 0 }]);
+});
+
+it.each(['instances', 'worker_queue'])(
+  'a turn whose activity another worker claims while it waits for %s is not committed',
+  async (table) => {
+    const { ackAround, state } = await openWithTurn();
+    const claim = `UPDATE worker_queue SET lock_token = 'other'`;
+    expect(await ackAround(`SELECT FROM ${table} FOR NO KEY UPDATE`, claim)).toMatchObject({
+      ok: false,
+    });
+    expect(await state()).toEqual([{ status: 'running', items: 1 }]);
+  },
+);
 
 it('renewals that are made together hold nothing that others want while they wait', async () => {
   const { provider, rows, untilSomebodyWaits } = await openWithRival();

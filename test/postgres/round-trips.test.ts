@@ -144,7 +144,6 @@ it('a start with its first turn is one statement, and the turn that ends it one 
     expect(acking.map(({ name, text }) => (name === '' ? text : name))).toEqual([
       'BEGIN ISOLATION LEVEL READ COMMITTED',
       'perdure_lock_for_plain_turns',
-      'perdure_lock_items_for_plain_turns',
       'perdure_commit_plain_turns',
       'COMMIT',
     ]);

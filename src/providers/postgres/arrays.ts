@@ -9,7 +9,18 @@ export function numbers(values: readonly (number | null)[]): string {
 
 /** Texts as an array of PostgreSQL, fit to be stored. */
 export function texts(values: readonly (string | null)[]): string {
-  return `{${values.map(quoted).join()}}`;
+  let list = '';
+  let last: string | null | undefined;
+  let lastQuoted = '';
+  for (const value of values) {
+    // In many columns all rows have the same.
+    if (value !== last) {
+      last = value;
+      lastQuoted = quoted(value);
+    }
+    list += list === '' ? lastQuoted : `,${lastQuoted}`;
+  }
+  return `{${list}}`;
 }
 
 export function booleans(values: readonly boolean[]): string {

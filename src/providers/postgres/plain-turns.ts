@@ -5,7 +5,6 @@ import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
 import { formatToken, newSecret, parseToken } from '../lock-token.ts';
-import { placeOf } from './place-of.ts';
 import { isPlain, type PlainTurn } from './plain-turn.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
@@ -28,15 +27,14 @@ interface PlainAck extends TurnAck {
 const maxDetour = 64;
 
 /**
- * Settles activities and commits the plain turns that they led to, in one round trip. Three statements lock the
- * instances, lock the items, and then check all fences and write; the last one sees what the locks hold still. If one
- * fence does not hold, nothing is written.
+ * Settles activities and commits the plain turns that they led to, in one round trip. One statement locks the instances
+ * and then the items, another checks all fences and writes; it sees what the locks hold still. If one fence does not
+ * hold, nothing is written.
  */
 export class PlainTurns {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
-  readonly #lockInstances: Statement;
-  readonly #lockItems: Statement;
+  readonly #lock: Statement;
   readonly #commit: Statement;
   #detour = 0;
   #nextDetour = 1;
@@ -52,14 +50,17 @@ export class PlainTurns {
   }) {
     this.#connections = connections;
     this.#definitions = definitions;
-    this.#lockInstances = {
+    // The items wait for the count: everybody locks instances before their items.
+    this.#lock = {
       name: 'perdure_lock_for_plain_turns',
-      text: `SELECT FROM ${schema}.instances WHERE instance_key = ANY ($1::bigint[])
-        ORDER BY instance_key FOR NO KEY UPDATE`,
-    };
-    this.#lockItems = {
-      name: 'perdure_lock_items_for_plain_turns',
-      text: `SELECT FROM ${schema}.worker_queue WHERE item_key = ANY ($1::bigint[]) ORDER BY item_key FOR UPDATE`,
+      text: `WITH instance AS MATERIALIZED (
+          SELECT FROM ${schema}.instances WHERE instance_key = ANY ($1::bigint[]) ORDER BY instance_key FOR NO KEY UPDATE
+        ), item AS MATERIALIZED (
+          SELECT FROM ${schema}.worker_queue
+          WHERE item_key = ANY ($2::bigint[]) AND (SELECT count(*) FROM instance) IS NOT NULL
+          ORDER BY item_key FOR UPDATE
+        )
+        SELECT FROM item`,
     };
     this.#commit = { name: 'perdure_commit_plain_turns', text: commitText(schema) };
   }
@@ -100,9 +101,8 @@ export class PlainTurns {
     const values = [nowParameter, keys, itemKeys, ...commitValues(acks, tokens, items)];
     try {
       return await this.#connections.pipeline('ackTurns', async (tx) => {
-        const [, , rows] = await Promise.all([
-          tx.execute(this.#lockInstances, [keys]),
-          tx.execute(this.#lockItems, [itemKeys]),
+        const [, rows] = await Promise.all([
+          tx.execute(this.#lock, [keys, itemKeys]),
           tx.query<Row>(this.#commit, values),
         ]);
         return rows[0];
@@ -159,35 +159,40 @@ function arePlain(acks: readonly TurnAck[]): acks is readonly PlainAck[] {
 
 function commitText(schema: string): string {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
-  return `WITH turn AS MATERIALIZED (
-      SELECT * FROM unnest($2::bigint[], $4::text[], $5::int[], $6::text[], $7::int[], $8::text[], $9::int[],
+  const now = '(SELECT now FROM drawn)';
+  // A turn that passes the fences of its instance takes along where that is, so that it is looked up once.
+  return `WITH drawn AS MATERIALIZED (
+      SELECT ${nowSql} AS now,
+        ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq') FROM generate_series(1, $18::int)) AS item_keys
+    ), turn AS MATERIALIZED (
+      SELECT turn.*, instance.place
+      FROM unnest($2::bigint[], $4::text[], $5::int[], $6::text[], $7::int[], $8::text[], $9::int[],
           $10::text[], $11::int[], $12::text[], $13::text[], $14::text[])
         AS turn (instance_key, incarnation, execution_id, last_turn, first_event_id, version, tokens, turn_id, history_length,
           status, output, failure)
+      CROSS JOIN LATERAL (
+        SELECT one.ctid AS place, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
+          one.history_length, one.has_children
+        FROM ${schema}.instances AS one WHERE one.instance_key = turn.instance_key LIMIT 1) AS instance
+      WHERE instance.status = 'running' AND instance.incarnation = turn.incarnation
+        AND instance.execution_id = turn.execution_id AND instance.last_turn = turn.last_turn
+        AND instance.history_length = turn.first_event_id - 1 AND turn.version = (
+          SELECT version FROM ${schema}.definitions AS definition
+          WHERE definition.definition_key = instance.definition_key)
+        AND (SELECT 1 FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = turn.instance_key) IS NULL
+        AND (turn.status = 'running' OR NOT instance.has_children AND turn.tokens = (
+          SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
+            WHERE item.instance_key = turn.instance_key LIMIT turn.tokens + 1) AS items))
     ), verdict AS MATERIALIZED (
-      SELECT (
-        SELECT count(*) FROM turn CROSS JOIN LATERAL (
-          SELECT instance.*, (
-            SELECT version FROM ${schema}.definitions AS definition
-            WHERE definition.definition_key = instance.definition_key) AS version
-          FROM ${schema}.instances AS instance WHERE instance.instance_key = turn.instance_key LIMIT 1) AS instance
-        WHERE instance.status = 'running' AND instance.incarnation = turn.incarnation
-          AND instance.execution_id = turn.execution_id AND instance.last_turn = turn.last_turn
-          AND instance.history_length = turn.first_event_id - 1 AND instance.version = turn.version
-          AND (SELECT 1 FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = turn.instance_key) IS NULL
-          AND (turn.status = 'running' OR NOT instance.has_children AND turn.tokens = (
-            SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
-              WHERE item.instance_key = turn.instance_key LIMIT turn.tokens + 1) AS items))
-      ) = cardinality($2::bigint[]) AND (
+      SELECT (SELECT count(*) FROM turn) = cardinality($2::bigint[]) AND (
         SELECT count(*) FROM unnest($3::bigint[], $15::text[], $16::bigint[], $17::int[])
           AS token (item_key, secret, instance_key, execution_id)
         CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.worker_queue AS one WHERE one.item_key = token.item_key LIMIT 1) AS item
-        WHERE item.lock_token = token.secret AND item.locked_until > ${nowSql} AND NOT item.cancel_requested
+          SELECT one.lock_token, one.locked_until, one.cancel_requested, one.instance_key, one.execution_id
+          FROM ${schema}.worker_queue AS one WHERE one.item_key = token.item_key LIMIT 1) AS item
+        WHERE item.lock_token = token.secret AND item.locked_until > ${now} AND NOT item.cancel_requested
           AND item.instance_key = token.instance_key AND item.execution_id = token.execution_id
       ) = cardinality($3::bigint[]) AS ok
-    ), drawn AS MATERIALIZED (
-      SELECT ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq') FROM generate_series(1, $18::int)) AS item_keys
     ), settled AS (
       DELETE FROM ${schema}.worker_queue ${ifOk} AND item_key = ANY ($3::bigint[])
     ), recorded AS (
@@ -199,8 +204,8 @@ function commitText(schema: string): string {
         lock_token, locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
       OVERRIDING SYSTEM VALUE
       SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, operation, definition_key, priority,
-        ${nowSql} + coalesce(claim_ms, 0), secret, ${nowSql} + claim_ms, claimed_by,
-        CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${nowSql}, options, payload
+        ${now} + coalesce(claim_ms, 0), secret, ${now} + claim_ms, claimed_by,
+        CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload
       FROM unnest($26::bigint[], $27::int[], $28::int[], $29::int[], $30::bigint[], $31::text[], $32::text[],
           $33::boolean[], $34::text[], $35::text[], $36::smallint[], $37::text[]) WITH ORDINALITY
         AS item (instance_key, execution_id, operation, definition_key, claim_ms, secret, cancellation, shielded, options,
@@ -209,16 +214,15 @@ function commitText(schema: string): string {
     ), committed AS (
       UPDATE ${schema}.instances AS instance
       SET status = turn.status, last_turn = turn.turn_id, history_length = turn.history_length, output = turn.output,
-          failure = turn.failure, started_at = coalesce(started_at, ${nowSql}),
-          execution_started_at = coalesce(execution_started_at, ${nowSql}),
-          ended_at = CASE WHEN turn.status <> 'running' THEN ${nowSql} END,
-          completed_at = CASE WHEN turn.status = 'completed' THEN ${nowSql} END,
-          failed_at = CASE WHEN turn.status = 'failed' THEN ${nowSql} END
-      FROM turn ${placeOf(`${schema}.instances`, 'one.instance_key = turn.instance_key')}
-      ${ifOk} AND instance.ctid = found.place
+          failure = turn.failure, started_at = coalesce(started_at, ${now}),
+          execution_started_at = coalesce(execution_started_at, ${now}),
+          ended_at = CASE WHEN turn.status <> 'running' THEN ${now} END,
+          completed_at = CASE WHEN turn.status = 'completed' THEN ${now} END,
+          failed_at = CASE WHEN turn.status = 'failed' THEN ${now} END
+      FROM turn ${ifOk} AND instance.ctid = turn.place
       RETURNING instance.instance_key, instance.instance_id, instance.ended_at
     )
-    SELECT ${nowSql} AS "now", ok, item_keys AS "itemKeys",
+    SELECT now, ok, item_keys AS "itemKeys",
       ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
       ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
     FROM verdict, drawn`;
