@@ -134,7 +134,8 @@ export interface WorkQueue {
    *   (lock/an-expired-claim-of-work-is-handed-out-again, lock/concurrent-fetchers-share-out-work,
    *   order/a-max-of-zero-claims-nothing)
    * - hand out the item of the highest priority first, and of one priority the one that became visible first
-   *   (order/the-work-that-waits-longest-is-first, priority/counts-across-names)
+   *   (order/the-work-that-waits-longest-is-first, order/work-of-a-lost-worker-waits-from-the-end-of-its-lock,
+   *   priority/counts-across-names)
    * - give each claim a fresh token, count the claim, and report claims, failures, heartbeat and the store's
    *   clock (fence/a-token-is-fresh-for-every-claim, claims/of-work-count-from-one,
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)

@@ -297,12 +297,26 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
       const statements = await statementsOf(call);
       await other.query('BEGIN');
       await other.query(`SELECT FROM ${full}.worker_queue JOIN ${full}.definitions USING (definition_key)
-      WHERE name = 'mine' AND kind = '${call === 'work' ? 'activity' : 'task'}'
+      WHERE name = 'mine' AND kind = '${call === 'work' ? 'activity' : 'task'}' AND lock_token IS NULL
       ORDER BY priority DESC, next_at, item_key LIMIT 1000 FOR UPDATE OF worker_queue`);
       const buffers = await buffersOf(statements);
       await other.query('ROLLBACK');
       await other.end();
       expect(buffers).toBeLessThan(10_000);
+    },
+    60_000,
+  );
+
+  it.each(['work', 'tasks'] as const)(
+    'a claim of %s passes over what others hold and have not renewed',
+    async (call) => {
+      await client.query(`UPDATE ${full}.worker_queue SET lock_token = 'other', locked_until = 1e15
+        WHERE item_key = ANY (ARRAY(
+          SELECT item_key FROM ${full}.worker_queue JOIN ${full}.definitions USING (definition_key)
+          WHERE name = 'mine' AND kind = '${call === 'work' ? 'activity' : 'task'}' AND lock_token IS NULL
+          ORDER BY priority DESC, next_at, item_key LIMIT 1000))`);
+      const statements = await statementsOf(call);
+      expect(await buffersOf(statements)).toBeLessThan(16_000);
     },
     60_000,
   );

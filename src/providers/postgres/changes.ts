@@ -6,7 +6,7 @@ import type { InstanceRow, InstanceRows, TurnRow } from './instance-rows.ts';
 import type { LockedInstances } from './locked-instances.ts';
 import type { MessageRow, Messages } from './messages.ts';
 import type { Scope } from './scope.ts';
-import type { StopRow, StopRows } from './stop-rows.ts';
+import type { StopRow, StopRows, TerminationRow } from './stop-rows.ts';
 import { TaskChanges } from './task-changes.ts';
 import type { TaskRows } from './task-rows.ts';
 
@@ -57,7 +57,7 @@ export class Changes {
   }[] = [];
   readonly pendingCancels: StopRow[] = [];
   readonly cancelRequests: StopRow[] = [];
-  readonly terminations: StopRow[] = [];
+  readonly terminations: TerminationRow[] = [];
   readonly cleanups: {
     readonly instanceKey: number;
     readonly definitionKey: number;

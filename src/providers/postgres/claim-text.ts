@@ -1,66 +1,90 @@
 import { workKeys } from './look.ts';
-import { placeOf } from './place-of.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
 import { cancelColumns } from './work-items.ts';
 
-/** What a claim is made of: the items, as expressions of the statement around it. */
+/** What a claim is made of: expressions of the statement around it. */
 export interface ClaimParts {
-  /** Rows of `item_key`, `secret`, `run_key` (NULL for an activity) and `place`. */
-  readonly wanted: string;
-  /** The keys of the task runs among them, as an array. */
-  readonly runKeys: string;
+  /** The condition for the items, all of which this transaction has locked. */
+  readonly which: string;
+  /** The keys of the tasks among their definitions, as an array. */
+  readonly taskKeys: string;
+  /** The secret of all items of this claim, and that of task runs. */
+  readonly secret: string;
+  readonly taskSecret: string;
   /** Who claims. */
   readonly worker: string;
   readonly now: string;
   readonly until: string;
 }
 
-/** Locks what is due of each name by its priorities: `$1` is the clock's, `$2` and `$3` the names, `$4` suspects, `$5` the limit. */
-export function dueItemsText(schema: string, suspect: string): string {
+// What is held stands where it was claimed until a renewal, a request to stop, or the end of its lock moves it.
+const isInPlace = '(locked_until > next_at) IS NOT TRUE';
+
+/**
+ * What is due of each name by its priorities, `locked` or only read: `$1` is the clock's, `$2` and `$3` the names, `$4` suspects, `$5` the limit.
+ * What has lapsed has to be moved first.
+ */
+export function dueItemsText(
+  schema: string,
+  suspect: string,
+  { locked }: { readonly locked: boolean },
+): string {
   return `SELECT found.*, is_task AS "isTask" FROM ${workKeys(schema, '$2', '$3')} AS wanted CROSS JOIN LATERAL (
       ${priorityLevels(schema, suspect)}
       SELECT item.* FROM level CROSS JOIN LATERAL (
-        SELECT item_key AS "itemKey", instance_key AS "instanceKey", next_at AS "nextAt", expires_at AS "expiresAt",
-          item.priority
+        SELECT item_key AS "itemKey", item.definition_key AS "definitionKey", next_at AS "nextAt",
+          expires_at AS "expiresAt", item.priority, item.ctid AS place
         FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
-          AND next_at <= ${nowSql} AND NOT cancel_requested
-        ORDER BY next_at, item_key LIMIT $5 FOR UPDATE SKIP LOCKED) AS item
+          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested
+        ORDER BY next_at, item_key LIMIT $5 ${locked ? 'FOR UPDATE SKIP LOCKED' : ''}) AS item
       LIMIT $5) AS found`;
 }
 
-/** The common tables that claim items which are locked, and the query that reads them; they follow a `WITH`. */
+/**
+ * The keys of items whose lock has ended without a renewal, and that still stand where they were claimed: as far as they
+ * might come before the end of what is due, which is the table `due` of the statement around it.
+ */
+export function lapsedItemsText(schema: string, suspect: string): string {
+  return `SELECT found.item_key FROM ${workKeys(schema, '$2', '$3')} AS wanted LEFT JOIN LATERAL (
+      SELECT last.priority AS lowest, last."nextAt" AS latest FROM due AS last
+      WHERE last."definitionKey" = wanted_key
+        AND (SELECT count(*) FROM due AS one WHERE one."definitionKey" = wanted_key) >= $5
+      ORDER BY last.priority, last."nextAt" DESC LIMIT 1) AS full_page ON TRUE
+    CROSS JOIN LATERAL (
+      ${priorityLevels(schema, suspect)}
+      SELECT item.item_key FROM level CROSS JOIN LATERAL (
+        SELECT item_key FROM ${schema}.worker_queue AS item
+        WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
+          AND next_at <= CASE WHEN level.priority = lowest THEN latest ELSE ${nowSql} END AND NOT cancel_requested
+          AND locked_until > next_at AND locked_until <= ${nowSql} OFFSET 0) AS item
+      WHERE level.priority >= lowest OR lowest IS NULL) AS found`;
+}
+
+/**
+ * The common tables that claim items which are locked, and the query that reads them; they follow a `WITH`. A claim writes the
+ * item alone, and of that no column that an index has, unless it makes it suspect or keeps it from expiring: so the row stays on its page.
+ * What it belongs to is read through one index scan for all, and joined by a hash: no other plan has a full join.
+ */
 export function claimText(schema: string, parts: ClaimParts): string {
-  const { wanted, runKeys, worker, now, until } = parts;
-  return `run AS MATERIALIZED (
-      SELECT instance_key, status, on_fail FROM ${schema}.instances WHERE instance_key = ANY (${runKeys})
-      FOR NO KEY UPDATE SKIP LOCKED
-    ), started AS (
-      UPDATE ${schema}.instances AS instance
-      SET status = CASE status WHEN 'pending' THEN 'running' ELSE status END,
-          started_at = coalesce(started_at, ${now}),
-          execution_started_at = coalesce(execution_started_at, ${now}),
-          on_fail = CASE on_fail WHEN 'queued' THEN 'running' ELSE on_fail END
-      WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM run WHERE status = 'pending' OR on_fail = 'queued'))
-    ), claimed AS (
+  const { which, taskKeys, secret, taskSecret, worker, now, until } = parts;
+  return `claimed AS (
       UPDATE ${schema}.worker_queue AS item
-      SET lock_token = wanted.secret, locked_until = ${until}, next_at = ${until}, claims = claims + 1,
-          claimed_by = ${worker}, claimed_at = ${now}, expires_at = NULL
-      FROM ${wanted} AS wanted (item_key, secret, run_key, place)
-      ${placeOf(`${schema}.worker_queue`, 'one.item_key = wanted.item_key')}
-      WHERE item.ctid = found.place
-        AND (run_key IS NULL OR run_key IN (SELECT instance_key FROM run) OR (
-          SELECT 1 FROM ${schema}.instances AS held WHERE held.instance_key = run_key) IS NULL)
-      RETURNING item.*, wanted.place)
-    SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, item.instance_key AS "instanceKey",
-      instance_id AS "instanceId", incarnation, instance.definition_key AS "instanceDefinitionKey",
-      item.execution_id AS "executionId", operation, item.definition_key AS "definitionKey", payload, item.options,
-      claims, item.failures, heartbeat, ${cancelColumns}, instance.priority IS NOT NULL AS "isTask", input,
-      instance.options AS "runOptions", failure, on_fail AS "onFail"
-    FROM claimed AS item LEFT JOIN LATERAL (
-      SELECT instance_id, incarnation, definition_key, priority, input, options, failure, on_fail
-      FROM ${schema}.instances AS one
-      WHERE one.instance_key = item.instance_key LIMIT 1) AS instance ON TRUE
-    ORDER BY place`;
+      SET lock_token = CASE WHEN item.definition_key = ANY (${taskKeys}) THEN ${taskSecret} ELSE ${secret} END,
+          locked_until = ${until}, claims = claims + 1, claimed_by = ${worker}, claimed_at = ${now},
+          started_at = coalesce(started_at, ${now}), expires_at = NULL
+      WHERE ${which}
+      RETURNING item.*
+    ), owner AS MATERIALIZED (
+      SELECT instance_key AS owner_key, instance_id, incarnation, definition_key AS owner_definition_key,
+        priority AS run_priority, input, options AS run_options, failure
+      FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
+    )
+    SELECT ${now} AS "now", item_key AS "itemKey", lock_token AS secret, instance_key AS "instanceKey",
+      instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
+      execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,
+      heartbeat, ${cancelColumns}, run_priority IS NOT NULL AS "isTask", input, run_options AS "runOptions", failure
+    FROM claimed AS item FULL JOIN owner ON owner_key = instance_key
+    ORDER BY priority DESC, next_at, item_key`;
 }

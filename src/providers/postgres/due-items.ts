@@ -1,19 +1,19 @@
 import type { CancelTrigger } from '../../model/errors.ts';
-import type { OnFailState } from '../tasks.ts';
 import type { FetchWorkItemsParams } from '../work-queue.ts';
-import { numbers, text, texts } from './arrays.ts';
+import { numbers, text } from './arrays.ts';
 import { chooseDue } from '../choose-due.ts';
-import { claimText, dueItemsText } from './claim-text.ts';
+import { claimText, dueItemsText, lapsedItemsText } from './claim-text.ts';
 import type { Statement } from './connection.ts';
 import { newSecret } from '../lock-token.ts';
 import { newTaskSecret } from './task-secret.ts';
 import { namesParameter } from './look.ts';
 import { nowSql, type Scope } from './scope.ts';
 import type { TaskRows } from './task-rows.ts';
+import { isFree } from './work-items.ts';
 
 interface DueItem {
   readonly itemKey: number;
-  readonly instanceKey: number;
+  readonly definitionKey: number;
   readonly isTask: boolean;
   readonly priority: number;
   readonly nextAt: number;
@@ -46,7 +46,6 @@ export interface ClaimedItem {
   readonly input: string | null;
   readonly runOptions: string | null;
   readonly failure: string | null;
-  readonly onFail: OnFailState | 'ready' | null;
 }
 
 const aboveAll = 101;
@@ -54,12 +53,11 @@ const aboveAll = 101;
 /**
  * Finds work items and claims them. Every statement reads a range of an index in its order and stops at its limit, for
  * each name and priority alone; rows that others are claiming are passed over.
- *
- * A claim never waits. That of a task run also needs the run itself, which it makes `running`; whoever holds that is
- * about to stop or delete it, and will want the item: so such an item is left alone.
+ * So a claim never waits, whatever becomes of the instance meanwhile: who stops or deletes that meets the item as held.
  */
 export class DueItems {
   readonly #taskRows: TaskRows;
+  readonly #moveLapsed: Statement;
   readonly #due: Statement;
   readonly #flagged: Statement;
   readonly #claim: Statement;
@@ -67,25 +65,34 @@ export class DueItems {
   constructor({ schema, taskRows }: { readonly schema: string; readonly taskRows: TaskRows }) {
     this.#taskRows = taskRows;
     const table = `${schema}.worker_queue`;
-    const columns = `item_key AS "itemKey", instance_key AS "instanceKey", next_at AS "nextAt", expires_at AS "expiresAt"`;
-    this.#due = { name: 'perdure_due_items', text: dueItemsText(schema, '$4') };
+    const columns = `item_key AS "itemKey", item.definition_key AS "definitionKey", next_at AS "nextAt", expires_at AS "expiresAt"`;
+    this.#due = { name: 'perdure_due_items', text: dueItemsText(schema, '$4', { locked: true }) };
+    this.#moveLapsed = {
+      name: 'perdure_move_lapsed_items',
+      text: `WITH due AS MATERIALIZED (${dueItemsText(schema, '$4', { locked: false })})
+        UPDATE ${table} SET next_at = locked_until WHERE item_key = ANY (ARRAY(
+          SELECT item_key FROM ${table} WHERE item_key = ANY (ARRAY(${lapsedItemsText(schema, '$4')}))
+            AND locked_until <= ${nowSql} FOR UPDATE SKIP LOCKED))`,
+    };
     // Ahead of all priorities: they take no time, and their instances wait for it.
     this.#flagged = {
       name: 'perdure_flagged_items',
       text: `SELECT ${columns}, ${aboveAll} AS priority, (
             SELECT kind = 'task' FROM ${schema}.definitions AS definition
             WHERE definition.definition_key = item.definition_key) AS "isTask"
-        FROM ${table} AS item WHERE cancel_requested AND next_at <= ${nowSql}
+        FROM ${table} AS item WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree}
         ORDER BY next_at, cancel_requested_at LIMIT $2 FOR UPDATE SKIP LOCKED`,
     };
     this.#claim = {
       name: 'perdure_claim_items',
       text: `WITH ${claimText(schema, {
-        wanted: 'unnest($1::bigint[], $2::text[], $6::bigint[]) WITH ORDINALITY',
-        runKeys: '$5::bigint[]',
-        worker: '$7::text',
-        now: '$4::bigint',
-        until: '$3::bigint',
+        which: 'item_key = ANY ($1::bigint[])',
+        taskKeys: '$2::int[]',
+        secret: '$3::text',
+        taskSecret: '$4::text',
+        worker: '$5::text',
+        now: '$6::bigint',
+        until: '$7::bigint',
       })}`,
     };
   }
@@ -97,9 +104,11 @@ export class DueItems {
   ): Promise<readonly ClaimedItem[]> {
     const { tx, nowParameter } = scope;
     const wanted = [nowParameter, namesParameter(names), namesParameter(tasks)];
-    const [expired, flagged, trusted, suspects] = await scope.begin(
+    const [expired, flagged, , , trusted, suspects] = await scope.begin(
       this.#taskRows.expire(tx, nowParameter),
       tx.query<DueItem>(this.#flagged, [nowParameter, max]),
+      tx.execute(this.#moveLapsed, [...wanted, false, max]),
+      tx.execute(this.#moveLapsed, [...wanted, true, 1]),
       tx.query<DueItem>(this.#due, [...wanted, false, max]),
       tx.query<DueItem>(this.#due, [...wanted, true, 1]),
     );
@@ -113,15 +122,18 @@ export class DueItems {
       // Those whose time is over are left to the next claim, which ends them.
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);
     if (chosen.length === 0) return [];
-    const runKeys = chosen.map(({ instanceKey, isTask }) => (isTask ? instanceKey : null));
-    return tx.query<ClaimedItem>(this.#claim, [
+    const tasksOf = chosen.filter(({ isTask }) => isTask);
+    const secret = newSecret();
+    const claimed = await tx.query<ClaimedItem>(this.#claim, [
       numbers(chosen.map(({ itemKey }) => itemKey)),
-      texts(chosen.map(({ isTask }) => (isTask ? newTaskSecret(newSecret()) : newSecret()))),
-      scope.now + Math.ceil(lockMs),
-      scope.now,
-      numbers(runKeys.filter((key) => key !== null)),
-      numbers(runKeys),
+      numbers([...new Set(tasksOf.map(({ definitionKey }) => definitionKey))]),
+      secret,
+      newTaskSecret(secret),
       worker === undefined ? null : text(worker),
+      scope.now,
+      scope.now + Math.ceil(lockMs),
     ]);
+    const byKey = new Map(claimed.map((item) => [item.itemKey, item]));
+    return chosen.flatMap(({ itemKey }) => byKey.get(itemKey) ?? []);
   }
 }

@@ -11,6 +11,7 @@ import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
+import { RunState } from './run-state.ts';
 
 interface RecordRow extends Omit<
   InstanceRecord,
@@ -41,20 +42,23 @@ interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly status: InstanceStatus | 'continuedAsNew';
 }
 
-const columns = `instances.instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
-  instances.definition_key AS "definitionKey", status, execution_id AS "executionId",
+const columns = (
+  run: RunState,
+) => `instances.instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
+  instances.definition_key AS "definitionKey", ${run.status('instances')} AS status, execution_id AS "executionId",
   parent_instance_id AS "parentInstanceId", output, failure, custom_status AS "customStatus",
-  created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt",
+  created_at AS "createdAt", ${run.startedAt('instances')} AS "startedAt", ended_at AS "endedAt",
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
   terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", priority, input,
   options, run_at AS "runAt", expires_at AS "expiresAt", concurrency_key AS "concurrencyKey", failures,
-  on_fail AS "onFail", on_fail_failure AS "onFailFailure"`;
+  ${run.onFail('instances')} AS "onFail", on_fail_failure AS "onFailFailure"`;
 
 /** Reads instances as clients see them. */
 export class InstanceRecords {
   readonly #schema: string;
   readonly #definitions: Definitions;
+  readonly #columns: string;
   readonly #source: string;
   readonly #select: Statement;
   readonly #selectKey: Statement;
@@ -65,12 +69,14 @@ export class InstanceRecords {
   constructor(schema: string, definitions: Definitions) {
     this.#schema = schema;
     this.#definitions = definitions;
+    const run = new RunState(schema);
+    this.#columns = columns(run);
     this.#source = `${schema}.instances LEFT JOIN LATERAL (
         SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
         WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
     this.#select = {
       name: 'perdure_select_records',
-      text: `SELECT ${columns} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
+      text: `SELECT ${this.#columns} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
     };
     this.#selectKey = {
       name: 'perdure_select_instance_key',
@@ -86,7 +92,8 @@ export class InstanceRecords {
           ORDER BY one.execution_id LIMIT $3::bigint) AS past
         WHERE instance_id = $1
         UNION ALL
-        SELECT execution_id, definition_key, status, execution_started_at, ended_at, history_length
+        SELECT execution_id, definition_key, ${run.status('instances')},
+          ${run.executionStartedAt('instances')}, ended_at, history_length
         FROM ${schema}.instances WHERE instance_id = $1 AND execution_id > $2::int
         ORDER BY 1 LIMIT $3::bigint`,
     };
@@ -148,7 +155,7 @@ export class InstanceRecords {
     if (known !== undefined) return known;
     const statement = {
       name: `perdure_list_${this.#lists.size}`,
-      text: `SELECT ${columns} FROM ${this.#source}
+      text: `SELECT ${this.#columns} FROM ${this.#source}
         WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int`,
     };
     this.#lists.set(keys, statement);

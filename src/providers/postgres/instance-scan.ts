@@ -3,6 +3,7 @@ import type { ScanInstancesParams, ScanInstancesResult } from '../management.ts'
 import { texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Definitions } from './definitions.ts';
+import { RunState } from './run-state.ts';
 
 interface Row {
   /** How many rows the step has looked at, and the last of them. */
@@ -32,8 +33,8 @@ export class InstanceScan {
     this.#step = {
       name: 'perdure_scan_instances',
       text: `WITH step AS MATERIALIZED (
-          SELECT instance_key, instance_id, incarnation, definition_key, status, execution_id, parent_instance_id,
-            created_at, ended_at
+          SELECT instance_key, instance_id, incarnation, definition_key, ${new RunState(schema).status('instances')} AS status,
+            execution_id, parent_instance_id, created_at, ended_at
           FROM ${schema}.instances WHERE instance_key > $1::bigint ORDER BY instance_key LIMIT $2::bigint
         ), range AS (
           SELECT count(*) AS scanned, max(instance_key) AS last_key,

@@ -147,7 +147,7 @@ export class InstanceStops {
     { scope, instances, changes }: Batch,
     requests: readonly StopRequest[],
   ): Promise<void> {
-    const { kept } = await this.#itemCancels.cancelAll(
+    const { kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
       requests.map(({ instanceKey, reason }) => ({
         instanceKey,
@@ -161,7 +161,8 @@ export class InstanceStops {
       if (run === undefined) continue;
       if (kept.has(instanceKey)) changes.cancelRequests.push({ instanceKey, reason, actor });
       else {
-        changes.tasks.end(scope, run, { status: 'canceled', reason, actor });
+        const start = { startedAt: startedAt.get(instanceKey) ?? null };
+        changes.tasks.end(scope, run, { status: 'canceled', ...start, reason, actor });
         instances.update(instanceKey, { status: 'canceled' });
       }
     }
@@ -209,14 +210,7 @@ export class InstanceStops {
     const times = await this.#history.lastTimes(scope.tx, rows);
     // The end of some is decided and recorded: all that can still be stopped is what went past its point of no return.
     const closing = rows.filter(({ closingReason }) => closingReason !== null);
-    for (const [index, row] of rows.entries()) {
-      const request = requests[index];
-      if (request === undefined || row.closingReason !== null) continue;
-      // Time never goes back within an execution, whatever the clock does.
-      const at = Math.max(scope.now, times.get(row.instanceKey) ?? 0);
-      terminateOne(batch, row, { ...request, at });
-    }
-    const { counts, kept } = await this.#itemCancels.cancelAll(
+    const { counts, kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
       requests.map(({ instanceKey, reason }) => ({
         instanceKey,
@@ -225,6 +219,14 @@ export class InstanceStops {
         toldExecutionId: null,
       })),
     );
+    for (const [index, row] of rows.entries()) {
+      const request = requests[index];
+      if (request === undefined || row.closingReason !== null) continue;
+      // Time never goes back within an execution, whatever the clock does.
+      const at = Math.max(scope.now, times.get(row.instanceKey) ?? 0);
+      const runStartedAt = row.isTask ? (startedAt.get(row.instanceKey) ?? null) : null;
+      terminateOne(batch, row, { ...request, runStartedAt, at });
+    }
     for (const row of rows) if (!kept.has(row.instanceKey)) batch.changes.tasks.freeKey(row);
     await this.finishClosing(
       batch,
@@ -296,11 +298,16 @@ function cancelPending(batch: Batch, row: InstanceRow, request: StopRequest): vo
 function terminateOne(
   batch: Batch,
   row: InstanceRow,
-  { reason, actor, at }: TerminateRequest & { readonly at: number },
+  {
+    reason,
+    actor,
+    runStartedAt,
+    at,
+  }: TerminateRequest & { readonly at: number; readonly runStartedAt: number | null },
 ): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
-  changes.terminations.push({ instanceKey, reason, actor });
+  changes.terminations.push({ instanceKey, reason, actor, runStartedAt });
   scope.effects.finished.push(instanceId);
   if (row.isTask) {
     instances.update(instanceKey, { status: 'terminated' });

@@ -37,6 +37,7 @@ interface ItemRow {
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
+  readonly startedAt: number | null;
   readonly lockToken: string | null;
   readonly lockedUntil: number | null;
   readonly cancellation: CancellationType;
@@ -77,6 +78,8 @@ export interface Cancelled {
   readonly counts: ReadonlyMap<number, number>;
   /** The instances of which an item stays. */
   readonly kept: ReadonlySet<number>;
+  /** When task runs among the instances had started. */
+  readonly startedAt: ReadonlyMap<number, number | null>;
 }
 
 /**
@@ -93,7 +96,7 @@ export class ItemCancels {
   constructor(schema: string) {
     const table = `${schema}.worker_queue`;
     const columns = `item_key AS "itemKey", item.instance_key AS "instanceKey", item.execution_id AS "executionId",
-      item.operation, lock_token AS "lockToken", locked_until AS "lockedUntil", cancellation, shielded,
+      item.operation, started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil", cancellation, shielded,
       point_of_no_return AS "pointOfNoReturn", cancel_requested AS "cancelRequested",
       cancel_requested_at AS "cancelRequestedAt", cancel_trigger AS "cancelTrigger", cancel_reason AS "cancelReason"`;
     this.#lockOperations = {
@@ -126,7 +129,8 @@ export class ItemCancels {
       name: 'perdure_flag_items',
       text: `UPDATE ${table} AS item
         SET cancel_requested = flag.is_told, cancel_requested_at = $5::bigint, cancel_trigger = flag.trigger,
-            cancel_reason = flag.reason
+            cancel_reason = flag.reason,
+            next_at = CASE WHEN flag.is_told THEN coalesce(locked_until, next_at) ELSE next_at END
         FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::text[]) AS flag (item_key, is_told, trigger, reason)
         ${placeOf(table, 'one.item_key = flag.item_key')}
         WHERE item.ctid = found.place`,
@@ -176,7 +180,8 @@ export class ItemCancels {
       const wish = { reach, reason, trigger: 'cancel' } as const;
       judge(scope, row, { wish, isTold: row.executionId === toldExecutionId, verdict });
     }
-    return this.#write(scope, verdict);
+    const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));
+    return { ...(await this.#write(scope, verdict)), startedAt };
   }
 
   async #write(scope: Scope, verdict: Verdict): Promise<Cancelled> {
@@ -195,11 +200,16 @@ export class ItemCancels {
       );
     }
     await Promise.all(writes);
-    return { messages, counts, kept };
+    return { messages, counts, kept, startedAt: new Map() };
   }
 }
 
-const nothing: Cancelled = { messages: [], counts: new Map(), kept: new Set() };
+const nothing: Cancelled = {
+  messages: [],
+  counts: new Map(),
+  kept: new Set(),
+  startedAt: new Map(),
+};
 
 function newVerdict(): Verdict {
   return { removed: [], flagged: [], messages: [], counts: new Map(), kept: new Set() };

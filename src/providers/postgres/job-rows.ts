@@ -2,6 +2,7 @@ import type { InstanceStatus } from '../../model/status.ts';
 import type { AbandonedResult, JobKey, JobRecord } from '../sessions.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import { RunState } from './run-state.ts';
 import { nowSql } from './scope.ts';
 
 interface NewRow {
@@ -149,14 +150,14 @@ export class JobRows {
     this.#list = {
       name: 'perdure_list_jobs',
       text: `SELECT job.instance_key AS "jobKey", session_id AS "sessionId", instance_id AS "instanceId", incarnation,
-          is_task AS "isTask", name, status, disposable, instance.created_at AS "createdAt",
+          is_task AS "isTask", name, ${new RunState(schema).status('instance')} AS status, disposable, instance.created_at AS "createdAt",
           abandoned_at AS "abandonedAt"
         FROM ${schema}.sessions AS session CROSS JOIN LATERAL (
             SELECT * FROM ${table} AS one
             WHERE one.session_key = session.session_key AND one.instance_key > $2::bigint
             ORDER BY one.instance_key LIMIT $3::bigint) AS job
           CROSS JOIN LATERAL (
-            SELECT instance_id, incarnation, status, created_at FROM ${schema}.instances AS one
+            SELECT instance_key, instance_id, incarnation, status, priority, created_at FROM ${schema}.instances AS one
             WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
         WHERE session_id = $1 ORDER BY job.instance_key`,
     };

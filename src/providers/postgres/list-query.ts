@@ -44,17 +44,17 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
     return `SELECT instance_key FROM ${schema}.instances AS listed ${where}
       ORDER BY instance_key DESC LIMIT ${limitValue}`;
   };
-  const walkRuns = (status: InstanceStatus) => {
+  const walkRuns = (status: LiveStatus) => {
     const ofVersion = versions === undefined ? '' : 'AND item.definition_key = wanted_key';
     const conditions = [
       'instance_key = item.instance_key',
       isRun,
-      `status = '${status}'`,
+      status === 'canceling' ? `status = 'canceling'` : `status = 'pending'`,
       ...shared,
     ];
     return `SELECT item.instance_key FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
         SELECT FROM ${schema}.instances AS listed WHERE ${conditions.join(' AND ')} LIMIT 1) AS run
-      WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${ofVersion}
+      WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${startConditions[status]} ${ofVersion}
       ORDER BY item.instance_key DESC LIMIT ${limitValue}`;
   };
   const pages = statuses.flatMap((status) =>
@@ -71,7 +71,16 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
 
 const isRun = 'priority IS NOT NULL';
 
-function isLive(status: InstanceStatus | undefined): status is 'pending' | 'running' | 'canceling' {
+type LiveStatus = 'pending' | 'running' | 'canceling';
+
+// Whether a run has started is known to its item alone.
+const startConditions: Readonly<Record<LiveStatus, string>> = {
+  pending: 'AND item.started_at IS NULL',
+  running: 'AND item.started_at IS NOT NULL',
+  canceling: '',
+};
+
+function isLive(status: InstanceStatus | undefined): status is LiveStatus {
   return status === 'pending' || status === 'running' || status === 'canceling';
 }
 

@@ -4,6 +4,7 @@ import type { DefinitionKind } from './definitions.ts';
 import type { Topic } from '../effects.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
+import { isFree } from './work-items.ts';
 import type { Runnable } from '../orchestration-queue.ts';
 
 /** What somebody could claim: of any name where there is no list, of none where it is empty. */
@@ -97,14 +98,18 @@ export class Look {
           SELECT next_at FROM ${schema}.instance_locks AS due
           WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND next_at IS NOT NULL
           ORDER BY next_at LIMIT 1) AS first)`;
+    // What is held stands where it was claimed until it is renewed. When its lock ends matters while nothing else is due.
+    const itemsOfLevel = `${schema}.worker_queue AS due
+            WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
+              AND due.priority = level.priority`;
     const firstItem = `(SELECT min(first.next_at) FROM ${workKeys(schema, '$5', '$7')} AS wanted CROSS JOIN ${twice}
         CROSS JOIN LATERAL (
           ${priorityLevels(schema, 'claimed.twice')}
-          SELECT head.next_at FROM level CROSS JOIN LATERAL (
-            SELECT next_at FROM ${schema}.worker_queue AS due
-            WHERE due.definition_key = wanted_key AND due.suspect = claimed.twice AND NOT cancel_requested
-              AND due.priority = level.priority
-            ORDER BY next_at LIMIT 1) AS head) AS first)`;
+          SELECT CASE WHEN head.next_at <= ${nowSql} THEN head.next_at ELSE least(head.next_at, (
+            SELECT min(locked_until) FROM ${itemsOfLevel} AND next_at <= ${nowSql})) END AS next_at
+          FROM level LEFT JOIN LATERAL (
+            SELECT next_at FROM ${itemsOfLevel} AND (next_at > ${nowSql} OR ${isFree})
+            ORDER BY next_at LIMIT 1) AS head ON TRUE) AS first)`;
     const blocked = (comparison: '<' | '>') =>
       `EXISTS (SELECT 1 FROM ${orchestrationKeys(schema)} AS wanted
         CROSS JOIN LATERAL (SELECT 1 FROM ${blockedBy(schema, comparison)} LIMIT 1) AS one)`;

@@ -38,11 +38,12 @@ export class Metrics {
       `JOIN ${schema}.definitions USING (definition_key) WHERE kind = '${kind}'`;
     // Once its time to clean up is over an instance may be claimed however long it is held back, unless it is locked.
     const dueAt = `least(next_at, CASE WHEN cleanup_at IS NOT NULL THEN ${cleanupDue} END)`;
+    const itemDueAt = 'greatest(next_at, locked_until)';
     this.#depths = {
       name: 'perdure_queue_depths',
       text: `${depth('orchestrations', 'instance_locks', dueAt)}
-        UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, 'next_at')}
-        UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, 'next_at')}`,
+        UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, itemDueAt)}
+        UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, itemDueAt)}`,
     };
     // The index of what is listed holds all but the completed ones, and the runs that have an item; the completed are the
     // rest. What a vacuum could give back is
@@ -54,7 +55,8 @@ export class Metrics {
             SELECT status, count(*) AS number FROM (
               SELECT status FROM ${schema}.instances WHERE listed_as IS NOT NULL
               UNION ALL
-              SELECT run.status FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
+              SELECT CASE WHEN run.status = 'pending' AND item.started_at IS NOT NULL THEN 'running' ELSE run.status END
+              FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (
                 SELECT status FROM ${schema}.instances AS one
                 WHERE one.instance_key = item.instance_key AND priority IS NOT NULL AND ended_at IS NULL LIMIT 1) AS run
               WHERE item.execution_id = 1 AND item.operation = ${taskOperation}) AS listed

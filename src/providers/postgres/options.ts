@@ -67,6 +67,7 @@ const idleTimeoutMs = 60_000;
 const planSettings = [
   'enable_seqscan=off',
   'enable_mergejoin=off',
+  'enable_memoize=off',
   'plan_cache_mode=force_generic_plan',
   'jit=off',
 ];

@@ -1,6 +1,6 @@
 import type { FetchWorkItemsParams } from '../work-queue.ts';
-import { text, texts } from './arrays.ts';
-import { claimText, dueItemsText } from './claim-text.ts';
+import { text } from './arrays.ts';
+import { claimText, dueItemsText, lapsedItemsText } from './claim-text.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { ClaimedItem } from './due-items.ts';
 import { newSecret } from '../lock-token.ts';
@@ -8,10 +8,11 @@ import { newTaskSecret } from './task-secret.ts';
 import { namesParameter, workKeys } from './look.ts';
 import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from './scope.ts';
+import { isFree } from './work-items.ts';
 
 /**
  * Claims work items in one statement, which is its own transaction: while there is plenty, and nothing that is flagged,
- * expired or suspect is due, which has to be looked at first.
+ * expired, lapsed or suspect is due, which has to be looked at first.
  */
 export class PlainClaims {
   readonly #connections: Connections;
@@ -31,24 +32,26 @@ export class PlainClaims {
         SELECT FROM level CROSS JOIN LATERAL (
           SELECT FROM ${table} AS due
           WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested
-            AND due.priority = level.priority AND next_at <= ${nowSql} LIMIT 1) AS head) AS found LIMIT 1`;
+            AND due.priority = level.priority AND next_at <= ${nowSql} AND ${isFree} LIMIT 1) AS head) AS found LIMIT 1`;
     this.#statement = {
       name: 'perdure_claim_plainly',
       text: `WITH clear AS MATERIALIZED (
-          SELECT (SELECT 1 FROM ${table} WHERE cancel_requested AND next_at <= ${nowSql} ORDER BY next_at LIMIT 1) IS NULL
+          SELECT (SELECT 1 FROM ${table} WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree} ORDER BY next_at LIMIT 1) IS NULL
             AND (SELECT 1 FROM ${table} WHERE expires_at <= ${nowSql} ORDER BY expires_at LIMIT 1) IS NULL
             AND (${suspect}) IS NULL AS holds
         ), due AS MATERIALIZED (
           SELECT * FROM (SELECT holds FROM clear WHERE holds) AS clear CROSS JOIN LATERAL (
-            ${dueItemsText(schema, 'FALSE')}) AS found
+            ${dueItemsText(schema, 'FALSE', { locked: true })}) AS found
+        ), lapsed AS MATERIALIZED (
+          ${lapsedItemsText(schema, 'FALSE')} LIMIT 1
         ), chosen AS MATERIALIZED (
-          SELECT "itemKey", CASE WHEN "isTask" THEN ($7::text[])[place] ELSE ($6::text[])[place] END AS secret,
-            CASE WHEN "isTask" THEN "instanceKey" END AS run_key, place
-          FROM (SELECT *, row_number() OVER (ORDER BY priority DESC, "nextAt", "itemKey") AS place FROM due) AS ordered
-          WHERE place <= $5
+          SELECT place, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
+          ORDER BY priority DESC, "nextAt", "itemKey" LIMIT $5
         ), ${claimText(schema, {
-          wanted: `(SELECT * FROM chosen)`,
-          runKeys: 'ARRAY(SELECT run_key FROM chosen)',
+          which: 'ctid = ANY (ARRAY(SELECT place FROM chosen))',
+          taskKeys: 'ARRAY(SELECT DISTINCT "definitionKey" FROM chosen WHERE "isTask")',
+          secret: '$6::text',
+          taskSecret: '$7::text',
           worker: '$8::text',
           now: nowSql,
           until: `${nowSql} + $4::bigint`,
@@ -61,15 +64,15 @@ export class PlainClaims {
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     nowParameter: number | null,
   ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
-    const secrets = Array.from({ length: max }, newSecret);
+    const secret = newSecret();
     return this.#connections.statement('fetchWorkItems', this.#statement, [
       nowParameter,
       namesParameter(names),
       namesParameter(tasks),
       Math.ceil(lockMs),
       max,
-      texts(secrets),
-      texts(secrets.map(newTaskSecret)),
+      secret,
+      newTaskSecret(secret),
       worker === undefined ? null : text(worker),
     ]);
   }

@@ -5,7 +5,6 @@ import type { Connections, Statement } from './connection.ts';
 import { Effects } from '../effects.ts';
 import { parseToken } from '../lock-token.ts';
 import { isTaskSecret } from './task-secret.ts';
-import { placeOf } from './place-of.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
 import { taskOperation } from './work-items.ts';
@@ -37,27 +36,31 @@ export class PlainTaskAcks {
   }) {
     this.#connections = connections;
     const items = `${schema}.worker_queue`;
-    // A division by zero undoes it all, also where an item was claimed anew, or flagged, since the statement began. A delete by keys
-    // alone, because one that is joined to a list searches the whole list for each of its rows.
+    // A division by zero undoes it all, also where an item was claimed anew, or flagged, since the statement began. Items and runs
+    // are each read by one scan of an index and joined by hashes: no other plan has a full join. A delete by keys alone, because
+    // one that is joined to a list searches the whole list for each of its rows.
     this.#statement = {
       name: 'perdure_end_runs_plainly',
-      text: `WITH ack AS MATERIALIZED (
-          SELECT wanted.*, instance_key
+      text: `WITH item AS MATERIALIZED (
+          SELECT item_key AS held_key, lock_token, instance_key, started_at FROM ${items}
+          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql} AND NOT cancel_requested
+            AND operation = ${taskOperation}
+        ), run AS MATERIALIZED (
+          SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
+        ), ack AS MATERIALIZED (
+          SELECT wanted.*, started_at, place
           FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS wanted (item_key, secret, status, output)
-          CROSS JOIN LATERAL (
-            SELECT instance_key FROM ${items} AS one
-            WHERE one.item_key = wanted.item_key AND lock_token = wanted.secret AND locked_until > ${nowSql}
-              AND NOT cancel_requested AND operation = ${taskOperation}
-            LIMIT 1) AS item
+          FULL JOIN item ON held_key = item_key AND lock_token = secret
+          FULL JOIN run ON run_key = instance_key
           ORDER BY instance_key
         ), ended AS (
           UPDATE ${schema}.instances AS run
-          SET status = ack.status, ended_at = ${nowSql}, output = ack.output,
+          SET status = ack.status, started_at = ack.started_at, ended_at = ${nowSql}, output = ack.output,
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          ${placeOf(`${schema}.instances`, 'one.instance_key = ack.instance_key')}
-          WHERE run.ctid = found.place AND (run.status = 'running') IS TRUE AND run.priority IS NOT NULL
+          WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))

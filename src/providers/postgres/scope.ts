@@ -6,7 +6,7 @@ import { Effects } from '../effects.ts';
 const databaseTime = 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint';
 
 /** The time that decides, in a statement whose first parameter is that of a test's clock, or NULL. */
-export const nowSql = `coalesce($1::bigint, ${databaseTime})`;
+export const nowSql = `(SELECT coalesce($1::bigint, ${databaseTime}))`;
 
 const readClock: Statement = { name: 'perdure_clock', text: `SELECT ${databaseTime} AS "now"` };
 

@@ -10,6 +10,12 @@ export interface StopRow {
   readonly actor: string | null;
 }
 
+/** An instance that is terminated. */
+export interface TerminationRow extends StopRow {
+  /** Of a task run: as its item has it. */
+  readonly runStartedAt: number | null;
+}
+
 /** A child, with the execution of its parent that started it. */
 export interface ChildRow extends InstanceRow {
   readonly parentInstanceId: string;
@@ -39,7 +45,8 @@ export class StopRows {
     };
     this.#requestCancel = {
       name: 'perdure_request_cancel',
-      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped} AND (status = 'running') IS TRUE`,
+      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped}
+        AND (status = 'running' OR status = 'pending' AND priority IS NOT NULL) IS TRUE`,
     };
     // One that ends as canceled without having been asked to has its own reason on record.
     this.#close = {
@@ -65,8 +72,12 @@ export class StopRows {
       name: 'perdure_terminate_instances',
       text: `UPDATE ${table} AS instance
         SET status = 'terminated', ended_at = $4::bigint, terminated_at = $4::bigint, terminate_reason = stop.reason,
-            terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END
-        ${stopped} AND ended_at IS NULL AND closing_reason IS NULL`,
+            terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END,
+            started_at = coalesce(started_at, run_started_at)
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $5::bigint[])
+          AS stop (instance_key, reason, actor, run_started_at)
+        ${placeOf(table, 'one.instance_key = stop.instance_key')}
+        WHERE instance.ctid = found.place AND ended_at IS NULL AND closing_reason IS NULL`,
     };
     this.#countLeaked = {
       name: 'perdure_count_leaked',
@@ -101,8 +112,9 @@ export class StopRows {
   }
 
   /** Makes instances `terminated`, with one event more; task runs have none. */
-  async terminate(tx: Transaction, rows: readonly StopRow[], now: number): Promise<void> {
-    await this.#stop(tx, this.#terminate, { rows, now });
+  async terminate(tx: Transaction, rows: readonly TerminationRow[], now: number): Promise<void> {
+    const starts = numbers(rows.map(({ runStartedAt }) => runStartedAt));
+    await this.#stop(tx, this.#terminate, { rows, now, more: [starts] });
   }
 
   /** Records that turns end as canceled; the instances stay `canceling` until nothing of them runs. */
@@ -162,7 +174,15 @@ export class StopRows {
   async #stop(
     tx: Transaction,
     statement: Statement,
-    { rows, now }: { readonly rows: readonly StopRow[]; readonly now: number },
+    {
+      rows,
+      now,
+      more = [],
+    }: {
+      readonly rows: readonly StopRow[];
+      readonly now: number;
+      readonly more?: readonly unknown[];
+    },
   ): Promise<void> {
     if (rows.length === 0) return;
     const changed = await tx.execute(statement, [
@@ -170,6 +190,7 @@ export class StopRows {
       texts(rows.map(({ reason }) => reason)),
       texts(rows.map(({ actor }) => actor)),
       now,
+      ...more,
     ]);
     mustChange(changed, rows.length);
   }

@@ -18,6 +18,8 @@ import { onFailOperation } from './work-items.ts';
 export interface RunEnd {
   readonly instanceKey: number;
   readonly status: Exclude<TerminalStatus, 'terminated' | 'expired'>;
+  /** As its item has it. */
+  readonly startedAt: number | null;
   readonly output?: Payload | null;
   readonly failure?: string;
   /** What the worker knows to do about the failure. */
@@ -58,12 +60,12 @@ export class TaskRows {
       text: insertTasksText(schema, { strict: false }),
     };
     const endedAt = (status: RunEnd['status']) =>
-      `${status}_at = CASE WHEN ended.status = '${status}' THEN $9::bigint END`;
+      `${status}_at = CASE WHEN ended.status = '${status}' THEN $10::bigint END`;
     // The first wish stays; one that ends as canceled without having been asked to has its own reason on record.
     this.#end = {
       name: 'perdure_end_runs',
       text: `UPDATE ${table} AS run
-        SET status = ended.status, ended_at = $9::bigint, ${endedAt('completed')}, ${endedAt('failed')},
+        SET status = ended.status, started_at = ended.started_at, ended_at = $10::bigint, ${endedAt('completed')}, ${endedAt('failed')},
             ${endedAt('canceled')}, ${endedAt('skipped')}, output = ended.output, failure = ended.failure,
             failures = failures + CASE WHEN ended.status = 'failed' THEN 1 ELSE 0 END,
             on_fail = CASE WHEN ended.status = 'failed' AND (on_fail = 'ready' OR ended.brings_on_fail) THEN 'queued'
@@ -73,10 +75,11 @@ export class TaskRows {
               ELSE cancel_actor END,
             cancel_reason = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_reason, ended.reason)
               ELSE cancel_reason END,
-            cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, $9::bigint)
+            cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, $10::bigint)
               ELSE cancel_requested_at END
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::text[])
-          AS ended (instance_key, status, output, failure, brings_on_fail, on_fail_options, reason, actor)
+        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::text[],
+            $9::bigint[])
+          AS ended (instance_key, status, output, failure, brings_on_fail, on_fail_options, reason, actor, started_at)
         ${placeOf(table, 'one.instance_key = ended.instance_key')}
         WHERE run.ctid = found.place AND ended_at IS NULL`,
     };
@@ -98,25 +101,13 @@ export class TaskRows {
       name: 'perdure_count_failures',
       text: `UPDATE ${table} SET failures = failures + 1 WHERE instance_key = ANY ($1::bigint[])`,
     };
-    // Its first claim made it `running`, at that very moment.
+    // Its first claim started it, at that very moment.
     this.#unstart = {
       name: 'perdure_unstart_runs',
-      text: `WITH item AS MATERIALIZED (
-          SELECT item_key, instance_key, claimed_at FROM ${items} WHERE item_key = ANY ($1::bigint[])
-        ), run AS (
-          UPDATE ${table} AS run SET status = 'pending', started_at = NULL, execution_started_at = NULL
-          FROM item ${placeOf(
-            table,
-            `one.instance_key = item.instance_key AND (one.status = 'running') IS TRUE
-              AND one.started_at = item.claimed_at`,
-          )}
-          WHERE run.ctid = found.place
-          RETURNING item.item_key, run.expires_at
-        )
-        UPDATE ${items} AS back SET expires_at = run.expires_at
-        FROM run ${placeOf(items, 'one.item_key = run.item_key')}
-        WHERE back.ctid = found.place AND run.expires_at IS NOT NULL
-        RETURNING back.expires_at AS "expiresAt"`,
+      text: `UPDATE ${items} AS item SET started_at = NULL, expires_at = (
+          SELECT run.expires_at FROM ${table} AS run WHERE run.instance_key = item.instance_key AND ended_at IS NULL)
+        WHERE item_key = ANY ($1::bigint[]) AND started_at = claimed_at
+        RETURNING expires_at AS "expiresAt"`,
     };
     // Waits for nobody: whoever holds a run, or its item, ends it or has it canceled.
     this.#expire = {
@@ -160,6 +151,7 @@ export class TaskRows {
         texts(ends.map(({ onFail }) => onFail?.options ?? null)),
         texts(ends.map(({ reason }) => reason ?? null)),
         texts(ends.map(({ actor }) => actor ?? null)),
+        numbers(ends.map(({ startedAt }) => startedAt)),
         now,
       ]),
       failed.length === 0
@@ -187,11 +179,11 @@ export class TaskRows {
     if (instanceKeys.length > 0) await tx.execute(this.#countFailures, [numbers(instanceKeys)]);
   }
 
-  /** Makes runs `pending` again that their first claim made `running`, by their items; answers when they expire. */
+  /** Makes items unstarted again that their last claim started; answers when their runs expire. */
   async unstart(tx: Transaction, itemKeys: readonly number[]): Promise<readonly number[]> {
     if (itemKeys.length === 0) return [];
-    const rows = await tx.query<{ expiresAt: number }>(this.#unstart, [numbers(itemKeys)]);
-    return rows.map(({ expiresAt }) => expiresAt);
+    const rows = await tx.query<{ expiresAt: number | null }>(this.#unstart, [numbers(itemKeys)]);
+    return rows.flatMap(({ expiresAt }) => expiresAt ?? []);
   }
 
   /** Ends runs that were to have started by now; some stay for the next call where there are many. Answers their ids. */

@@ -33,12 +33,12 @@ export function settleRun(
   }
   // What was asked to stop has stopped, whatever it brings.
   const end = toEnd(item.cancelRequested ? { kind: 'canceled', leaked: false } : outcome);
-  changes.tasks.end(scope, run, end);
+  changes.tasks.end(scope, run, { ...end, startedAt: item.startedAt });
   instances.update(instanceKey, { status: end.status });
   return end.status;
 }
 
-function toEnd(outcome: WorkOutcome): Omit<RunEnd, 'instanceKey'> {
+function toEnd(outcome: WorkOutcome): Omit<RunEnd, 'instanceKey' | 'startedAt'> {
   switch (outcome.kind) {
     case 'completed':
       return { status: 'completed', output: outcome.payload };

@@ -8,6 +8,7 @@ import type { InstanceLocks } from './instance-locks.ts';
 import type { JobRows } from './job-rows.ts';
 import type { Messages } from './messages.ts';
 import type { Reclaims } from './reclaims.ts';
+import { RunState } from './run-state.ts';
 import type { Scope } from './scope.ts';
 import { fromStoredText } from './stored-text.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -92,7 +93,7 @@ export class TreeDeletions {
       `(SELECT count(*) FROM ${schema}.${table} AS held WHERE held.instance_key = instance.instance_key)`;
     this.#measure = {
       name: 'perdure_measure_trees',
-      text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, status,
+      text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, ${new RunState(schema).status('instance')} AS status,
           coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",

@@ -25,6 +25,8 @@ export interface HeldItem extends CancelColumns {
   readonly executionId: number;
   readonly operation: number;
   readonly claims: number;
+  /** Of a task run alone. */
+  readonly startedAt: number | null;
   readonly lockToken: string | null;
   readonly lockedUntil: number | null;
   readonly cancelRequested: boolean;
@@ -64,7 +66,14 @@ export interface RunningRow {
 export const cancelColumns = `CASE WHEN cancel_requested THEN item.cancel_requested_at END AS "cancelRequestedAt",
   cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"`;
 
-/** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
+/** The condition for an item that nobody holds; `$1` is the clock's. */
+export const isFree = `(locked_until > ${nowSql}) IS NOT TRUE`;
+
+/**
+ * The rows of `worker_queue`. An item may be claimed from `next_at` on, unless it is held. A claim leaves that time as it is, because
+ * an index has it; a renewal, or a request to stop, makes it the end of the lock. So whoever looks passes over
+ * what was claimed within a third of a lease and has not ended, and over nothing else.
+ */
 export class WorkItems {
   readonly #insert: Statement;
   readonly #lock: Statement;
@@ -93,7 +102,7 @@ export class WorkItems {
     this.#lock = {
       name: 'perdure_lock_work_items',
       text: `SELECT item_key AS "itemKey", instance_key AS "instanceKey", execution_id AS "executionId", operation, claims,
-          lock_token AS "lockToken", locked_until AS "lockedUntil", cancel_requested AS "cancelRequested", ${cancelColumns}
+          started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil", cancel_requested AS "cancelRequested", ${cancelColumns}
         FROM ${table} AS item WHERE item_key = ANY ($1::bigint[]) ORDER BY item_key FOR UPDATE`,
     };
     this.#delete = {

@@ -256,4 +256,12 @@ export const brokenWork: readonly BrokenProvider[] = [
       fetchWorkItems: async (params) => (await provider.fetchWorkItems(params)).toReversed(),
     }),
   },
+  {
+    fault: 'work that was claimed before comes last',
+    rejectedBy: 'order/work-of-a-lost-worker-waits-from-the-end-of-its-lock',
+    override: ({ provider }) => ({
+      fetchWorkItems: async (params) =>
+        (await provider.fetchWorkItems(params)).toSorted((a, b) => a.claims - b.claims),
+    }),
+  },
 ];

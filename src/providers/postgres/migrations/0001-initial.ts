@@ -1,8 +1,13 @@
 import type { Migration } from '../../migrations.ts';
 
 // Rows of the queues live for moments: vacuum them by their number of dead rows, and without pauses.
-const queue = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+const queueOf = (
+  fillfactor: number,
+) => `WITH (fillfactor = ${fillfactor}, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)`;
+const queue = queueOf(80);
+// A claim changes no index, as long as the page has room for the next version of each of its rows.
+const claimedInPlace = queueOf(45);
 
 /**
  * Rows join by integer keys and no foreign keys are declared: a check per insert costs the hot path, and every
@@ -162,12 +167,13 @@ CREATE TABLE worker_queue (
   operation integer NOT NULL, -- the activity's id within its execution; 1: a task run, 2: its handler for failure
   definition_key integer NOT NULL,
   priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -100 AND 100), -- so that a claim looks at 201 ranges at most
-  next_at bigint NOT NULL, -- when it may be claimed: delay over, or lock expired
+  next_at bigint NOT NULL, -- when it may be claimed, unless it is held: delay over, or lock expired
   expires_at bigint, -- of a task run that was never claimed
   lock_token text,
   locked_until bigint,
   claimed_by text, -- the worker that claimed it last, as far as it said its name
   claimed_at bigint, -- NULL: by whoever inserted it, if anybody
+  started_at bigint, -- of a task run, or its handler for failure: its first claim that was not handed back unstarted
   claims integer NOT NULL,
   suspect boolean NOT NULL GENERATED ALWAYS AS (claims > 1) STORED, -- of killing its process: it comes alone
   failures integer NOT NULL DEFAULT 0,
@@ -185,7 +191,7 @@ CREATE TABLE worker_queue (
   payload text,
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
-) ${queue};
+) ${claimedInPlace};
 CREATE INDEX worker_queue_due ON worker_queue (definition_key, suspect, priority DESC, next_at, item_key)
   WHERE NOT cancel_requested;
 CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at IS NOT NULL;

@@ -189,6 +189,24 @@ export const queueOrder: Capability = {
       },
     },
     {
+      id: 'order/work-of-a-lost-worker-waits-from-the-end-of-its-lock',
+      title: 'a work item whose lock has ended comes after what became visible before that, and before the rest',
+      async run(store) {
+        const { clock } = store;
+        await store.begin('a', { workItems: [workItem(1)] });
+        assert.equal((await store.claimWorkOne({ lockMs: 10 })).operation, 1);
+        await clock.advance(5);
+        await store.begin('b', { workItems: [workItem(2)] });
+        await clock.advance(10);
+        await store.begin('c', { workItems: [workItem(3)] });
+        await clock.advance(1);
+        const [first] = await store.claimWork({ max: 1 });
+        assert.equal(first?.operation, 2);
+        const rest = (await store.claimWork()).map(({ operation }) => operation);
+        assert.deepEqual(rest, [1, 3]);
+      },
+    },
+    {
       id: 'order/a-work-item-comes-as-it-was-scheduled',
       title: 'a claimed work item carries what was scheduled, and where it belongs',
       async run(store) {
