@@ -4,7 +4,14 @@ import { serve } from 'perdure/server';
 import { sharedNow } from './cancel-latencies.ts';
 
 const [, , store = '', slots = ''] = process.argv;
-const report = (key: string): void => void process.send?.({ key, at: sharedNow() });
+
+const reports: { readonly key: string; readonly at: number }[] = [];
+
+/** Notes the moment, and sends it later: to tell of one handler must not delay the next. */
+function report(key: string): void {
+  reports.push({ key, at: sharedNow() });
+  if (reports.length === 1) setImmediate(() => process.send?.(reports.splice(0)));
+}
 
 const hold = task('hold', async (ctx) => {
   const told = new Promise<void>((resolve) => {
@@ -23,4 +30,4 @@ const perdure = await Perdure.open(store);
 await perdure.startWorker({ tasks: [hold], activityConcurrency: Number(slots) });
 const server = await serve(perdure, { port: 0 });
 process.once('disconnect', () => void server.close().then(() => perdure.close()));
-process.send?.({ key: server.url, at: sharedNow() });
+report(server.url);

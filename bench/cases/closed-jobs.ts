@@ -5,7 +5,7 @@ import { Perdure, type Job } from 'perdure';
 import { check, percentile, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { Reports, sharedNow } from '../cancel-latencies.ts';
 
-interface Message {
+interface Report {
   readonly key: string;
   readonly at: number;
 }
@@ -23,8 +23,12 @@ export async function closedJobs({ store, quick }: BenchmarkSetup): Promise<Figu
   const exited = once(other, 'exit');
   const reports = new Reports();
   try {
-    const [{ key: url }] = (await once(other, 'message')) as [Message];
-    other.on('message', ({ key, at }: Message) => reports.add(key, at));
+    const [[{ key: url = '' } = {}]] = (await once(other, 'message')) as [
+      readonly Partial<Report>[],
+    ];
+    other.on('message', (some: readonly Report[]) => {
+      for (const { key, at } of some) reports.add(key, at);
+    });
     await using connection = await Perdure.connect(url);
     const session = await connection.client.openSession({ maxInFlight: 2 * slots });
     const jobs = Array.from({ length: 2 * slots }, () =>

@@ -181,6 +181,16 @@ export class LocalJobs implements JobBackend {
     return answered(result);
   }
 
+  /** Abandons jobs together; answers each, in their order. */
+  async abandonAll(keys: readonly JobKey[], stop: JobStop): Promise<readonly StopResult[]> {
+    try {
+      return await this.#provider.abandonJobs(keys.map((key) => ({ ...key, ...stop })));
+    } catch {
+      // One of them may be at fault: that must not keep the others from being stopped.
+      return Promise.all(keys.map((key) => this.abandon(key, stop)));
+    }
+  }
+
   async cancel({ instanceId, incarnation }: JobKey, stop: JobStop): Promise<StopResult> {
     const request = { instanceId, incarnation, ...stop };
     const [result] = await this.#provider.requestCancel([request]);

@@ -31,7 +31,14 @@ interface Waiter {
   cancelAlarm: (() => void) | undefined;
 }
 
-const cleanupMs = 300_000;
+const closedByCaller: JobStop = {
+  reason: 'closed by its caller',
+  actor: null,
+  cleanupMs: 300_000,
+};
+
+// Nobody sees it, and a job must not have to make an error with a stack for each of thousands that are closed at once.
+const nobodyWantsIt = Symbol('nobody wants the reply');
 
 /** How far a job has come: `over` once it has its reply, whether or not it was ever sent. */
 type Phase = 'unsent' | 'sending' | 'sent' | 'over';
@@ -65,6 +72,7 @@ export class JobRun {
   /** Its output is left to whoever disposes of it. */
   #isWithheld = false;
   #abandoning: Promise<void> | undefined;
+  #stopListening: (() => void) | undefined;
   #holds = 0;
 
   constructor(request: JobRequest, host: JobHost) {
@@ -135,6 +143,7 @@ export class JobRun {
   leave(): void {
     if (this.#fate !== 'wanted') return;
     this.#giveUp();
+    this.#stopListening?.();
     if (this.#phase === 'unsent') this.#end({ kind: 'error', error: this.#goneError() });
   }
 
@@ -205,7 +214,8 @@ export class JobRun {
     }
     if (this.#fate !== 'wanted') return;
     this.#giveUp();
-    if (this.#isStored && this.#phase === 'over') void this.#abandon();
+    // Otherwise its submission is on the way, and `send` abandons it after that.
+    if (this.#isStored) void this.#abandon();
   }
 
   get #wasCanceledUnsent(): boolean {
@@ -220,9 +230,11 @@ export class JobRun {
   /** Waits for the reply of the store. */
   async #listen(): Promise<void> {
     const { backend } = this.#host;
+    const { signal, abort } = newListening();
+    this.#stopListening = abort;
     let reply: JobReply;
     try {
-      reply = await this.#host.retry(() => backend.wait(this.key, this.unwanted));
+      reply = await this.#host.retry(() => backend.wait(this.key, signal));
       const mayBeDisposedOf = reply.kind === 'completed' && this.request.disposable;
       if (mayBeDisposedOf && (await this.#isStopped())) this.force();
     } catch (error) {
@@ -305,29 +317,34 @@ export class JobRun {
   #giveUp(): void {
     this.#fate = 'givenUp';
     this.#host.settled();
-    const error = this.#goneError();
     for (const waiter of this.#waiters) {
       waiter.cancelAlarm?.();
-      waiter.reject(error);
+      waiter.reject(this.#goneError());
     }
     this.#waiters.clear();
-    this.#unwanted.abort(error);
+    this.#unwanted.abort(nobodyWantsIt);
   }
 
   #goneError(): Error {
     return this.#host.gone ?? jobClosed(this.key.instanceId);
   }
 
-  /** Tells the store once. A failure that no repeat can mend means that its session, and so the job, is at its end. */
+  /**
+   * Tells the store once, and stops to wait for the reply after that: of thousands that are closed at once, the cancels
+   * must not wait until all waits are broken off. A failure that no repeat can mend means that its session, and so the
+   * job, is at its end.
+   */
   #abandon(): Promise<void> {
     if (this.#host.gone !== undefined) return Promise.resolve();
-    const stop: JobStop = { reason: 'closed by its caller', actor: null, cleanupMs };
+    const stopListening = (): void => this.#stopListening?.();
     this.#abandoning ??= this.#host
-      .retry(() => this.#host.backend.abandon(this.key, stop))
-      .then(
-        () => undefined,
-        () => undefined,
-      );
+      .retry(() => this.#host.backend.abandon(this.key, closedByCaller))
+      .then(stopListening, stopListening);
     return this.#abandoning;
   }
+}
+
+function newListening(): { readonly signal: AbortSignal; readonly abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort(nobodyWantsIt) };
 }

@@ -1,7 +1,14 @@
 import type { CompletedOutput } from './provider.ts';
+import type { CancelInfo } from './work-queue.ts';
 
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';
+
+/** A claimed work item that was asked to stop, and what its next renewal will say of that. */
+export interface FlaggedItem {
+  readonly lockToken: string;
+  readonly cancel: CancelInfo;
+}
 
 /** What a transaction changed that somebody may be waiting for; told to them once it has committed. */
 export class Effects {
@@ -11,15 +18,26 @@ export class Effects {
   readonly finished: string[] = [];
   /** What those that completed returned. */
   readonly outputs = new Map<string, CompletedOutput>();
-  /** Lock tokens of claimed work items that are asked to stop. */
+  /** Lock tokens of claimed work items that are asked to stop, or were deleted. */
   readonly cancelRequested: string[] = [];
+  /** What was asked of those that were not deleted. */
+  readonly cancels = new Map<string, CancelInfo>();
   /** Ids of runs whose streams have grown or been read; one too many does no harm. */
   readonly emitted = new Set<string>();
 
-  // One by one: thousands may be asked at once, more than a call takes arguments.
-  addCancelRequests(lockTokens: readonly string[]): void {
-    for (const token of lockTokens) this.cancelRequested.push(token);
+  addCancelRequests(flagged: readonly FlaggedItem[]): void {
+    for (const { lockToken, cancel } of flagged) {
+      this.cancelRequested.push(lockToken);
+      this.cancels.set(lockToken, cancel);
+    }
     // Anyone may end them once their locks have expired: let those who wait find out when that is.
+    if (flagged.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
+  }
+
+  /** Claimed items went with their instance or execution: a renewal tells. */
+  addDeletedClaims(lockTokens: readonly string[]): void {
+    // One by one: there may be thousands, more than a call takes arguments.
+    for (const token of lockTokens) this.cancelRequested.push(token);
     if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
   }
 
@@ -48,7 +66,8 @@ export class Effects {
   /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
   backTo(mark: EffectsMark): void {
     for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
-    this.cancelRequested.length = mark.cancelRequested;
+    for (const token of this.cancelRequested.splice(mark.cancelRequested))
+      this.cancels.delete(token);
   }
 }
 

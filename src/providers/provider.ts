@@ -43,7 +43,7 @@ import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
-import type { WorkQueue } from './work-queue.ts';
+import type { CancelInfo, WorkQueue } from './work-queue.ts';
 
 /** What a completed instance returned, and in which life of its id. */
 export interface CompletedOutput {
@@ -62,8 +62,15 @@ export type Hint =
       readonly instanceIds: readonly string[];
       readonly outputs?: ReadonlyMap<string, CompletedOutput>;
     }
-  /** Cancel was requested for these claimed items, or they were deleted: a renewal tells. */
-  | { readonly kind: 'cancelRequested'; readonly lockTokens: readonly string[] }
+  /**
+   * Cancel was requested for these claimed items, or they were deleted: a renewal tells. What it would say of a request
+   * may come along, to save it.
+   */
+  | {
+      readonly kind: 'cancelRequested';
+      readonly lockTokens: readonly string[];
+      readonly cancels?: ReadonlyMap<string, CancelInfo>;
+    }
   /** Chunks of these runs were added or read, in this process or where another one says so. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
   /** Another process changed something. */
@@ -97,6 +104,8 @@ export interface Provider
    *   (hint/brings-the-outputs-of-completed-instances)
    * - tell of cancel requests to claimed items, with the tokens that hold them
    *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
+   * - bring as `cancels`, if it brings any, the requests that were committed, as a renewal would tell them, and none
+   *   for what was deleted (hint/brings-the-requests-of-canceled-items)
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;

@@ -214,6 +214,7 @@ export interface SessionStore {
    *   was taken is found and over (job/is-meant-by-its-whole-key, job/an-abandon-after-the-reply-changes-nothing)
    * - make a completed run that is disposable ready for `claimAbandoned` (abandoned/a-result-that-came-before-it)
    * - be harmless when repeated (job/can-be-abandoned-twice)
+   * - answer each of a batch for itself, whatever the others have come to (job/are-abandoned-each-for-itself)
    */
   abandonJobs(jobs: readonly AbandonJob[]): Promise<readonly StopResult[]>;
 

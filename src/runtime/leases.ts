@@ -63,6 +63,11 @@ export class Leases<L extends Lease> {
     return held !== undefined && this.#params.clock.now() < held.renewedAt + this.#params.leaseMs;
   }
 
+  /** The lease of a claim, as long as it is kept. */
+  find(lockToken: string): L | undefined {
+    return this.#held.get(lockToken)?.lease;
+  }
+
   /** Renews some leases at once: a hint said that there is something to learn. */
   async renewNow(lockTokens: readonly string[]): Promise<void> {
     const due: Held<L>[] = [];

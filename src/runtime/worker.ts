@@ -230,11 +230,22 @@ export class Worker {
   }
 
   #onHint(hint: Hint): void {
-    if (hint.kind === 'cancelRequested') void this.#activityLeases.renewNow(hint.lockTokens);
+    if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
     if (hint.kind === 'changed') this.#scheduler.changedElsewhere();
     this.#room.onHint(hint);
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
+  }
+
+  /** Stops what a hint brought the requests of, and renews the rest, which tells what there is to know. */
+  #onCancelRequested({ lockTokens, cancels }: Extract<Hint, { kind: 'cancelRequested' }>): void {
+    const unknown = lockTokens.filter((token) => {
+      const cancel = cancels?.get(token);
+      const run = cancel && this.#activityLeases.find(token);
+      if (cancel !== undefined) run?.onCancel(cancel);
+      return run === undefined;
+    });
+    void this.#activityLeases.renewNow(unknown);
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */

@@ -1,7 +1,7 @@
 import type { Client } from '../client/client.ts';
 import type { CompletionWaiter } from '../client/completion-waiter.ts';
+import type { LocalJobs } from '../client/local-jobs.ts';
 import type { FlowDefinition } from '../flows/flow-definition.ts';
-import type { JobBackend } from '../jobs/backend.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ChangeFeed } from './change-feed.ts';
 import type { ServerFigures } from './server-figures.ts';
@@ -16,7 +16,7 @@ export interface Backstage {
   /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
-  readonly jobs: JobBackend;
+  readonly jobs: LocalJobs;
   readonly owners: SessionOwners;
   readonly payloadLimitBytes: number;
   /** Flows that can be started by name. */

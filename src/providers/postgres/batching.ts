@@ -18,6 +18,8 @@ export interface BatchWork<Item, Result> {
   readonly refused?: (error: Error) => Result;
   /** How many transactions of this kind run at once; 1 where calls must follow each other. */
   readonly maxInFlight: number;
+  /** How many items share one, unless a call has more. Default 1,000, which bounds how long it holds its rows. */
+  readonly maxItems?: number;
 }
 
 interface Call<Item, Result> {
@@ -26,8 +28,7 @@ interface Call<Item, Result> {
   readonly reject: (error: Error) => void;
 }
 
-// Bounds how long one transaction holds its rows.
-const maxItems = 1_000;
+const defaultMaxItems = 1_000;
 
 /**
  * Lets all calls of one kind share transactions: those made in one turn of the event loop, and those that come while
@@ -99,6 +100,7 @@ export class Batching<Item, Result> {
   }
 
   #takeBatch(): readonly Call<Item, Result>[] {
+    const { maxItems = defaultMaxItems } = this.#work;
     let size = 0;
     const end = this.#queue.findIndex(({ items }) => (size += items.length) > maxItems);
     return this.#queue.splice(0, end === -1 ? this.#queue.length : Math.max(end, 1));

@@ -205,7 +205,7 @@ export class ExecutionPrunes {
       tx.execute(this.#delete, toColumns(executions)),
       locks.refresh(tx, keys),
     ]);
-    effects.addCancelRequests(tokens);
+    effects.addDeletedClaims(tokens);
     await this.#finishClosing(batch, keys);
   }
 

@@ -243,7 +243,11 @@ function judge(
   if (!isUnasked) return;
   verdict.flagged.push({ ...wish, itemKey: row.itemKey, isTold: isStoppable });
   if (isStoppable && row.lockToken !== null) {
-    scope.effects.addCancelRequests([formatToken(row.itemKey, row.lockToken)]);
+    const { trigger, reason } = wish;
+    const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: scope.now };
+    scope.effects.addCancelRequests([
+      { lockToken: formatToken(row.itemKey, row.lockToken), cancel },
+    ]);
   }
   count();
 }

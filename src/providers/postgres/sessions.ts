@@ -1,3 +1,4 @@
+import type { StopResult } from '../cancellation.ts';
 import type {
   AbandonJob,
   JobKey,
@@ -7,9 +8,47 @@ import type {
   SubmitJobResult,
 } from '../sessions.ts';
 import { abandonJobs, settleAbandoned, takeJobs } from './jobs.ts';
+import type { Scope } from './scope.ts';
 import { dueSessions, settleSession, shutdownSession } from './session-ends.ts';
 import type { Store } from './store.ts';
 import { submitJobs } from './submits.ts';
+
+// Of many that are closed at once, handlers are told while the next are being written, on two processors of the database.
+const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
+
+/** Abandons jobs: those that run in the short way, then the others. */
+function createAbandon(
+  store: Store,
+): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
+  const run = (scope: Scope, requests: readonly AbandonJob[]) =>
+    abandonJobs(store, scope, requests);
+  const runPlain = (requests: readonly AbandonJob[]) =>
+    store.plainAbandons.abandon(requests, store.nowParameter);
+  const operation = 'abandonJobs';
+  const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
+  const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
+    operation,
+    run,
+    runPlain,
+    ...abandonedAtOnce,
+  });
+  const { maxItems } = abandonedAtOnce;
+  return async (requests) => {
+    const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
+    for (let start = 0; start < requests.length; start += maxItems) {
+      slices.push(abandonPlain(requests.slice(start, start + maxItems)));
+    }
+    const results = (await Promise.all(slices)).flat();
+    const left = requests.filter((_, index) => results[index] === undefined);
+    const others = (await abandonAny(left)).values();
+    return results.map((result) => result ?? present(others.next().value));
+  };
+}
+
+function present(result: StopResult | undefined): StopResult {
+  if (result === undefined) throw new Error('A job that was abandoned was not answered.');
+  return result;
+}
 
 /** Sessions and their jobs. */
 export function createSessionStore(store: Store): SessionStore {
@@ -27,11 +66,7 @@ export function createSessionStore(store: Store): SessionStore {
     run: (scope, keys: readonly JobKey[]) => takeJobs(store, scope, keys),
     maxInFlight: 1,
   });
-  const abandon = store.batching({
-    operation: 'abandonJobs',
-    run: (scope, requests: readonly AbandonJob[]) => abandonJobs(store, scope, requests),
-    maxInFlight: 1,
-  });
+  const abandon = createAbandon(store);
   const settleResults = store.batching({
     operation: 'settleAbandoned',
     run: (scope, settled: readonly SettledResult[]) => settleAbandoned(store, scope, settled),

@@ -27,6 +27,7 @@ import { Look, type Found, type Wanted } from './look.ts';
 import { NextDue } from './next-due.ts';
 import { nowParameter, Scope } from './scope.ts';
 import type { StoreClock } from './store-clock.ts';
+import { PlainAbandons } from './plain-abandons.ts';
 import { PlainClaims } from './plain-claims.ts';
 import { PlainStarts } from './plain-starts.ts';
 import { PlainTaskAcks } from './plain-task-acks.ts';
@@ -78,6 +79,7 @@ export class Store {
   readonly plainTurns: PlainTurns;
   readonly plainTasks: PlainTasks;
   readonly plainTaskAcks: PlainTaskAcks;
+  readonly plainAbandons: PlainAbandons;
   readonly plainClaims: PlainClaims;
   readonly scheduleRows: ScheduleRows;
   readonly nextSchedule: NextDue;
@@ -133,6 +135,7 @@ export class Store {
     this.plainTurns = new PlainTurns(this);
     this.plainTasks = new PlainTasks(this);
     this.plainTaskAcks = new PlainTaskAcks(this);
+    this.plainAbandons = new PlainAbandons(this);
     this.plainClaims = new PlainClaims(this);
     this.scheduleRows = new ScheduleRows(schema);
     const foretelling = { clock: clock ?? storeClock, maxAgeMs: 1.5 * pollMs };

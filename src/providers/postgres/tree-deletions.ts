@@ -148,6 +148,7 @@ export class TreeDeletions {
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
+    const jobs = keysOf(rows.filter(({ isJob }) => isJob));
     const [tokens] = await Promise.all([
       tombstones.bury(
         tx,
@@ -159,7 +160,9 @@ export class TreeDeletions {
       concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
-      jobRows.delete(tx, keysOf(rows.filter(({ isJob }) => isJob))),
+      // First, so that the deletion sees the chunks of a handler that is just emitting.
+      jobRows.lockByKey(tx, jobs),
+      jobRows.delete(tx, jobs),
       reclaims.deleteInstances(tx, keysOf(rows.filter((row) => !later.has(row)))),
       reclaims.add(
         tx,
@@ -175,7 +178,7 @@ export class TreeDeletions {
       tx.execute(this.#deleteRows, [numbers(keysOf(rows))]),
       audit.record(tx, steps, now),
     ]);
-    effects.addCancelRequests(tokens);
+    effects.addDeletedClaims(tokens);
     effects.deleted(rows.map(({ instanceId }) => instanceId));
   }
 }

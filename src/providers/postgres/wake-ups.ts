@@ -159,11 +159,11 @@ export class WakeUps {
 
   /** Passes on what a commit of this process has changed, here and to others. */
   announce(effects: Effects): void {
-    const { dueAt, finished: instanceIds, outputs, cancelRequested, emitted } = effects;
+    const { dueAt, finished: instanceIds, outputs, cancels, emitted } = effects;
     this.#wake(dueAt);
     if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
-    if (cancelRequested.length > 0) {
-      this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
+    if (effects.cancelRequested.length > 0) {
+      this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
     }
     if (emitted.size > 0) this.#tell({ kind: 'emitted', instanceIds: [...emitted] });
     const news = this.#newsOf(effects);

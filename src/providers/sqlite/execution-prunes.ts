@@ -151,7 +151,7 @@ export class ExecutionPrunes {
     this.#delete.run(executions);
     if (result.queueMessagesDeleted === 0) return;
     const { now, effects } = scope;
-    effects.addCancelRequests(this.#tombstones.addOfExecutions(instanceKey, executionIds, now));
+    effects.addDeletedClaims(this.#tombstones.addOfExecutions(instanceKey, executionIds, now));
     this.#deleteItems.run(executions);
     this.#deleteMessages.run(executions);
     this.#locks.refresh(instanceKey);

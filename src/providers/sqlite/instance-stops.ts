@@ -171,8 +171,8 @@ export class InstanceStops {
     reason: string,
   ): number {
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
-    const { count, tokens } = this.#itemCancels.cancelAll(reach, items);
-    effects.addCancelRequests(tokens);
+    const { count, flagged } = this.#itemCancels.cancelAll(reach, items);
+    effects.addCancelRequests(flagged);
     return count;
   }
 

@@ -1,7 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { CancelTrigger } from '../../model/errors.ts';
-import type { ActivityCancel } from '../turn.ts';
+import type { FlaggedItem } from '../effects.ts';
 import { formatToken } from '../lock-token.ts';
+import type { ActivityCancel } from '../turn.ts';
+import { cancelColumns, toCancelInfo, type CancelColumns } from './work-items.ts';
 
 /**
  * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
@@ -16,6 +18,21 @@ interface CancelItems {
   readonly reason: string;
 }
 
+/** What a cancel did to the items of an instance. */
+export interface CanceledItems {
+  /** How many were removed or flagged. */
+  readonly count: number;
+  readonly flagged: readonly FlaggedItem[];
+  /** Whether items stay besides those that the instance left to themselves. */
+  readonly keeps: boolean;
+}
+
+interface Holdings {
+  readonly items: number;
+  readonly unclaimed: number;
+  readonly attended: number;
+}
+
 interface CancelOperations {
   readonly instanceKey: number;
   readonly executionId: number;
@@ -23,7 +40,7 @@ interface CancelOperations {
   readonly now: number;
 }
 
-interface FlaggedRow {
+interface FlaggedRow extends CancelColumns {
   readonly itemKey: number;
   readonly secret: string | null;
   readonly cancelRequested: 0 | 1;
@@ -31,8 +48,8 @@ interface FlaggedRow {
 
 const enqueue = `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data)
   SELECT instance_key, :now, 'activityCanceled', execution_id, operation,`;
-const flagged =
-  'RETURNING item_key AS itemKey, lock_token AS secret, cancel_requested AS cancelRequested';
+const flaggedColumns = `item_key AS itemKey, lock_token AS secret, cancel_requested AS cancelRequested, ${cancelColumns}`;
+const flagged = `RETURNING ${flaggedColumns}`;
 const unclaimed = '(lock_token IS NULL OR locked_until <= :now)';
 const attended = `cancellation <> 'abandon'`;
 const stoppable = 'point_of_no_return = 0';
@@ -59,6 +76,8 @@ const reaches: Readonly<
   },
 };
 
+const none: Holdings = { items: 0, unclaimed: 0, attended: 0 };
+
 /**
  * Cancels rows of `worker_queue`: those that nobody holds are removed, the others flagged, the first request kept.
  * Each way takes the same few statements for one item and for thousands.
@@ -70,7 +89,7 @@ export class ItemCancels {
   readonly #enqueueAll;
   readonly #removeAll: Readonly<Record<Reach, Database.Statement<[CancelItems]>>>;
   readonly #flagAll: Readonly<Record<Reach, Database.Statement<[CancelItems], FlaggedRow>>>;
-  readonly #hasAny;
+  readonly #holdings;
   readonly #hasAttended;
   readonly #flaggedSince;
 
@@ -126,9 +145,11 @@ export class ItemCancels {
       end: flagAll('end'),
       terminate: flagAll('terminate'),
     };
-    this.#hasAny = db
-      .prepare<[number], 1>('SELECT 1 FROM worker_queue WHERE instance_key = ? LIMIT 1')
-      .pluck();
+    this.#holdings = db.prepare<[CancelItems], Holdings>(
+      `SELECT count(*) AS items, count(*) FILTER (WHERE ${unclaimed}) AS unclaimed,
+              count(*) FILTER (WHERE ${attended}) AS attended
+       FROM worker_queue WHERE instance_key = :instanceKey`,
+    );
     this.#hasAttended = db
       .prepare<[number], 1>(
         `SELECT 1 FROM worker_queue WHERE instance_key = ? AND cancellation <> 'abandon' LIMIT 1`,
@@ -136,42 +157,41 @@ export class ItemCancels {
       .pluck();
     // The index has both columns: only what was flagged lately is read from the table.
     this.#flaggedSince = db.prepare<[number, number], FlaggedRow>(
-      `SELECT item_key AS itemKey, lock_token AS secret, cancel_requested AS cancelRequested
-       FROM worker_queue WHERE cancel_requested = 1 AND next_at > ? AND cancel_requested_at >= ?`,
+      `SELECT ${flaggedColumns} FROM worker_queue
+       WHERE cancel_requested = 1 AND next_at > ? AND cancel_requested_at >= ?`,
     );
   }
 
-  /** Cancels operations of an execution, and tells it of those that never start; returns the tokens of the flagged. */
+  /** Cancels operations of an execution, and tells it of those that never start; returns the flagged. */
   cancelOperations(options: {
     readonly instanceKey: number;
     readonly executionId: number;
     readonly cancels: readonly ActivityCancel[];
     readonly now: number;
-  }): readonly string[] {
+  }): readonly FlaggedItem[] {
     if (options.cancels.length === 0) return [];
     const { instanceKey, executionId, now } = options;
     const params = { instanceKey, executionId, cancels: toJson(options.cancels), now };
     this.#enqueueOperations.run(params);
     this.#removeOperations.run(params);
-    return toTokens(this.#flagOperations.all(params));
+    return toFlagged(this.#flagOperations.all(params));
   }
 
   /** What a cancel request does to the items of an instance; the current execution is told of those that never start. */
-  cancelRequested(options: CancelItems & { readonly executionId: number }): readonly string[] {
+  cancelRequested(options: CancelItems & { readonly executionId: number }): readonly FlaggedItem[] {
     this.#enqueueAll.run(options);
-    return this.cancelAll('request', options).tokens;
+    return this.cancelAll('request', options).flagged;
   }
 
-  /** Cancels the items of an instance without a word to it; returns how many, and the tokens of the flagged. */
-  cancelAll(
-    reach: Reach,
-    options: CancelItems,
-  ): { readonly count: number; readonly tokens: readonly string[] } {
+  /** Cancels the items of an instance without a word to it. */
+  cancelAll(reach: Reach, options: CancelItems): CanceledItems {
     // Asked first, because every end of an instance comes here, and nearly always there is nothing.
-    if (this.#hasAny.get(options.instanceKey) === undefined) return { count: 0, tokens: [] };
-    const { changes } = this.#removeAll[reach].run(options);
+    const { items, unclaimed, attended } = this.#holdings.get(options) ?? none;
+    if (items === 0) return { count: 0, flagged: [], keeps: false };
+    const removed = unclaimed === 0 ? 0 : this.#removeAll[reach].run(options).changes;
     const rows = this.#flagAll[reach].all(options);
-    return { count: changes + rows.length, tokens: toTokens(rows) };
+    const keeps = removed === 0 ? attended > 0 : this.hasAttended(options.instanceKey);
+    return { count: removed + rows.length, flagged: toFlagged(rows), keeps };
   }
 
   /** Says whether an instance has items besides those that it left to themselves. */
@@ -179,9 +199,9 @@ export class ItemCancels {
     return this.#hasAttended.get(instanceKey) !== undefined;
   }
 
-  /** The tokens of items that are held and were flagged at a time or later. */
-  flaggedSince(time: number, now: number): readonly string[] {
-    return toTokens(this.#flaggedSince.all(now, time));
+  /** The items that are held and were flagged at a time or later. */
+  flaggedSince(time: number, now: number): readonly FlaggedItem[] {
+    return toFlagged(this.#flaggedSince.all(now, time));
   }
 }
 
@@ -202,10 +222,12 @@ function toJson(cancels: readonly ActivityCancel[]): string {
 }
 
 // What is past its point of no return is flagged for the record alone, and nobody holds what is between attempts.
-function toTokens(rows: readonly FlaggedRow[]): readonly string[] {
-  const tokens: string[] = [];
-  for (const { itemKey, secret, cancelRequested } of rows) {
-    if (secret !== null && cancelRequested === 1) tokens.push(formatToken(itemKey, secret));
+function toFlagged(rows: readonly FlaggedRow[]): readonly FlaggedItem[] {
+  const items: FlaggedItem[] = [];
+  for (const row of rows) {
+    const cancel = row.cancelRequested === 1 ? toCancelInfo(row) : null;
+    if (row.secret === null || cancel === null) continue;
+    items.push({ lockToken: formatToken(row.itemKey, row.secret), cancel });
   }
-  return tokens;
+  return items;
 }

@@ -153,9 +153,9 @@ export class JobRows {
     return this.#selectToCheck.all(now, limit);
   }
 
-  setAbandoned(instanceKey: number, now: number, checkAt: number): void {
-    this.#setAbandoned.run(now, checkAt, instanceKey);
-    this.#deleteChunks.run(instanceKey);
+  setAbandoned(job: Pick<JobRow, 'instanceKey' | 'lastSeq'>, now: number, checkAt: number): void {
+    this.#setAbandoned.run(now, checkAt, job.instanceKey);
+    if (job.lastSeq > 0) this.#deleteChunks.run(job.instanceKey);
   }
 
   setCheck(instanceKey: number, checkAt: number): void {

@@ -57,13 +57,20 @@ export function takeJob(store: Store, key: JobKey): void {
   if (job?.isOver === 1) store.jobRows.delete(job);
 }
 
-/** Marks a job whose caller has gone, and asks its run to stop. */
-export function abandonJob(store: Store, scope: Scope, request: AbandonJob): StopResult {
+/** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
+export function abandonJobs(
+  store: Store,
+  scope: Scope,
+  requests: readonly AbandonJob[],
+): readonly StopResult[] {
+  const plain = store.plainAbandons.abandon(scope, requests);
+  return requests.map((request, place) => plain.get(place) ?? abandonJob(store, scope, request));
+}
+
+function abandonJob(store: Store, scope: Scope, request: AbandonJob): StopResult {
   const job = store.jobRows.find(request);
   if (job === undefined) return withoutJob(store, request);
-  const changed = abandonRow(store, scope, job, request);
-  const status = store.instances.get(job.instanceKey)?.status ?? null;
-  return { found: true, changed, status };
+  return { found: true, ...abandonRow(store, scope, job, request) };
 }
 
 /** A job goes once its reply was taken; whoever knows the incarnation was its caller. */
@@ -74,11 +81,16 @@ function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResu
     : { found: false, changed: false, status: null };
 }
 
-/** Abandons a job that was found; says whether its run was asked to stop by this. */
-export function abandonRow(store: Store, scope: Scope, job: JobRow, request: StopRequest): boolean {
+/** Abandons a job that was found; says whether its run was asked to stop by this, and how it stands. */
+export function abandonRow(
+  store: Store,
+  scope: Scope,
+  job: JobRow,
+  request: StopRequest,
+): Pick<StopResult, 'changed' | 'status'> {
   const { instanceKey } = job;
   if (job.abandonedAt === null) {
-    store.jobRows.setAbandoned(instanceKey, scope.now, nextCheckAt(scope.now, scope.now));
+    store.jobRows.setAbandoned(job, scope.now, nextCheckAt(scope.now, scope.now));
   }
   const row = job.isOver === 1 ? undefined : store.instances.getFull(instanceKey);
   const { reason, actor, cleanupMs } = request;
@@ -86,7 +98,7 @@ export function abandonRow(store: Store, scope: Scope, job: JobRow, request: Sto
     row !== undefined && store.stops.request(scope, row, { reason, actor, cleanupMs });
   const abandoned = store.jobRows.get(instanceKey);
   if (abandoned?.isOver === 1) endAbandoned(store, scope, abandoned);
-  return changed;
+  return { changed, status: abandoned?.status ?? null };
 }
 
 /** The run of an abandoned job is over: its result is disposed of, or there is none. */

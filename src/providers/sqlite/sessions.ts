@@ -1,6 +1,6 @@
 import type { SessionRecord, SessionStore } from '../sessions.ts';
 import { claimAbandoned, settleAbandoned } from './abandoned-results.ts';
-import { abandonJob, submitJob, takeJob } from './jobs.ts';
+import { abandonJobs, submitJob, takeJob } from './jobs.ts';
 import { dueSessions, settleSession, shutdownSession } from './session-ends.ts';
 import type { Store } from './store.ts';
 
@@ -27,8 +27,11 @@ export function createSessionStore(store: Store): SessionStore {
       await store.write('takeJobs', jobs, (_, key) => takeJob(store, key));
     },
 
-    abandonJobs: (jobs) =>
-      store.write('abandonJobs', jobs, (scope, job) => abandonJob(store, scope, job)),
+    async abandonJobs(jobs) {
+      store.assertOpen('abandonJobs');
+      if (jobs.length === 0) return [];
+      return store.writeOnce('abandonJobs', (scope) => abandonJobs(store, scope, jobs));
+    },
 
     shutdownSession: (request) =>
       store.writeOnce('shutdownSession', (scope) => shutdownSession(store, scope, request)),

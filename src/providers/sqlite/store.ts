@@ -23,6 +23,7 @@ import { LateWrites } from './late-writes.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { OutcomeUpdates } from './outcome-updates.ts';
+import { PlainAbandons } from './plain-abandons.ts';
 import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
@@ -78,6 +79,7 @@ export class Store {
   readonly scheduleRows: ScheduleRows;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
+  readonly plainAbandons: PlainAbandons;
   readonly chunkRows: ChunkRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
@@ -126,6 +128,7 @@ export class Store {
     this.scheduleRows = new ScheduleRows(db);
     this.sessionRows = new SessionRows(db);
     this.jobRows = new JobRows(db);
+    this.plainAbandons = new PlainAbandons(db);
     this.chunkRows = new ChunkRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
@@ -140,7 +143,7 @@ export class Store {
     this.systemRecords = new SystemRecords(db);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
-      ...this.tombstones.since(time, now),
+      ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
     this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
     this.#groupCommit = new GroupCommit({

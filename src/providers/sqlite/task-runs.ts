@@ -130,9 +130,10 @@ export class TaskRuns {
     const { now, effects } = scope;
     const { instanceKey } = run;
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
-    effects.addCancelRequests(this.#itemCancels.cancelAll('request', items).tokens);
+    const { flagged, keeps } = this.#itemCancels.cancelAll('request', items);
+    effects.addCancelRequests(flagged);
     const request = { instanceKey, now, reason, actor };
-    if (this.#itemCancels.hasAttended(instanceKey)) this.#rows.requestCancel(request);
+    if (keeps) this.#rows.requestCancel(request);
     else this.#ended(scope, run, this.#rows.cancel(request));
   }
 
@@ -143,9 +144,10 @@ export class TaskRuns {
     const ended = this.#rows.terminate({ instanceKey, now, reason, actor });
     if (ended === undefined) return;
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
-    effects.addCancelRequests(this.#itemCancels.cancelAll('terminate', items).tokens);
+    const { flagged, keeps } = this.#itemCancels.cancelAll('terminate', items);
+    effects.addCancelRequests(flagged);
     effects.finished.push(ended.instanceId);
-    if (!this.#itemCancels.hasAttended(instanceKey)) this.#keys.free({ ...run, ...ended });
+    if (!keeps) this.#keys.free({ ...run, ...ended });
   }
 
   /** Ends runs that were to have started by now; some stay for the next call where there are many. */

@@ -175,7 +175,7 @@ export class TreeDeletions {
     const instanceKeys = rows.map(({ instanceKey }) => instanceKey);
     const keys = toKeys(rows);
     if (holdings.items > 0) {
-      effects.addCancelRequests(this.#tombstones.addOfInstances(instanceKeys, now));
+      effects.addDeletedClaims(this.#tombstones.addOfInstances(instanceKeys, now));
       this.#deleteItems.run({ keys });
       this.#concurrencyKeys.freeOfInstances(instanceKeys);
     }

@@ -1,8 +1,15 @@
 import type Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
-import type { Hint } from '../provider.ts';
-import { ChangeWatch } from './change-watch.ts';
 import type { Effects, Topic } from '../effects.ts';
+import type { Hint } from '../provider.ts';
+import type { CancelInfo } from '../work-queue.ts';
+import { ChangeWatch } from './change-watch.ts';
+
+/** A claim whose holder should stop; without a request it was deleted. */
+interface Flagged {
+  readonly lockToken: string;
+  readonly cancel?: CancelInfo;
+}
 
 interface Waiter {
   readonly topic: Topic;
@@ -21,7 +28,7 @@ const clockSlackMs = 1_000;
 export class WakeUps {
   readonly #clock: Clock;
   readonly #watch: ChangeWatch;
-  readonly #flaggedSince: (time: number, now: number) => readonly string[];
+  readonly #flaggedSince: (time: number, now: number) => readonly Flagged[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
   /** When this process last looked for cancel requests of others, and what it found. */
@@ -32,8 +39,8 @@ export class WakeUps {
     readonly db: Database.Database;
     readonly clock: Clock;
     readonly pollMs: number;
-    /** The tokens of items that are held and were flagged at a time or later. */
-    readonly flaggedSince: (time: number, now: number) => readonly string[];
+    /** The claims whose items were flagged or deleted at a time or later. */
+    readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
   }) {
     const { db, clock, pollMs, flaggedSince } = options;
     this.#clock = clock;
@@ -86,7 +93,8 @@ export class WakeUps {
     const { finished: instanceIds, outputs } = effects;
     if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
-      this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested });
+      const { cancelRequested: lockTokens, cancels } = effects;
+      this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
     }
     if (effects.emitted.size > 0) {
       this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
@@ -117,24 +125,29 @@ export class WakeUps {
   #onChange(): void {
     for (const { wake } of this.#waiters) wake();
     this.#tell({ kind: 'changed' });
-    const lockTokens = this.#lookForCancels();
-    if (lockTokens.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens });
+    const news = this.#lookForCancels();
+    if (news.length === 0) return;
+    const cancels = new Map<string, CancelInfo>();
+    for (const { lockToken, cancel } of news)
+      if (cancel !== undefined) cancels.set(lockToken, cancel);
+    const lockTokens = news.map(({ lockToken }) => lockToken);
+    this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
   }
 
   /** What was flagged since the last look and is not announced yet. */
-  #lookForCancels(): readonly string[] {
+  #lookForCancels(): readonly Flagged[] {
     if (this.#listeners.size === 0) return [];
     const now = this.#clock.now();
-    let flagged: readonly string[];
+    let flagged: readonly Flagged[];
     try {
       flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
     } catch {
       // The holders look for themselves at their next renewal.
       return [];
     }
-    const news = flagged.filter((token) => !this.#announced.has(token));
+    const news = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
     this.#lookedAt = now;
-    this.#announced = new Set(flagged);
+    this.#announced = new Set(flagged.map(({ lockToken }) => lockToken));
     return news;
   }
 

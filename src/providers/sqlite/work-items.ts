@@ -6,7 +6,8 @@ import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { formatToken, newSecret, parseToken } from '../lock-token.ts';
 
-interface CancelColumns {
+/** The cancel request on an item; no time where there is none to deliver. */
+export interface CancelColumns {
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
@@ -71,7 +72,7 @@ export interface RunningRow {
 }
 
 // A request that is only on record, because it came past the point of no return, is none for the handler.
-const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
+export const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
   cancel_trigger AS cancelTrigger, worker_queue.cancel_reason AS cancelReason`;
 
 const noCancel: CancelColumns = {

@@ -63,9 +63,8 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
   },
   async abandonJobs({ params, body, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
-    const stop = toStop(body, caller);
-    const results = body.jobs.map((key) => jobs.abandon(toKey(params.id, key), stop));
-    return { results: await Promise.all(results) };
+    const keys = body.jobs.map((key) => toKey(params.id, key));
+    return { results: [...(await jobs.abandonAll(keys, toStop(body, caller)))] };
   },
   async cancelJobs({ params, body, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);

@@ -106,6 +106,36 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a hint brings a request that was not made so',
+    rejectedBy: 'hint/brings-the-requests-of-canceled-items',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'cancelRequested') return listener(hint);
+          const cancels = Array.from(
+            hint.cancels ?? [],
+            ([token, cancel]) => [token, { ...cancel, trigger: 'cancel' as const }] as const,
+          );
+          listener({ ...hint, cancels: new Map(cancels) });
+        }),
+    }),
+  },
+  {
+    fault: 'a hint brings a request for an item that was deleted',
+    rejectedBy: 'hint/brings-the-requests-of-canceled-items',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'cancelRequested') return listener(hint);
+          const cancel = { reason: 'x', requestedAt: 0, trigger: 'cancel' } as const;
+          const cancels = hint.lockTokens.map(
+            (token) => [token, hint.cancels?.get(token) ?? cancel] as const,
+          );
+          listener({ ...hint, cancels: new Map(cancels) });
+        }),
+    }),
+  },
+  {
     fault: 'a listener that has stopped is told on',
     rejectedBy: 'hint/reaches-every-listener-until-it-stops',
     override: ({ provider }) => ({

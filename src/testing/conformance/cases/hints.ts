@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { collectHints } from '../collect-hints.ts';
 import type { Capability } from '../conformance-case.ts';
+import { forceDelete } from '../deletion-moves.ts';
 import { activityCancel, child, event, newTurn, startMessage, workItem } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder, expectRefused, only } from '../expectations.ts';
 import { lockMs } from '../store-under-test.ts';
@@ -137,6 +138,46 @@ export const hints: Capability = {
             told.map((operation) => tokens.get(operation)),
           );
           stopListening();
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/brings-the-requests-of-canceled-items',
+      title:
+        'requests that come with a hint are those that a renewal tells, and none comes for what was deleted',
+      async run(store) {
+        const { provider } = store;
+        const reason = `it's "over" \\ \u2028 ${'\u{1F6D1}'.repeat(300)}`;
+        const trigger = 'race_lost' as const;
+        const stops: Readonly<Record<string, () => Promise<unknown>>> = {
+          canceled: () => store.cancel('canceled', { reason, actor: 'me' }),
+          terminated: () => store.terminate('terminated', { reason }),
+          withdrawn: async () => {
+            await store.raise('withdrawn', 'x');
+            const activityCancels = [{ operation: 1, reason, trigger }];
+            await store.commit(await store.claimOne(), { activityCancels });
+          },
+          ended: async () => {
+            await store.raise('ended', 'x');
+            const outcome = { status: 'completed', payload: null } as const;
+            await store.commit(await store.claimOne(), { outcome });
+          },
+          deleted: () => forceDelete(store, 'deleted'),
+        };
+        for (const [instanceId, stop] of Object.entries(stops)) {
+          const workItems = [workItem(1, { claimMs: lockMs }), workItem(2, { claimMs: lockMs })];
+          await store.begin(instanceId, { workItems });
+          const { next, stop: stopListening } = collectHints(provider);
+          await store.clock.advance(1);
+          await stop();
+          const { lockTokens, cancels = new Map() } = await next('cancelRequested');
+          stopListening();
+          for (const [lockToken, cancel] of cancels) {
+            assert.ok(lockTokens.includes(lockToken));
+            await store.clock.advance(1);
+            assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel });
+          }
           for (const left of await store.claim()) await store.commit(left);
         }
       },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { collectHints } from '../collect-hints.ts';
 import type { Capability } from '../conformance-case.ts';
 import { forceDelete } from '../deletion-moves.ts';
 import { expectCommitted, only } from '../expectations.ts';
@@ -15,9 +16,16 @@ import {
   submitAll,
   taskJob,
 } from '../job-moves.ts';
+import { cleanupMs } from '../sample-data.ts';
+import { lockMs } from '../store-under-test.ts';
 import { expectStatus } from '../task-moves.ts';
 
 const canceled = { kind: 'canceled', leaked: false } as const;
+
+/** A reason and an actor of its own for each of several requests. */
+function why(index: number) {
+  return { reason: `reason ${index} "\\'`, actor: `actor ${index}`, cleanupMs };
+}
 
 export const jobEnds: Capability = {
   title: 'replies that are taken, and jobs that are abandoned',
@@ -126,6 +134,86 @@ export const jobEnds: Capability = {
         assert.deepEqual(again, { found: true, changed: false, status: 'canceling' });
         const listed = only(await store.provider.listJobs({ sessionId: 's', limit: 9 }), 'job');
         assert.equal(listed.abandonedAt, store.clock.now() - 10);
+      },
+    },
+    {
+      id: 'job/are-abandoned-each-for-itself',
+      title:
+        'jobs that are abandoned in one call fare as each would alone, and a repeat changes nothing',
+      async run(store) {
+        const { provider } = store;
+        await openSession(store);
+        await openSession(store, 'other');
+        const running = await startJob(store, 'running');
+        const emitting = await startJob(store, 'emitting');
+        const chunks = { chunks: ['1', '2'], maxChunks: 10, maxBytes: 100 };
+        await provider.appendChunks([{ lockToken: emitting.item.lockToken, ...chunks }]);
+        const passed = await startJob(store, 'passed');
+        await provider.markPointOfNoReturn(passed.item.lockToken);
+        const over = await startJob(store, 'over');
+        expectCommitted(await store.ackWork(over.item.lockToken));
+        const begun = await startOrchestration(store, 'begun');
+        const foreign = await startJob(store, 'foreign', { sessionId: 'other' });
+        const lost = await startJob(store, 'lost', { disposable: true });
+        await store.clock.advance(lockMs - 1);
+        for (const { item } of [running, emitting, passed, foreign]) {
+          await store.renewWork(item.lockToken);
+        }
+        await store.clock.advance(1);
+        const queued = only(await submitAll(store, [taskJob('queued')]), 'key');
+        const canceling = { found: true, changed: true, status: 'canceling' };
+        const canceled = { found: true, changed: true, status: 'canceled' };
+        const answers = [
+          [running.key, canceling],
+          [queued, canceled],
+          [passed.key, canceling],
+          [running.key, { ...canceling, changed: false }],
+          [over.key, { found: true, changed: false, status: 'completed' }],
+          [emitting.key, canceling],
+          [
+            { ...foreign.key, sessionId: 's' },
+            { found: false, changed: false, status: null },
+          ],
+          [begun, canceling],
+          [lost.key, canceled],
+        ] as const;
+        const { next, stop } = collectHints(provider);
+        const requests = answers.map(([key], index) => ({ ...key, ...why(index) }));
+        assert.deepEqual(
+          await provider.abandonJobs(requests),
+          answers.map(([, answer]) => answer),
+        );
+        const told = await next('cancelRequested');
+        stop();
+        assert.ok(told.lockTokens.includes(running.item.lockToken));
+        assert.ok(!told.lockTokens.includes(passed.item.lockToken));
+        const requestedAt = store.clock.now();
+        for (const [id, index] of [
+          ['running', 0],
+          ['queued', 1],
+          ['passed', 2],
+          ['emitting', 5],
+          ['begun', 7],
+          ['lost', 8],
+        ] as const) {
+          const { reason, actor } = why(index);
+          assert.deepEqual((await store.record(id)).cancel, { reason, actor, requestedAt });
+        }
+        for (const [{ item }, index] of [
+          [running, 0],
+          [emitting, 5],
+        ] as const) {
+          const cancel = { reason: why(index).reason, requestedAt, trigger: 'cancel' };
+          assert.deepEqual(await store.renewWork(item.lockToken), { held: true, cancel });
+        }
+        const renewed = await store.renewWork(passed.item.lockToken);
+        assert.deepEqual(renewed, { held: true, cancel: null });
+        const read = { ...emitting.key, after: 0, limit: 10 };
+        assert.deepEqual((await provider.readChunks(read)).chunks, []);
+        assert.deepEqual(await jobIds(store), ['begun', 'emitting', 'passed', 'running']);
+        await store.clock.advance(5);
+        await store.expectNoChange(() => provider.abandonJobs(requests));
+        await expectStatus(store, 'foreign', 'running');
       },
     },
     {
