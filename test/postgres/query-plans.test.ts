@@ -108,7 +108,7 @@ beforeAll(async () => {
   client = new pg.Client(resolveOptions({ url: database.url }).connection.client);
   client.on('error', () => undefined);
   await client.connect();
-}, 60_000);
+}, 180_000);
 
 afterAll(async () => {
   await client.end();
@@ -226,7 +226,7 @@ describe('plans that were made while the queues were empty', () => {
       SELECT n, '', 1, 'completed', 1, 1, '', 0, 0, 0 FROM generate_series(1, 5000) AS n`);
     await client.query('ANALYZE');
     expect(await badPlans(statements.values())).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 });
 
 describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
@@ -236,7 +236,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     await provider.close();
     await fillQueues(client, full);
-  }, 180_000);
+  }, 300_000);
 
   /** The statements of a fetch that claims something. */
   async function statementsOf(call: Queue): Promise<readonly SentStatement[]> {
@@ -286,7 +286,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
       await client.query('VACUUM');
       expect(await buffersOf(statements)).toBeLessThan(8_000);
     },
-    60_000,
+    180_000,
   );
 
   it.each(['work', 'tasks'] as const)(
@@ -304,7 +304,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
       await other.end();
       expect(buffers).toBeLessThan(10_000);
     },
-    60_000,
+    180_000,
   );
 
   it.each(['work', 'tasks'] as const)(
@@ -340,5 +340,5 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
     }
     const lock = statements.filter(({ name }) => name === 'perdure_lock_items_of_instances');
     expect(await buffersOf(lock)).toBeLessThan(10_000);
-  }, 60_000);
+  }, 180_000);
 });
