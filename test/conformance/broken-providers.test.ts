@@ -91,17 +91,21 @@ function findCase(id: string) {
 
 describe('the conformance suite rejects a provider in which', () => {
   for (const broken of brokenProviders) {
-    it.concurrent(`${broken.fault} [${broken.rejectedBy}]`, async () => {
-      const conformanceCase = findCase(broken.rejectedBy);
-      await runCase(conformanceCase, { name: 'intact', create: files.create });
-      const rejection: unknown = await runCase(conformanceCase, {
-        name: 'broken',
-        create: (options) => openBroken(broken, options),
-      }).catch((error: unknown) => error);
-      // An assertion of the case, not an accident in the broken provider.
-      expect(rejection).toBeInstanceOf(assert.AssertionError);
-      // All of them run at once, so each may have to wait for all the others.
-    }, 300_000);
+    it.concurrent(
+      `${broken.fault} [${broken.rejectedBy}]`,
+      async () => {
+        const conformanceCase = findCase(broken.rejectedBy);
+        await runCase(conformanceCase, { name: 'intact', create: files.create });
+        const rejection: unknown = await runCase(conformanceCase, {
+          name: 'broken',
+          create: (options) => openBroken(broken, options),
+        }).catch((error: unknown) => error);
+        // An assertion of the case, not an accident in the broken provider.
+        expect(rejection).toBeInstanceOf(assert.AssertionError);
+        // All of them run at once, so each may have to wait for all the others.
+      },
+      300_000,
+    );
   }
 });
 
