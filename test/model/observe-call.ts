@@ -232,13 +232,18 @@ function observeItemCall(
 
 function observeTurnAck(
   model: ReferenceModel,
-  { executionId, lockTokens, turn }: TurnAck,
+  { incarnation, executionId, lockTokens, turn }: TurnAck,
   claimed: Parameters<ReferenceModel['commitTurn']>[2],
   now: number,
 ): void {
   const items = lockTokens.map((token) => model.heldBy(token, 'a turn in memory was acked'));
   const held = items.filter((item): item is ModelItem => item !== undefined);
-  const instance = held[0]?.instance;
+  // By its life, because a turn that takes timers may settle no item.
+  const instance = [...model.instances.values()].find((one) => one.incarnation === incarnation);
+  model.expect(
+    instance !== undefined,
+    'a turn in memory of an instance that is not there was acked',
+  );
   if (instance === undefined) return;
   const { id, status, execution, lock } = instance;
   model.expect(status === 'running', `a turn in memory of ${id} was acked while it was ${status}`);
