@@ -21,6 +21,12 @@ export const goalsOfBoth: readonly Goal[] = [
     atMost: 100,
   },
   {
+    what: '1,000 jobs closed at once over HTTP, all slots taken: close to signal, p99',
+    figure: ({ closedJobs }) => closedJobs?.['burstP99Ms'],
+    unit: 'ms',
+    atMost: 100,
+  },
+  {
     what: 'deletion: p99 of a load beside it, against the load alone',
     figure: ({ deletion }) => ratio(deletion?.['besideP99Ms'], deletion?.['aloneP99Ms']),
     unit: '×',

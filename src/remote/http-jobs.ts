@@ -84,7 +84,10 @@ export class HttpJobs implements JobBackend {
     const leaseMs = this.#leases.get(sessionId) ?? urgentMs * 4;
     const timeoutMs = Math.min(urgentMs, Math.max(shortestAttemptMs, leaseMs / 4));
     const request = { params: { id: sessionId }, body: {} };
-    return orUndefined(this.#transport.call('keepAlive', request, { ...once, timeoutMs }));
+    const call = this.#transport.call('keepAlive', request, { ...once, timeoutMs });
+    const session = await orUndefined(call);
+    if (session === undefined || session.state === 'ended') this.#leases.delete(sessionId);
+    return session;
   }
 
   async shutdown(request: {
@@ -104,7 +107,9 @@ export class HttpJobs implements JobBackend {
     const look = () => this.#transport.call('waitForSession', request, options);
     for (;;) {
       const answer = await orUndefined(this.#slots.hold(look));
-      if (answer === undefined || answer.ended) return;
+      if (answer !== undefined && !answer.ended) continue;
+      this.#leases.delete(sessionId);
+      return;
     }
   }
 

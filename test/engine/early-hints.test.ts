@@ -61,6 +61,28 @@ async function openOvertaken(
   return { handle, told: told.promise };
 }
 
+it('a hint that brings its request stops the handler without a renewal', async () => {
+  const provider = await openSqlite({ path: ':memory:' });
+  const perdure = await Perdure.open({
+    ...provider,
+    renewWorkItemLocks: () => Promise.reject(new Error('nobody may renew')),
+  });
+  onTestFinished(() => perdure.close());
+  const [begun, told] = [signalled<void>(), signalled<unknown>()];
+  const hold = activity('hold', async (ctx) => {
+    begun.resolve();
+    told.resolve(await ctx.canceled());
+    ctx.throwIfCanceled();
+  });
+  const run = orchestration('run', (ctx) => ctx.call(hold));
+  await perdure.startWorker({ orchestrations: [run], activities: [hold], activityLease: '1d' });
+  const handle = await perdure.client.start(run, undefined);
+  await begun.promise;
+  await handle.cancel({ reason: 'known' });
+  expect(await told.promise).toMatchObject({ reason: 'known', trigger: 'cancel' });
+  await expect(handle.result()).rejects.toMatchObject({ reason: 'known' });
+});
+
 describe('a hint that overtakes the answer to its claim', () => {
   it.each(claims)('tells the handler of a cancel at once (%s)', async (method, options) => {
     const { handle, told } = await openOvertaken(method, options, (client) =>

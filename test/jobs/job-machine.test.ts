@@ -56,6 +56,24 @@ it('a submission whose answer was lost is made again and finds itself', async ()
   expect(backend.jobs.size).toBe(1);
 });
 
+it('a job that is closed is abandoned at once, and its wait broken off once the store has heard of that', async () => {
+  const { backend, work } = begin();
+  const job = work.submit('a', 1, { id: 'j' });
+  const result = outcomeOf(job.result());
+  await settle();
+  backend.ignoreStops('j');
+  const answer = backend.holdAnswers('abandon');
+  job.close();
+  expect(backend.calls.at(-1)).toBe('abandon j');
+  expect((await result).error).toMatchObject({ code: 'JOB_CLOSED' });
+  await settle();
+  expect(backend.waiting).toBe(1);
+  answer();
+  await settle();
+  expect(backend.waiting).toBe(0);
+  expect(submitted(backend)).toEqual(['submit j', 'abandon j']);
+});
+
 it('a job that is closed while it is being sent is abandoned only after the answer', async () => {
   const { backend, work } = begin();
   const answer = backend.holdAnswers('submit');

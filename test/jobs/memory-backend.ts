@@ -44,6 +44,14 @@ export class MemoryBackend implements JobBackend {
   readonly #faults: { readonly method: Method; readonly when: 'before' | 'after' }[] = [];
   readonly #held = new Map<Method, PromiseWithResolvers<void>>();
   #changed = Promise.withResolvers<void>();
+  readonly #deaf = new Set<string>();
+  /** How many waits are under way. */
+  waiting = 0;
+
+  /** The handler of a job goes on when it is told to stop. */
+  ignoreStops(id: string): void {
+    this.#deaf.add(id);
+  }
 
   /** The next call of a method fails as a broken line does. */
   breakLine(method: Method, when: 'before' | 'after'): void {
@@ -243,6 +251,9 @@ export class MemoryBackend implements JobBackend {
     if (job === undefined) return { found: false, changed: false, status: null };
     job.isAbandoned ||= isAbandoned;
     const changed = job.reply === undefined;
+    if (this.#deaf.has(job.request.key.instanceId)) {
+      return { found: true, changed, status: 'canceling' };
+    }
     job.reply ??= { kind: 'error', error: new CanceledError(reason, 'cancel') };
     this.#notify();
     return { found: true, changed, status: 'canceled' };
@@ -283,6 +294,7 @@ export class MemoryBackend implements JobBackend {
   }
 
   async #until<Value>(signal: AbortSignal, look: () => Value | undefined): Promise<Value> {
+    this.waiting += 1;
     const gone = Promise.withResolvers<never>();
     gone.promise.catch(() => undefined);
     const abort = (): void => gone.reject(signal.reason);
@@ -295,6 +307,7 @@ export class MemoryBackend implements JobBackend {
         await Promise.race([this.#changed.promise, gone.promise]);
       }
     } finally {
+      this.waiting -= 1;
       signal.removeEventListener('abort', abort);
     }
   }
