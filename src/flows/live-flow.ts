@@ -132,8 +132,6 @@ export class LiveFlow {
       input,
       thawCall(options, this.priority),
     )) as StepResult;
-    // What was told to stop and answers in the turn of the cancel is not heard, as it would not be a moment later.
-    if (this.#end === undefined && options?.cancellation !== 'wait') this.ctx.throwIfCanceled();
     if ('early' in result) throw new EarlyEnd(result.output, result.reason);
     return result.output;
   }

@@ -367,8 +367,8 @@ describe('ctx.isCanceled and ctx.throwIfCanceled', () => {
       });
       scope.cancel('enough');
       await scope.catch(() => seen.push(ctx.isCanceled));
-      // What has been done when the request is read is kept; only a look tells that nothing more can be.
-      await ctx.call('charge');
+      // What is waited for is heard also after a request; only a look tells that nothing more can be done.
+      await ctx.call('charge', undefined, { cancellation: 'wait' });
       seen.push(ctx.isCanceled);
       await ctx.shield(async () => {
         seen.push(ctx.isCanceled);

@@ -37,7 +37,11 @@ export class Effects {
   /** Claimed items went with their instance or execution: a renewal tells. */
   addDeletedClaims(lockTokens: readonly string[]): void {
     // One by one: there may be thousands, more than a call takes arguments.
-    for (const token of lockTokens) this.cancelRequested.push(token);
+    for (const token of lockTokens) {
+      this.cancelRequested.push(token);
+      // What the same transaction had asked of it before counts no more.
+      this.cancels.delete(token);
+    }
     if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
   }
 

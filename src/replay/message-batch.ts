@@ -59,6 +59,7 @@ export class MessageBatch {
 
   /** The answer to an operation that ran to its end, if it is in this batch. */
   answerTo(operation: Operation, at: number): AnswerEvent | undefined {
+    if (this.#isToldByRequest(operation)) return undefined;
     this.#answers ??= this.#indexAnswers();
     const message = this.#answers.get(operation.id);
     if (message === undefined || !isFinished(operation, message)) return undefined;
@@ -113,6 +114,12 @@ export class MessageBatch {
       carried.push({ name: message.name, payload: message.payload });
     }
     return { carried, cancel, isExpired };
+  }
+
+  /** The transaction of a request to stop also tells the handlers: what they answer after it is worth nothing, however soon. */
+  #isToldByRequest({ kind, cancellation, scope }: Operation): boolean {
+    const isRequest = this.#messages[this.#next - 1]?.kind === 'cancel';
+    return isRequest && kind === 'activity' && cancellation === 'request' && !scope.isShielded;
   }
 
   #rest(): readonly Message[] {

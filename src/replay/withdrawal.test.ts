@@ -183,20 +183,54 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.output).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled']);
   });
 
-  it('an instance that is canceled keeps what was done before the request was read', async () => {
+  it('a request to stop withdraws activities that answered after it: their handlers had been told', async () => {
+    for (const answer of ['completed', 'failed'] as const) {
+      const run = drive(async (ctx) => {
+        await ctx.call('charge').catch(() => ctx.shield(() => ctx.call('look')));
+        ctx.throwIfCanceled();
+      });
+      await run.start();
+      const events = await run.turn(run.cancel(), run[answer](1));
+      expect(events).toMatchObject([
+        { kind: 'cancelRequested' },
+        { kind: 'operationWithdrawn', target: 1, trigger: 'cancel' },
+        { kind: 'activityScheduled', name: 'look' },
+      ]);
+      await run.turn(run.completed(2));
+      expect(run.outcome?.kind).toBe('executionCanceled');
+    }
+  });
+
+  it('an instance that is canceled keeps what it waits for, what is abandoned, and what others did', async () => {
     const run = drive(async (ctx) => {
-      const charged = await ctx.call('charge');
-      await ctx.shield(() => ctx.call('refund', charged));
-      await ctx.call('ship');
+      const results = await Promise.allSettled([
+        ctx.call('charge', null, { cancellation: 'wait' }),
+        ctx.call('log', null, { cancellation: 'abandon' }),
+        ctx.child('pack'),
+        ctx.call('ship'),
+      ]);
+      return results.map(({ status }) => status);
     });
     await run.start();
-    const events = await run.turn(run.cancel(), run.completed(1, 'receipt'));
-    expect(events).toMatchObject([
-      { kind: 'cancelRequested' },
-      { kind: 'activityCompleted', operation: 1 },
-      { kind: 'activityScheduled', name: 'refund', payload: '"receipt"' },
-    ]);
-    await run.turn(run.completed(2));
+    await run.turn(
+      run.cancel(),
+      run.completed(1, 'receipt'),
+      run.completed(2),
+      run.childCompleted(3, 'parcel'),
+    );
+    expect(run.output).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'rejected']);
+  });
+
+  it('what was done before the request is there, although both are read together', async () => {
+    const run = drive(async (ctx) => {
+      const charged = await ctx.call('charge');
+      await ctx.call('ship').catch(() => ctx.shield(() => ctx.call('refund', charged)));
+      ctx.throwIfCanceled();
+    });
+    await run.start();
+    const events = await run.turn(run.completed(1, 'receipt'), run.cancel());
+    expect(events.at(-1)).toMatchObject({ name: 'refund', payload: '"receipt"' });
+    await run.turn(run.completed(3));
     expect(run.outcome?.kind).toBe('executionCanceled');
   });
 

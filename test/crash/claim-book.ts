@@ -16,9 +16,19 @@ export interface ClaimedOperation extends ClaimedInstance {
 export class ClaimBook {
   readonly #instances = new Map<string, ClaimedInstance>();
   readonly #operations = new Map<string, ClaimedOperation>();
+  readonly #ids = new Map<number, string>();
 
   addInstance(item: OrchestrationItem): void {
     this.#instances.set(item.lockToken, item);
+    this.addId(item.instanceKey, item.instanceId);
+  }
+
+  addId(instanceKey: number, instanceId: string): void {
+    this.#ids.set(instanceKey, instanceId);
+  }
+
+  idOf(instanceKey: number): string | undefined {
+    return this.#ids.get(instanceKey);
   }
 
   addOperation(token: string, operation: ClaimedOperation): void {

@@ -37,6 +37,7 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
       for (const [index, { instanceId, incarnation }] of instances.entries()) {
         const result = results[index];
         if (result?.kind !== 'created') continue;
+        book.addId(result.instanceKey, instanceId);
         claimedAtInsert({ instanceId, incarnation, executionId: 1 }, result.claimed, since);
       }
       return results;
@@ -102,8 +103,9 @@ export function watchProvider(inner: Provider, book: ClaimBook, ledger: Ledger):
         const result = results[index];
         if (result?.ok !== true) continue;
         for (const token of ack.lockTokens) settled(token, 'acked');
-        const instanceId = book.operation(ack.lockTokens[0] ?? '')?.instanceId;
-        if (instanceId === undefined) continue;
+        // A turn that a timer led to settles no item.
+        const instanceId = book.idOf(ack.instanceKey);
+        if (instanceId === undefined) throw new Error('A turn of an instance that nobody gave us.');
         const { incarnation, executionId } = ack;
         claimedAtInsert({ instanceId, incarnation, executionId }, result.claimed, since);
       }

@@ -163,7 +163,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     const { client } = await openManaged();
     await client.start(leaves, undefined, { id: 'b' });
     await until(async () => (await client.get('b'))?.status === 'completed');
-    expect((await client.get('b-child'))?.status).toBe('running');
+    await until(async () => (await client.get('b-child'))?.status === 'running');
     await expect(client.deleteInstance('b')).rejects.toMatchObject({
       code: 'INSTANCE_STILL_RUNNING',
       message: expect.stringContaining('"b-child", a descendant of "b", is running'),

@@ -1,4 +1,5 @@
 /** Cases of the seed documents about the cancel of many activities at once, counted at the driver. */
+import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { activity, orchestration, Perdure, type Provider } from 'perdure';
@@ -29,6 +30,16 @@ afterEach(() => {
   methods.forEach((name, index) => Object.assign(prototype, { [name]: originals[index] }));
 });
 
+/** Resolves when nothing has been sent for a while. */
+async function noMoreStatements(): Promise<void> {
+  let seen = statements;
+  for (let quiet = 0; quiet < 50; quiet++) {
+    await setImmediate();
+    if (statements !== seen) quiet = 0;
+    seen = statements;
+  }
+}
+
 interface Cancelled {
   readonly statements: number;
   readonly ms: number;
@@ -39,11 +50,14 @@ interface Cancelled {
 /** Schedules activities, and cancels all of them: those that a worker runs, and those that wait for it. */
 async function cancelMany(count: number, running: number): Promise<Cancelled> {
   const allRun = Promise.withResolvers<void>();
+  // They hear of it at once; what it takes to tell of their ends is not counted.
+  const mayEnd = Promise.withResolvers<void>();
   let ran = 0;
   const hold = activity('hold', async (ctx) => {
     ran += 1;
     if (ran === running) allRun.resolve();
     await ctx.canceled();
+    await mayEnd.promise;
     ctx.throwIfCanceled();
   });
   const wide = orchestration('wide', async (ctx) => {
@@ -57,9 +71,12 @@ async function cancelMany(count: number, running: number): Promise<Cancelled> {
   });
   const handle = await env.client.start(wide);
   await allRun.promise;
+  // A fetch that was under way when they began hands back what there is no room for.
+  await noMoreStatements();
   const [before, begun] = [statements, performance.now()];
   expect(await handle.cancel()).toMatchObject({ changed: true, status: 'canceling' });
   const cancelled = { statements: statements - before, ms: performance.now() - begun };
+  mayEnd.resolve();
   expect(await env.client.wait(handle.id)).toMatchObject({ status: 'canceled' });
   return { ...cancelled, ran };
 }

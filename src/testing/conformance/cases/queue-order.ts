@@ -190,7 +190,8 @@ export const queueOrder: Capability = {
     },
     {
       id: 'order/work-of-a-lost-worker-waits-from-the-end-of-its-lock',
-      title: 'a work item whose lock has ended comes after what became visible before that, and before the rest',
+      title:
+        'a work item whose lock has ended comes after what became visible before that, and before the rest',
       async run(store) {
         const { clock } = store;
         await store.begin('a', { workItems: [workItem(1)] });
