@@ -147,7 +147,13 @@ export class HistoryCheck {
       const inPlace = turn.inPlace || (operation !== null && !run.isPending(operation));
       this.#find(run, { kind, operation, ...turn, inPlace: inPlace || run.isOver });
     }
-    if (event.kind === 'operationWithdrawn') this.#expectUnanswered(run, event.target, turn.seen);
+    if (event.kind === 'activityCompleted' || event.kind === 'activityFailed') {
+      const isHeard = !run.isToldByRequest(event.operation);
+      this.#expect(isHeard, `heard ${event.operation}, though the request had told its handler`);
+    }
+    if (event.kind === 'operationWithdrawn' && !run.isToldByRequest(event.target)) {
+      this.#expectUnanswered(run, event.target, turn.seen);
+    }
     const wrong = run.apply(event);
     if (wrong !== undefined) this.#expect(false, wrong);
   }

@@ -35,10 +35,10 @@ const gone = {
 const missing = { found: false, changed: false, status: null };
 
 const races: readonly (readonly [first: Act, second: Act, expected: Expected])[] = [
-  // The completion and the request reach the code together: work that ran to its end counts.
-  ['cancel', 'complete', { ...completed('first'), ...asked }],
+  // Both reach the code together: work counts that ran to its end before the request.
+  ['cancel', 'complete', canceled],
   ['complete', 'cancel', { ...completed('first'), ...asked }],
-  ['cancel', 'fail', { ...failed, ...asked }],
+  ['cancel', 'fail', canceled],
   ['fail', 'cancel', { ...failed, ...asked }],
   ['cancel', 'retry', canceled],
   ['retry', 'cancel', canceled],

@@ -35,6 +35,8 @@ export class ScriptRun {
   readonly executionId: number;
   readonly #script: Script;
   readonly #pending = new Map<string, CancellationType>();
+  readonly #activities = new Set<string>();
+  readonly #told = new Set<string>();
   readonly #labels = new Map<number, string>();
   /** Asked to stop, these must be withdrawn before anything else comes. */
   readonly #toWithdraw = new Set<string>();
@@ -81,6 +83,11 @@ export class ScriptRun {
     return label !== undefined && this.#pending.has(label);
   }
 
+  /** Whether the request to stop has told a handler, whose answer comes after that: it is withdrawn whatever it answers. */
+  isToldByRequest(operation: number): boolean {
+    return this.#told.has(this.#labels.get(operation) ?? '');
+  }
+
   get #timer(): string {
     return `timer of ${this.#step}`;
   }
@@ -89,12 +96,14 @@ export class ScriptRun {
     this.#next();
   }
 
-  /** The instance was asked to stop: what it waits for is withdrawn, unless its answer came with the request. */
+  /** The instance was asked to stop: what it waits for is withdrawn, unless the answer of something else came with it. */
   cancel(): void {
     if (this.canceled) return;
     this.canceled = true;
     for (const [label, cancellation] of this.#pending) {
       this.#pendingAtCancel.add(label);
+      const isTold = cancellation === 'request' && this.#activities.has(label);
+      if (isTold && label !== 'clean-up') this.#told.add(label);
       if (cancellation !== 'wait' && label !== 'clean-up') this.#toWithdraw.add(label);
     }
   }
@@ -102,8 +111,11 @@ export class ScriptRun {
   /** Applies one event; answers what is wrong with it, if anything is. */
   apply(event: HistoryEvent): string | undefined {
     switch (event.kind) {
-      case 'activityScheduled':
-        return this.#issued(event.operation, (decodePayload(event.payload) as WorkInput).label);
+      case 'activityScheduled': {
+        const { label } = decodePayload(event.payload) as WorkInput;
+        this.#activities.add(label);
+        return this.#issued(event.operation, label);
+      }
       case 'childScheduled':
         return this.#issued(event.operation, event.childId.replace(/^.*\./, ''));
       case 'timerCreated':
