@@ -8,6 +8,7 @@ import {
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
+import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
 import { querySql } from './server.ts';
 import { watchStatements } from './statement-log.ts';
@@ -181,6 +182,33 @@ it('tasks are created, claimed and ended by one statement each, however many the
       'perdure_claim_plainly',
       'perdure_end_runs_plainly',
     ]);
+  }
+});
+
+it('jobs whose handlers run are told to stop by one statement, however many they are', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open();
+  await provider.openSession(newSession('s'));
+  const sent = watchStatements();
+  for (const [prefix, count] of [
+    ['one', 1],
+    ['many', 300],
+  ] as const) {
+    const jobs = ids(prefix, count).map((id) => taskJob(id, { sessionId: 's' }));
+    await provider.submitJobs(jobs);
+    const items = await provider.fetchWorkItems({ ...fetch, max: count, names: [] });
+    expect(items).toHaveLength(count);
+    sent();
+    const stop = { reason: 'gone', actor: null, cleanupMs: 1_000 };
+    const stopped = await provider.abandonJobs(jobs.map((job) => ({ ...keyOf(job), ...stop })));
+    expect(stopped).toEqual(jobs.map(() => ({ found: true, changed: true, status: 'canceling' })));
+    expect(sent().map(({ name }) => name)).toEqual(['perdure_abandon_plainly']);
+    const renewed = await provider.renewWorkItemLocks(
+      items.map(({ lockToken }) => ({ lockToken })),
+      1_000,
+    );
+    for (const one of renewed)
+      expect(one).toMatchObject({ held: true, cancel: { reason: 'gone' } });
   }
 });
 

@@ -46,7 +46,7 @@ export class PlainAbandons {
     const [runs, jobs, items] = [`${schema}.instances`, `${schema}.jobs`, `${schema}.worker_queue`];
     const isHeld = (item: string) => `${item}.locked_until > ${nowSql}
       AND NOT ${item}.point_of_no_return AND (${item}.cancel_requested_at IS NULL) IS TRUE`;
-    // Each write asks again, because somebody may have changed the row since the statement began. A division by zero then
+    // The row of a live run says `pending`, also when it runs: see `RunState`. Each write asks again, because somebody may have changed the row since the statement began. A division by zero then
     // undoes it all.
     this.#statement = {
       name: 'perdure_abandon_plainly',
@@ -57,7 +57,7 @@ export class PlainAbandons {
           CROSS JOIN LATERAL (
             SELECT one.instance_key, one.ctid AS run_place FROM ${runs} AS one
             WHERE one.instance_id = wanted.instance_id AND one.incarnation = wanted.incarnation
-              AND (one.status = 'running') IS TRUE AND one.priority IS NOT NULL
+              AND (one.status = 'pending') IS TRUE AND one.priority IS NOT NULL
             LIMIT 1) AS run
           CROSS JOIN LATERAL (
             SELECT one.ctid AS job_place, one.last_seq FROM ${jobs} AS one
@@ -75,7 +75,7 @@ export class PlainAbandons {
           UPDATE ${runs} AS run
           SET status = 'canceling', cancel_requested_at = ${nowSql}, cancel_reason = asked.reason,
               cancel_actor = asked.actor
-          FROM asked WHERE run.ctid = asked.run_place AND (run.status = 'running') IS TRUE
+          FROM asked WHERE run.ctid = asked.run_place AND (run.status = 'pending') IS TRUE
           RETURNING 1
         ), marked AS (
           UPDATE ${jobs} AS job
@@ -86,7 +86,7 @@ export class PlainAbandons {
         ), flagged AS (
           UPDATE ${items} AS item
           SET cancel_requested = TRUE, cancel_requested_at = ${nowSql}, cancel_trigger = 'cancel',
-              cancel_reason = asked.reason
+              cancel_reason = asked.reason, next_at = item.locked_until
           FROM asked WHERE item.ctid = asked.item_place AND ${isHeld('item')}
           RETURNING asked.place, item.item_key, item.lock_token
         ), gone AS (
