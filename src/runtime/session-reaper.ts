@@ -1,5 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
+import { Rounds } from '../model/rounds.ts';
 import type { SessionStore } from '../providers/sessions.ts';
 import type { LateResults } from './late-results.ts';
 
@@ -15,7 +16,6 @@ export interface SessionReaperParams {
 const maxDue = 100;
 /** How many jobs are stopped in one transaction. */
 const maxJobs = 500;
-const errorPauseMs = 1_000;
 
 /**
  * Ends sessions whose leases ran out or that were told to end, and jobs that nobody wants any more. Every worker has
@@ -23,46 +23,34 @@ const errorPauseMs = 1_000;
  */
 export class SessionReaper {
   readonly #params: SessionReaperParams;
-  #cancelAlarm: (() => void) | undefined;
-  #alarmAt = Infinity;
-  #looking: Promise<void> | undefined;
-  #stopped = true;
+  readonly #rounds: Rounds;
 
   constructor(params: SessionReaperParams) {
     this.#params = params;
+    const { clock, logger } = params;
+    this.#rounds = new Rounds({
+      clock,
+      round: () => this.#look(),
+      onError: (error) => logger.warn({ error }, 'looking after sessions failed; trying again'),
+    });
   }
 
   start(): void {
-    this.#stopped = false;
-    this.#wakeAt(this.#params.clock.now());
+    this.#rounds.start();
   }
 
   /** A session of this process was opened or changed: see when it is due. */
   changed(): void {
-    this.#wakeAt(this.#params.clock.now());
+    this.#rounds.wakeAt(this.#params.clock.now());
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#cancelAlarm?.();
-    await this.#looking;
+    await this.#rounds.stop();
     await this.#params.lateResults.idle();
   }
 
-  async #look(): Promise<void> {
-    const { clock, logger } = this.#params;
-    let waitMs = errorPauseMs;
-    try {
-      waitMs = await this.#round();
-    } catch (error) {
-      logger.warn({ error }, 'looking after sessions failed; trying again');
-    }
-    this.#looking = undefined;
-    this.#wakeAt(clock.now() + waitMs);
-  }
-
   /** Does what is due; answers how long to sleep. */
-  async #round(): Promise<number> {
+  async #look(): Promise<number> {
     const { store, clock, lateResults, idleMs } = this.#params;
     const { sessionIds, hasAbandoned, nextAt } = await store.dueSessions(maxDue);
     for (const sessionId of sessionIds) await this.#settle(sessionId);
@@ -80,17 +68,5 @@ export class SessionReaper {
     } catch (error) {
       logger.warn({ error, sessionId }, 'ending a session failed; trying again soon');
     }
-  }
-
-  #wakeAt(atMs: number): void {
-    if (this.#stopped || atMs >= this.#alarmAt) return;
-    const { clock } = this.#params;
-    this.#cancelAlarm?.();
-    this.#alarmAt = atMs;
-    this.#cancelAlarm = clock.setAlarm(atMs, () => {
-      this.#alarmAt = Infinity;
-      // One that comes during a look is followed by that look's own alarm.
-      this.#looking ??= this.#look();
-    });
   }
 }

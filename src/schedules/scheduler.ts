@@ -1,5 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
+import { Rounds } from '../model/rounds.ts';
 import type { Provider } from '../providers/provider.ts';
 import { maxTicks } from './due-ticks.ts';
 import { makeTick } from './make-tick.ts';
@@ -14,7 +15,6 @@ export interface SchedulerParams {
 
 const minDue = 100;
 const maxDue = 10_000;
-const errorPauseMs = 1_000;
 const contendedPauseMs = 100;
 // Many changes at once are one reason to look.
 const changePauseMs = 50;
@@ -25,64 +25,40 @@ const changePauseMs = 50;
  */
 export class Scheduler {
   readonly #params: SchedulerParams;
-  #cancelAlarm: (() => void) | undefined;
-  #alarmAt = Infinity;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  readonly #rounds: Rounds;
   #lastLookAt = -Infinity;
   #due = minDue;
-  #stopped = true;
 
   constructor(params: SchedulerParams) {
     this.#params = params;
+    const { clock, logger } = params;
+    this.#rounds = new Rounds({
+      clock,
+      round: () => this.#look(),
+      onError: (error) => logger.warn({ error }, 'looking at schedules failed; trying again'),
+    });
   }
 
   start(): void {
-    this.#stopped = false;
-    this.#look();
+    this.#rounds.start();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#cancelAlarm?.();
-    this.#cancelAlarm = undefined;
-    await this.#looking;
+  stop(): Promise<void> {
+    return this.#rounds.stop();
   }
 
   /** A schedule of this process changed: look soon. */
   changed(): void {
-    this.#wakeAt(this.#params.clock.now() + changePauseMs);
+    this.#rounds.wakeAt(this.#params.clock.now() + changePauseMs);
   }
 
   /** Another process changed something, most likely no schedule: look, but not each time. */
   changedElsewhere(): void {
-    this.#wakeAt(this.#lastLookAt + this.#params.recheckMs / 5);
-  }
-
-  #look(): void {
-    if (this.#stopped) return;
-    if (this.#looking !== undefined) {
-      this.#lookAgain = true;
-      return;
-    }
-    this.#lookAgain = false;
-    this.#looking = this.#lookOnce();
-  }
-
-  async #lookOnce(): Promise<void> {
-    const { clock, logger } = this.#params;
-    let waitMs = errorPauseMs;
-    try {
-      waitMs = await this.#round();
-    } catch (error) {
-      logger.warn({ error }, 'looking at schedules failed; trying again');
-    }
-    this.#looking = undefined;
-    this.#wakeAt(clock.now() + (this.#lookAgain ? 0 : waitMs));
+    this.#rounds.wakeAt(this.#lastLookAt + this.#params.recheckMs / 5);
   }
 
   /** Makes happen what is due; answers how long to sleep. */
-  async #round(): Promise<number> {
+  async #look(): Promise<number> {
     const { provider, clock, logger, recheckMs } = this.#params;
     this.#lastLookAt = clock.now();
     const { due, nowMs, nextAt } = await provider.dueSchedules(this.#due);
@@ -103,16 +79,5 @@ export class Scheduler {
       return happened.includes(true) ? 0 : contendedPauseMs;
     }
     return nextAt === null ? recheckMs : Math.min(Math.max(0, nextAt - nowMs), recheckMs);
-  }
-
-  #wakeAt(atMs: number): void {
-    if (this.#stopped || atMs >= this.#alarmAt) return;
-    const { clock } = this.#params;
-    this.#cancelAlarm?.();
-    this.#alarmAt = atMs;
-    this.#cancelAlarm = clock.setAlarm(atMs, () => {
-      this.#alarmAt = Infinity;
-      this.#look();
-    });
   }
 }

@@ -1,5 +1,6 @@
 import { lockedKey, type Intact } from '../conformance/broken/broken-provider.ts';
 import { encodeMessage } from '../../src/model/message.ts';
+import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
 import type { NewInstance } from '../../src/providers/instances.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import type { WorkItem } from '../../src/providers/work-queue.ts';
@@ -211,6 +212,9 @@ export const removedGuards: readonly RemovedGuard[] = [
     fault: 'a deletion leaves children behind',
     finding: /delete of .* answered|is stuck/,
     override({ provider, db }) {
+      const readStatus = db
+        .prepare<[string], InstanceStatus>('SELECT status FROM instances WHERE instance_id = ?')
+        .pluck();
       const letGo = db.prepare<[string]>(
         'UPDATE instances SET parent_instance_id = NULL WHERE parent_instance_id = ?',
       );
@@ -219,6 +223,9 @@ export const removedGuards: readonly RemovedGuard[] = [
           return provider.deleteInstancesAtomic(
             trees.map((tree) => {
               const rootId = tree.instanceIds.at(-1) ?? '';
+              const status = readStatus.get(rootId);
+              // What the store refuses to delete keeps its children.
+              if (status === undefined || (!tree.force && !isTerminal(status))) return tree;
               letGo.run(rootId);
               return { ...tree, instanceIds: [rootId] };
             }),

@@ -1,0 +1,69 @@
+import type { Clock } from './clock.ts';
+
+export interface RoundsParams {
+  readonly clock: Clock;
+  /** Does what is due and answers how long to sleep. */
+  readonly round: () => Promise<number>;
+  readonly onError: (error: unknown) => void;
+}
+
+const errorPauseMs = 1_000;
+
+/**
+ * Goes round again and again, one round at a time, and sleeps in between: as long as the last round said, or until the
+ * earliest time that somebody asked for. Nothing happens before the start.
+ */
+export class Rounds {
+  readonly #params: RoundsParams;
+  #cancelAlarm: (() => void) | undefined;
+  #alarmAt = Infinity;
+  #going: Promise<void> | undefined;
+  #isWanted = false;
+  #isOn = false;
+
+  constructor(params: RoundsParams) {
+    this.#params = params;
+  }
+
+  /** The first round begins at once. */
+  start(): void {
+    this.#isOn = true;
+    this.#go();
+  }
+
+  /** Resolves once the round that is under way has ended. */
+  async stop(): Promise<void> {
+    this.#isOn = false;
+    this.#cancelAlarm?.();
+    await this.#going;
+  }
+
+  /** The next round begins at this time at the latest; one that is under way is followed by another. */
+  wakeAt(atMs: number): void {
+    if (!this.#isOn || atMs >= this.#alarmAt) return;
+    this.#cancelAlarm?.();
+    this.#alarmAt = atMs;
+    this.#cancelAlarm = this.#params.clock.setAlarm(atMs, () => {
+      this.#alarmAt = Infinity;
+      if (this.#going === undefined) this.#go();
+      else this.#isWanted = true;
+    });
+  }
+
+  #go(): void {
+    this.#isWanted = false;
+    this.#going = this.#goOnce();
+  }
+
+  async #goOnce(): Promise<void> {
+    const { clock, round, onError } = this.#params;
+    let waitMs = errorPauseMs;
+    try {
+      waitMs = await round();
+    } catch (error) {
+      onError(error);
+    }
+    this.#going = undefined;
+    this.wakeAt(clock.now() + (this.#isWanted ? 0 : waitMs));
+  }
+}
