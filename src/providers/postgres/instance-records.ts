@@ -4,38 +4,13 @@ import type {
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
-  TaskRecord,
 } from '../instances.ts';
-import type { OnFailState } from '../tasks.ts';
+import { toInstanceRecord, type InstanceRecordRow } from '../instance-record-row.ts';
 import { text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
 import { RunState } from './run-state.ts';
-
-interface RecordRow extends Omit<
-  InstanceRecord,
-  'kind' | 'name' | 'version' | 'cancel' | 'terminated' | 'blocked' | 'task'
-> {
-  readonly definitionKey: number;
-  readonly cancelRequestedAt: number | null;
-  readonly cancelReason: string | null;
-  readonly cancelActor: string | null;
-  readonly terminateReason: string | null;
-  readonly terminateActor: string | null;
-  readonly blockedReason: string | null;
-  readonly blockedAt: number | null;
-  /** What follows is of task runs alone. */
-  readonly priority: number | null;
-  readonly input: string | null;
-  readonly options: string | null;
-  readonly runAt: number | null;
-  readonly expiresAt: number | null;
-  readonly concurrencyKey: string | null;
-  readonly failures: number | null;
-  readonly onFail: OnFailState | 'ready' | null;
-  readonly onFailFailure: string | null;
-}
 
 interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly definitionKey: number;
@@ -106,7 +81,7 @@ export class InstanceRecords {
     if (instanceIds.length === 0) return [];
     const records = await this.#toRecords(
       tx,
-      await tx.query<RecordRow>(this.#select, [texts(instanceIds)]),
+      await tx.query<InstanceRecordRow>(this.#select, [texts(instanceIds)]),
     );
     const byId = new Map(records.map((record) => [record.instanceId, record]));
     return instanceIds.map((id) => byId.get(id));
@@ -117,7 +92,7 @@ export class InstanceRecords {
     if (query === undefined) return [];
     return this.#toRecords(
       tx,
-      await tx.query<RecordRow>(this.#listStatement(query.keys), query.values),
+      await tx.query<InstanceRecordRow>(this.#listStatement(query.keys), query.values),
     );
   }
 
@@ -164,7 +139,7 @@ export class InstanceRecords {
 
   async #toRecords(
     tx: Transaction,
-    rows: readonly RecordRow[],
+    rows: readonly InstanceRecordRow[],
   ): Promise<readonly InstanceRecord[]> {
     await this.#definitions.load(
       tx,
@@ -173,55 +148,9 @@ export class InstanceRecords {
     return rows.map((row) => this.#toRecord(row));
   }
 
-  #toRecord(row: RecordRow): InstanceRecord {
-    const { cancelReason, cancelRequestedAt, terminateReason, blockedReason, blockedAt } = row;
-    const { name, version } = this.#definitions.get(row.definitionKey);
-    return {
-      instanceKey: row.instanceKey,
-      instanceId: row.instanceId,
-      incarnation: row.incarnation,
-      kind: row.priority === null ? 'orchestration' : 'task',
-      name,
-      version,
-      status: row.status,
-      executionId: row.executionId,
-      parentInstanceId: row.parentInstanceId,
-      output: row.output,
-      failure: row.failure,
-      customStatus: row.customStatus,
-      createdAt: row.createdAt,
-      startedAt: row.startedAt,
-      endedAt: row.endedAt,
-      cancel:
-        cancelReason === null || cancelRequestedAt === null
-          ? null
-          : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
-      cleanupSkipped: row.cleanupSkipped,
-      leaked: row.leaked,
-      terminated:
-        terminateReason === null ? null : { reason: terminateReason, actor: row.terminateActor },
-      blocked:
-        blockedReason === null || blockedAt === null
-          ? null
-          : { reason: blockedReason, at: blockedAt },
-      task: toTask(row),
-    };
+  #toRecord(row: InstanceRecordRow): InstanceRecord {
+    return toInstanceRecord(row, this.#definitions.get(row.definitionKey));
   }
-}
-
-function toTask(row: RecordRow): TaskRecord | null {
-  if (row.priority === null) return null;
-  return {
-    priority: row.priority,
-    input: row.input,
-    concurrencyKey: row.concurrencyKey,
-    runAt: row.runAt,
-    expiresAt: row.expiresAt,
-    failures: row.failures ?? 0,
-    options: row.options,
-    onFail: row.onFail === 'ready' ? null : row.onFail,
-    onFailFailure: row.onFailFailure,
-  };
 }
 
 /** The next execution of a running instance is pending until its own first turn. */

@@ -5,36 +5,10 @@ import type {
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
-  TaskRecord,
 } from '../instances.ts';
-import type { OnFailState } from '../tasks.ts';
+import { toInstanceRecord, type InstanceRecordRow } from '../instance-record-row.ts';
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
-
-interface RecordRow extends Omit<
-  InstanceRecord,
-  'kind' | 'name' | 'version' | 'cancel' | 'cleanupSkipped' | 'terminated' | 'blocked' | 'task'
-> {
-  readonly definitionKey: number;
-  readonly cancelRequestedAt: number | null;
-  readonly cancelReason: string | null;
-  readonly cancelActor: string | null;
-  readonly cleanupSkipped: 0 | 1;
-  readonly terminateReason: string | null;
-  readonly terminateActor: string | null;
-  readonly blockedReason: string | null;
-  readonly blockedAt: number | null;
-  /** What follows is of task runs alone. */
-  readonly priority: number | null;
-  readonly input: string | null;
-  readonly options: string | null;
-  readonly runAt: number | null;
-  readonly expiresAt: number | null;
-  readonly concurrencyKey: string | null;
-  readonly failures: number | null;
-  readonly onFail: OnFailState | 'ready' | null;
-  readonly onFailFailure: string | null;
-}
 
 interface CurrentExecution {
   readonly instanceKey: number;
@@ -66,12 +40,15 @@ export class InstanceRecords {
   readonly #selectCurrent;
   readonly #selectArchived;
   // One statement per shape of a filter; there are few shapes.
-  readonly #lists = new Map<string, Database.Statement<[Record<string, unknown>], RecordRow>>();
+  readonly #lists = new Map<
+    string,
+    Database.Statement<[Record<string, unknown>], InstanceRecordRow>
+  >();
 
   constructor(db: Database.Database, definitions: Definitions) {
     this.#db = db;
     this.#definitions = definitions;
-    this.#select = db.prepare<[string], RecordRow>(
+    this.#select = db.prepare<[string], InstanceRecordRow>(
       `SELECT ${columns} FROM ${source} WHERE instance_id = ?`,
     );
     this.#selectCurrent = db.prepare<[string], CurrentExecution>(
@@ -129,55 +106,9 @@ export class InstanceRecords {
     }));
   }
 
-  #toRecord(row: RecordRow): InstanceRecord {
-    const { cancelReason, cancelRequestedAt, terminateReason, blockedReason, blockedAt } = row;
-    const { name, version } = this.#definitions.get(row.definitionKey);
-    return {
-      instanceKey: row.instanceKey,
-      instanceId: row.instanceId,
-      incarnation: row.incarnation,
-      kind: row.priority === null ? 'orchestration' : 'task',
-      name,
-      version,
-      status: row.status,
-      executionId: row.executionId,
-      parentInstanceId: row.parentInstanceId,
-      output: row.output,
-      failure: row.failure,
-      customStatus: row.customStatus,
-      createdAt: row.createdAt,
-      startedAt: row.startedAt,
-      endedAt: row.endedAt,
-      cancel:
-        cancelReason === null || cancelRequestedAt === null
-          ? null
-          : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
-      cleanupSkipped: row.cleanupSkipped === 1,
-      leaked: row.leaked,
-      terminated:
-        terminateReason === null ? null : { reason: terminateReason, actor: row.terminateActor },
-      blocked:
-        blockedReason === null || blockedAt === null
-          ? null
-          : { reason: blockedReason, at: blockedAt },
-      task: toTask(row),
-    };
+  #toRecord(row: InstanceRecordRow): InstanceRecord {
+    return toInstanceRecord(row, this.#definitions.get(row.definitionKey));
   }
-}
-
-function toTask(row: RecordRow): TaskRecord | null {
-  if (row.priority === null) return null;
-  return {
-    priority: row.priority,
-    input: row.input,
-    concurrencyKey: row.concurrencyKey,
-    runAt: row.runAt,
-    expiresAt: row.expiresAt,
-    failures: row.failures ?? 0,
-    options: row.options,
-    onFail: row.onFail === 'ready' ? null : row.onFail,
-    onFailFailure: row.onFailFailure,
-  };
 }
 
 /** The next execution of a running instance is pending until its own first turn. */
