@@ -1,6 +1,14 @@
 /** How sessions end, whatever they are stored in. */
 import type { SessionEnd, SessionState, ShutdownResult, ShutdownSession } from './sessions.ts';
 
+/** What is to be changed about the state of a session. */
+export interface SessionMove {
+  readonly sessionKey: number;
+  readonly state: SessionState;
+  readonly end: SessionEnd | null;
+  readonly dueAt: number;
+}
+
 /** How long a session that is to end belongs to the worker that was told of it. */
 export const handedOutMs = 5_000;
 

@@ -9,12 +9,13 @@ import {
   nextRemovalAt,
   reasonFor,
   settleEveryMs,
+  type SessionMove,
 } from '../session-rules.ts';
 import type { DueSessions, SessionRecord, ShutdownResult, ShutdownSession } from '../sessions.ts';
 import type { JobRow, NextLooks } from './job-rows.ts';
 import { abandon, endAbandoned } from './jobs.ts';
 import type { Scope } from './scope.ts';
-import type { SessionMove, SessionRow } from './session-rows.ts';
+import type { SessionRow } from './session-rows.ts';
 import type { Store } from './store.ts';
 
 export async function shutdownSession(

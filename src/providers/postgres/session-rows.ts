@@ -5,6 +5,7 @@ import type {
   SessionRecord,
   SessionState,
 } from '../sessions.ts';
+import type { SessionMove } from '../session-rules.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { nowSql } from './scope.ts';
@@ -17,14 +18,6 @@ export interface SessionRow {
   readonly expiresAt: number;
   readonly end: SessionEnd | null;
   readonly variables: string;
-}
-
-/** What is to be changed about the state of a session. */
-export interface SessionMove {
-  readonly sessionKey: number;
-  readonly state: SessionState;
-  readonly end: SessionEnd | null;
-  readonly dueAt: number;
 }
 
 type RecordRow = Omit<SessionRecord, 'variables'> & { readonly variables: string };

@@ -6,29 +6,12 @@ import type {
   SessionRecord,
   SessionState,
 } from '../sessions.ts';
+import type { SessionMove } from '../session-rules.ts';
 
 /** A row of `sessions`. */
-export interface SessionRow {
-  readonly sessionKey: number;
-  readonly sessionId: string;
-  readonly label: string | null;
-  readonly owner: string | null;
-  readonly state: SessionState;
-  readonly leaseMs: number;
-  readonly createdAt: number;
-  readonly expiresAt: number;
-  readonly endedAt: number | null;
-  readonly end: SessionEnd | null;
+export type SessionRow = Omit<SessionRecord, 'variables' | 'openJobs'> & {
   readonly variables: string;
-}
-
-/** What is to be changed about the state of a session. */
-export interface SessionMove {
-  readonly sessionKey: number;
-  readonly state: SessionState;
-  readonly end: SessionEnd | null;
-  readonly dueAt: number;
-}
+};
 
 const columns = `session_key AS sessionKey, session_id AS sessionId, label, owner, state, lease_ms AS leaseMs,
   created_at AS createdAt, expires_at AS expiresAt, ended_at AS endedAt, end_reason AS "end", variables`;
