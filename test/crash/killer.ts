@@ -32,6 +32,9 @@ export interface KillerParams {
 // Under load a worker is without a claim for milliseconds.
 const idleLimitMs = 20_000;
 
+// How long a machine that is busy may take to hand what was lost to another worker.
+const takeOverLeases = 10;
+
 /** Kills workers under load, and puts some to sleep for longer than their leases. */
 export class Killer {
   readonly kills: Kill[] = [];
@@ -93,13 +96,30 @@ export class Killer {
     const isZombie = await state.isWritable();
     if (isZombie) {
       this.pauses.push(pause);
-      await delay(leaseMs * 1.5);
+      await this.#loseLeases(worker);
     }
     worker.process.kill('SIGCONT');
     pause.to = Date.now();
     // Let it meet what has changed before anyone kills it.
     if (isZombie) await delay(leaseMs / 4);
     this.#asleep.delete(worker);
+  }
+
+  /** Resolves once the leases of a worker that sleeps have run out and somebody has taken over some of its work. */
+  async #loseLeases(worker: Member): Promise<void> {
+    const { state, leaseMs } = this.#params;
+    const { held } = openClaims(readLedger(worker.ledger));
+    const keepsAll = async (tokens: readonly string[]): Promise<boolean> => {
+      const kept = await Promise.all(tokens.map((token) => state.isLeaseLive(token, 0)));
+      return kept.every(Boolean);
+    };
+    const stored: string[] = [];
+    // What it had settled without writing it down is not on its rows any more.
+    for (const token of held) if (await keepsAll([token])) stored.push(token);
+    await delay(leaseMs * 1.1);
+    if (stored.length === 0) return;
+    const deadline = Date.now() + takeOverLeases * leaseMs;
+    while (Date.now() < deadline && (await keepsAll(stored))) await delay(20);
   }
 
   /** A random worker that holds a claim by its own account, at this moment. */

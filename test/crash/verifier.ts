@@ -174,6 +174,7 @@ function judgeCompletion(
   }
   const violations: string[] = [];
   const claim = claimOf(operation.claims, execution);
+  if (claim === undefined) return { violations: [ranWithoutClaim(execution)], zombies: 0 };
   for (const later of operation.claims.slice(operation.claims.indexOf(claim) + 1)) {
     violations.push(
       later.since > at
@@ -183,23 +184,29 @@ function judgeCompletion(
   }
   let zombies = 0;
   for (const late of operation.executions.filter((one) => one.at > at && one !== execution)) {
-    const { since } = claimOf(operation.claims, late);
-    if (stoodStill(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
+    const since = claimOf(operation.claims, late)?.since;
+    if (since === undefined) violations.push(ranWithoutClaim(late));
+    else if (stoodStill(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
     else violations.push(`${key} began in ${late.account.name} after its completion had committed`);
   }
   return { violations, zombies };
 }
 
+interface Execution {
+  readonly account: ProcessAccount;
+  readonly at: number;
+  readonly key: string;
+}
+
 /** The claim under which an execution ran: the last one of its process before it. */
-function claimOf(
-  claims: readonly Claim[],
-  execution: { readonly account: ProcessAccount; readonly at: number; readonly key: string },
-): Claim {
-  const claim = claims.findLast(
+function claimOf(claims: readonly Claim[], execution: Execution): Claim | undefined {
+  return claims.findLast(
     ({ account, since }) => account === execution.account && since <= execution.at,
   );
-  if (claim === undefined) throw new Error(`${execution.key} ran without a claim.`);
-  return claim;
+}
+
+function ranWithoutClaim({ key, account }: Execution): string {
+  return `${key} ran in ${account.name} without a claim`;
 }
 
 function duplicates(keys: readonly string[]): readonly string[] {
