@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/model/clock.ts';
-import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import type { CorruptRows } from '../../src/testing/conformance/provider-under-test.ts';
-import { createDatabase, runSql, type TestDatabase } from '../postgres/server.ts';
+import { SchemaPool } from '../postgres/schema-pool.ts';
+import { runSql } from '../postgres/server.ts';
 
 const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: readonly string[] }>> =
   {
@@ -14,11 +14,15 @@ const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: rea
 /** Schemas in a database of their own, which can be reached below their providers. */
 export class PostgresDatabases {
   readonly #schemas = new WeakMap<Provider, string>();
-  #database: Promise<TestDatabase> | undefined;
-  #count = 0;
+  readonly #pool = new SchemaPool('case');
+  #last: string | undefined;
 
-  readonly create = ({ clock }: { readonly clock: Clock }): Promise<Provider> =>
-    this.#open(`case_${++this.#count}`, clock);
+  readonly create = async ({ clock }: { readonly clock: Clock }): Promise<Provider> => {
+    // A case has one store: with the next one its own is over.
+    if (this.#last !== undefined) this.#pool.release(this.#last);
+    this.#last = await this.#pool.take();
+    return this.#open(this.#last, clock);
+  };
 
   readonly reopen = ({
     clock,
@@ -37,15 +41,14 @@ export class PostgresDatabases {
     const { table, columns } = tables[rows];
     const assignments = columns.map((column) => `${column} = U&'\\0001\\FFFE{\\FFFF'`);
     await runSql(
-      await this.#url(),
+      await this.#pool.url(),
       `UPDATE ${schema}.${table} SET ${assignments.join(', ')} WHERE instance_key =
          (SELECT instance_key FROM ${schema}.instances WHERE instance_id = '${instanceId}')`,
     );
   };
 
-  async remove(): Promise<void> {
-    const database = await this.#database;
-    await database?.drop();
+  remove(): Promise<void> {
+    return this.#pool.drop();
   }
 
   #schemaOf(provider: Provider): string {
@@ -54,13 +57,8 @@ export class PostgresDatabases {
     return schema;
   }
 
-  async #url(): Promise<string> {
-    this.#database ??= createDatabase();
-    return (await this.#database).url;
-  }
-
   async #open(schema: string, clock: Clock): Promise<Provider> {
-    const provider = await openPostgres({ url: await this.#url(), schema, clock, poolSize: 4 });
+    const provider = await this.#pool.open(schema, { clock, poolSize: 4 });
     this.#schemas.set(provider, schema);
     return provider;
   }

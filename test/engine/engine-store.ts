@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
-import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import { createDatabase, changeSql, type TestDatabase } from '../postgres/server.ts';
+import { SchemaPool } from '../postgres/schema-pool.ts';
+import { changeSql } from '../postgres/server.ts';
 
 /** A store of one test, which can be opened more than once and reached behind the engine's back. */
 export interface EngineStore {
@@ -43,17 +43,16 @@ async function sqliteFile(): Promise<EngineStore> {
 
 /** One database for a suite, with a schema for each test. */
 function postgresSchemas(): () => Promise<EngineStore> {
-  let database: Promise<TestDatabase> | undefined;
-  let count = 0;
-  afterAll(async () => (await database)?.drop());
+  const pool = new SchemaPool('engine');
+  afterAll(() => pool.drop());
   return async () => {
-    database ??= createDatabase();
-    const { url } = await database;
-    const schema = `engine_${++count}`;
+    const schema = await pool.take();
     return {
-      open: (options) => openPostgres({ url, schema, poolSize: 5, ...options }),
-      tamper: (sql) => changeSql(url, schema, sql),
-      remove: () => Promise.resolve(),
+      open: (options) => pool.open(schema, { poolSize: 5, ...options }),
+      tamper: async (sql) => changeSql(await pool.url(), schema, sql),
+      async remove() {
+        pool.release(schema);
+      },
     };
   };
 }

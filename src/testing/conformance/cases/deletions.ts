@@ -197,7 +197,8 @@ export const deletions: Capability = {
           children: ids.map((id, index) => child(id, index + 1)),
         });
         const firstTurn = { events: numberedEvents(2), workItems: [workItem(1)] };
-        for (const item of await store.claim({ max: 2_000 })) await store.commit(item, firstTurn);
+        const items = await store.claim({ max: 2_000 });
+        await Promise.all(items.map((item) => store.commit(item, firstTurn)));
         await store.create('other');
         const counts = await forceDelete(store, ...ids, 'root');
         assert.deepEqual(counts, {
