@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Perdure } from '../../src/perdure.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { newTask } from '../../src/testing/conformance/task-moves.ts';
 import { watchStatements } from './statement-log.ts';
 import { temporaryStore } from './temporary-store.ts';
 
@@ -54,4 +55,22 @@ it('what was known of schedules is not believed for long', async () => {
   await other.putSchedule({ ...write, nextAt: 1 });
   await delay(2 * pollMs);
   expect((await provider.dueSchedules(9)).due).toHaveLength(1);
+});
+
+it('a canceled run that somebody has claimed in order to end it keeps no other worker busy', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open({ listen: false });
+  await provider.createTasks([newTask('a')]);
+  const fetch = { max: 1, lockMs: 60_000, waitMs: 0 };
+  expect(await provider.fetchWorkItems({ ...fetch, lockMs: 50 })).toHaveLength(1);
+  const stop = { reason: 'x', actor: null, cleanupMs: 1_000 };
+  await provider.requestCancel([{ instanceId: 'a', ...stop }]);
+  await delay(100);
+  const [taken] = await provider.fetchWorkItems(fetch);
+  expect(taken?.cancel).toMatchObject({ reason: 'x' });
+  const sent = watchStatements();
+  const others = { names: ['other'], tasks: ['other'] };
+  expect(await provider.fetchWorkItems({ ...fetch, ...others, waitMs: 1_000 })).toEqual([]);
+  const claims = sent().filter(({ name }) => name === 'perdure_due_items');
+  expect(claims.length).toBeLessThan(6);
 });

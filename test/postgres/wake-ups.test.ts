@@ -257,6 +257,19 @@ describe('wake-ups without notifications', () => {
     await wakeUps.wait({ topic: 'work', until: untilLate() });
     expect(looks).toBe(3);
   });
+
+  it('tell of a request that waited for seconds before it could commit', async () => {
+    const asked: number[] = [];
+    const look = (since: number) => {
+      asked.push(Date.now() - since);
+      return Promise.resolve(nothing);
+    };
+    const { wakeUps } = await open({ listen: false, pollMs: 5, look });
+    const stop = wakeUps.listen(() => undefined);
+    await expect.poll(() => asked.length, { interval: 5 }).toBeGreaterThan(2);
+    stop();
+    expect(Math.min(...asked)).toBeGreaterThanOrEqual(10_000);
+  });
 });
 
 describe('wake-ups in one process', () => {

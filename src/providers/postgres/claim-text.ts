@@ -48,16 +48,17 @@ export function dueItemsText(
  */
 export function lapsedItemsText(schema: string, suspect: string): string {
   return `SELECT found.item_key FROM ${workKeys(schema, '$2', '$3')} AS wanted LEFT JOIN LATERAL (
-      SELECT last.priority AS lowest, last."nextAt" AS latest FROM due AS last
+      SELECT last.priority AS lowest, last."nextAt" AS latest, last."itemKey" AS latest_key FROM due AS last
       WHERE last."definitionKey" = wanted_key
         AND (SELECT count(*) FROM due AS one WHERE one."definitionKey" = wanted_key) >= $5
-      ORDER BY last.priority, last."nextAt" DESC LIMIT 1) AS full_page ON TRUE
+      ORDER BY last.priority, last."nextAt" DESC, last."itemKey" DESC LIMIT 1) AS full_page ON TRUE
     CROSS JOIN LATERAL (
       ${priorityLevels(schema, suspect)}
       SELECT item.item_key FROM level CROSS JOIN LATERAL (
         SELECT item_key FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
-          AND next_at <= CASE WHEN level.priority = lowest THEN latest ELSE ${nowSql} END AND NOT cancel_requested
+          AND (next_at, item_key) <= (CASE WHEN level.priority = lowest THEN latest ELSE ${nowSql} END,
+            CASE WHEN level.priority = lowest THEN latest_key ELSE 9223372036854775807 END) AND NOT cancel_requested
           AND locked_until > next_at AND locked_until <= ${nowSql} OFFSET 0) AS item
       WHERE level.priority >= lowest OR lowest IS NULL) AS found`;
 }
@@ -73,7 +74,8 @@ export function claimText(schema: string, parts: ClaimParts): string {
       UPDATE ${schema}.worker_queue AS item
       SET lock_token = CASE WHEN item.definition_key = ANY (${taskKeys}) THEN ${taskSecret} ELSE ${secret} END,
           locked_until = ${until}, claims = claims + 1, claimed_by = ${worker}, claimed_at = ${now},
-          started_at = coalesce(started_at, ${now}), expires_at = NULL
+          started_at = coalesce(started_at, ${now}), expires_at = NULL,
+          next_at = CASE WHEN cancel_requested THEN ${until} ELSE next_at END
       WHERE ${which}
       RETURNING item.*
     ), owner AS MATERIALIZED (

@@ -93,9 +93,17 @@ export async function abandonJobs(
     requests: wanted,
   });
   const changes = new Map(wanted.map((one, index) => [one, changed[index] === true]));
+  // Of a run that nobody asked to stop the row does not say whether it has started.
+  const others = meant.filter((one) => one !== undefined && !changes.has(one));
+  const read = await store.instanceRecords.get(
+    scope.tx,
+    others.flatMap((one) => one?.instanceId ?? []),
+  );
+  const statuses = new Map(read.map((record) => [record?.instanceKey, record?.status]));
   return meant.map((one): StopResult => {
     if (one === undefined) return { found: false, changed: false, status: null };
-    const status = instances.get(one.instanceKey)?.status ?? null;
+    const row = instances.get(one.instanceKey);
+    const status = statuses.get(one.instanceKey) ?? row?.status ?? null;
     return { found: true, changed: changes.get(one) ?? false, status };
   });
 }

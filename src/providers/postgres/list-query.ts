@@ -37,15 +37,18 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
   const shared = sharedConditions(filter, schema, values);
   if (beforeKey !== undefined) shared.push(`instance_key < ${values.add(beforeKey, 'bigint')}`);
   const versions = definitionsOf(filter, schema, values);
-  if (versions !== undefined) shared.push('definition_key = wanted_key');
+  const ofWanted = versions === undefined ? [] : ['definition_key = wanted_key'];
   const walk = (conditions: readonly string[]) => {
-    const all = [...conditions, ...shared];
+    const all = [...conditions, ...shared, ...ofWanted];
     const where = all.length === 0 ? '' : `WHERE ${all.join(' AND ')}`;
     return `SELECT instance_key FROM ${schema}.instances AS listed ${where}
       ORDER BY instance_key DESC LIMIT ${limitValue}`;
   };
   const walkRuns = (status: LiveStatus) => {
-    const ofVersion = versions === undefined ? '' : 'AND item.definition_key = wanted_key';
+    const ofVersion =
+      versions === undefined
+        ? ''
+        : `AND item.definition_key = ANY (ARRAY(SELECT wanted_key FROM ${versions}))`;
     const conditions = [
       'instance_key = item.instance_key',
       isRun,
@@ -57,15 +60,17 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
       WHERE item.execution_id = 1 AND item.operation = ${taskOperation} ${startConditions[status]} ${ofVersion}
       ORDER BY item.instance_key DESC LIMIT ${limitValue}`;
   };
-  const pages = statuses.flatMap((status) =>
+  const arm = (page: string, from = '') => `SELECT page.instance_key FROM ${from}(${page}) AS page`;
+  const perVersion = versions === undefined ? '' : `${versions} CROSS JOIN LATERAL `;
+  const arms = statuses.flatMap((status) =>
     isLive(status)
-      ? [walk([`listed_as = 'live'`, `status = '${status}'`]), walkRuns(status)]
-      : [walk(statusConditions(status))],
+      ? [
+          arm(walk([`listed_as = 'live'`, `status = '${status}'`]), perVersion),
+          // All names in one walk over the queue, which has no order for each.
+          arm(walkRuns(status)),
+        ]
+      : [arm(walk(statusConditions(status)), perVersion)],
   );
-  const arms = pages.map((page) => {
-    const from = versions === undefined ? '' : `${versions} CROSS JOIN LATERAL `;
-    return `SELECT page.instance_key FROM ${from}(${page}) AS page`;
-  });
   return { keys: arms.join(' UNION ALL '), values: values.list };
 }
 

@@ -51,7 +51,7 @@ export class PlainAbandons {
     this.#statement = {
       name: 'perdure_abandon_plainly',
       text: `WITH asked AS MATERIALIZED (
-          SELECT wanted.place, reason, actor, run.instance_key, run_place, job_place, last_seq, item_place
+          SELECT wanted.place, reason, actor, run.instance_key, run_place, job_place, last_seq, item_place, item_key
           FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY
             AS wanted (instance_id, incarnation, session_id, reason, actor, place)
           CROSS JOIN LATERAL (
@@ -66,7 +66,7 @@ export class PlainAbandons {
                    WHERE session.session_key = one.session_key) = wanted.session_id
             LIMIT 1) AS job
           CROSS JOIN LATERAL (
-            SELECT one.ctid AS item_place FROM ${items} AS one
+            SELECT one.ctid AS item_place, one.item_key FROM ${items} AS one
             WHERE one.instance_key = run.instance_key AND one.execution_id = 1 AND one.operation = ${taskOperation}
               AND ${isHeld('one')}
             LIMIT 1) AS item
@@ -87,7 +87,7 @@ export class PlainAbandons {
           UPDATE ${items} AS item
           SET cancel_requested = TRUE, cancel_requested_at = ${nowSql}, cancel_trigger = 'cancel',
               cancel_reason = asked.reason, next_at = item.locked_until
-          FROM asked WHERE item.ctid = asked.item_place AND ${isHeld('item')}
+          FROM (SELECT * FROM asked ORDER BY item_key) AS asked WHERE item.ctid = asked.item_place AND ${isHeld('item')}
           RETURNING asked.place, item.item_key, item.lock_token
         ), gone AS (
           DELETE FROM ${schema}.chunks

@@ -62,8 +62,11 @@ export class PlainTaskAcks {
           FROM ack
           WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
+        ), locked AS MATERIALIZED (
+          SELECT item_key FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))
+          ORDER BY item_key FOR UPDATE
         ), settled AS (
-          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))
+          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM locked))
           RETURNING item_key, lock_token, cancel_requested
         ), freed AS (
           DELETE FROM ${schema}.concurrency_keys WHERE instance_key = ANY (ARRAY(

@@ -106,7 +106,7 @@ export class TaskRows {
       name: 'perdure_unstart_runs',
       text: `UPDATE ${items} AS item SET started_at = NULL, expires_at = (
           SELECT run.expires_at FROM ${table} AS run WHERE run.instance_key = item.instance_key AND ended_at IS NULL)
-        WHERE item_key = ANY ($1::bigint[]) AND started_at = claimed_at
+        WHERE item_key = ANY ($1::bigint[]) AND started_at = claimed_at AND item.cancel_requested_at IS NULL
         RETURNING expires_at AS "expiresAt"`,
     };
     // Waits for nobody: whoever holds a run, or its item, ends it or has it canceled.

@@ -44,8 +44,9 @@ export interface Rest {
 
 // How soon a fetch must follow the one before for it to be the same wait going on.
 const restMs = 100;
-// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
-const clockSlackMs = 1_000;
+// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked, and how long
+// one may wait for rows that others hold between reading the clock and its commit.
+const clockSlackMs = 10_000;
 
 /**
  * Tells waiting fetches and listeners that something has changed: in this process after a commit, across processes

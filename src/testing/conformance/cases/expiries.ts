@@ -130,6 +130,23 @@ export const expiries: Capability = {
       },
     },
     {
+      id: 'expiry/spares-what-was-asked-to-stop',
+      title:
+        'a run past its point of no return that was asked to stop keeps its start when it is handed back, and does not expire',
+      async run(store) {
+        const { lockToken } = await startTask(store, 'a', { expiresAt: store.clock.now() + 10 });
+        await store.provider.markPointOfNoReturn(lockToken);
+        await store.cancel('a');
+        const { startedAt } = await store.record('a');
+        const handBack = { lockToken, delayMs: 0, giveBackClaim: true, unstarted: true };
+        assert.deepEqual(await store.provider.abandonWorkItems([handBack]), [true]);
+        await store.clock.advance(10);
+        await store.claimWork(anyone);
+        const record = await store.record('a');
+        assert.deepEqual([record.status, record.startedAt], ['canceling', startedAt]);
+      },
+    },
+    {
       id: 'expiry/comes-before-its-time-to-run',
       title: 'a run that expires before it may start ends when it expires',
       async run(store) {

@@ -18,7 +18,7 @@ import {
 } from '../job-moves.ts';
 import { cleanupMs } from '../sample-data.ts';
 import { lockMs } from '../store-under-test.ts';
-import { expectStatus } from '../task-moves.ts';
+import { createTasks, expectStatus, newTask } from '../task-moves.ts';
 
 const canceled = { kind: 'canceled', leaked: false } as const;
 
@@ -41,6 +41,31 @@ export const jobEnds: Capability = {
         assert.deepEqual(await jobIds(store), []);
         await expectStatus(store, 'a', 'completed');
         await store.provider.takeJobs([key]);
+      },
+    },
+    {
+      id: 'job/what-is-none-is-told-how-its-run-stands',
+      title: 'who abandons a run that is no job is told how it stands, and changes nothing',
+      async run(store) {
+        const { sessionId } = await openSession(store);
+        const started = newTask('started');
+        const waiting = newTask('waiting');
+        await createTasks(store, [started]);
+        await store.claimWorkOne();
+        await createTasks(store, [waiting]);
+        const answers = await store.provider.abandonJobs(
+          [waiting, started].map(({ instanceId, incarnation }) => ({
+            sessionId,
+            instanceId,
+            incarnation,
+            ...why(0),
+          })),
+        );
+        assert.deepEqual(answers, [
+          { found: true, changed: false, status: 'pending' },
+          { found: true, changed: false, status: 'running' },
+        ]);
+        await expectStatus(store, 'started', 'running');
       },
     },
     {
