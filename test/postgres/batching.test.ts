@@ -21,10 +21,25 @@ describe('calls of one turn of the event loop', () => {
     const provider = await open();
     const sent = watchStatements();
     const results = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => provider.createInstances([newInstance(`${index}`)])),
+      Array.from({ length: 31 }, (_, index) => provider.createInstances([newInstance(`${index}`)])),
     );
     expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
     expect(begins(sent())).toBe(1);
+  });
+
+  it('wait for no others when they are enough, and for a free transaction when two are under way', async () => {
+    const { open } = await temporaryStore();
+    const provider = await open();
+    await provider.createInstances([newInstance('warm up')]);
+    const sent = watchStatements();
+    const results = await Promise.all(
+      Array.from({ length: 200 }, (_, index) =>
+        provider.createInstances([newInstance(`${index}`)]),
+      ),
+    );
+    expect(results.flat().every(({ kind }) => kind === 'created')).toBe(true);
+    // 32, 32, and what came until one of them was done.
+    expect(begins(sent())).toBe(3);
   });
 
   it('share transactions of a bounded size', async () => {
@@ -38,7 +53,8 @@ describe('calls of one turn of the event loop', () => {
         ),
       ),
     );
-    expect(begins(sent())).toBe(3);
+    // The first two calls are enough for a transaction each, and three more have 1,200.
+    expect(begins(sent())).toBe(4);
   });
 
   it('do not suffer from one that cannot be written, which alone is refused', async () => {

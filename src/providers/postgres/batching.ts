@@ -20,6 +20,8 @@ export interface BatchWork<Item, Result> {
   readonly maxInFlight: number;
   /** How many items share one, unless a call has more. Default 1,000, which bounds how long it holds its rows. */
   readonly maxItems?: number;
+  /** So many items wait for no others: the server works on them while the process prepares the next. */
+  readonly enoughItems?: number;
 }
 
 interface Call<Item, Result> {
@@ -30,9 +32,12 @@ interface Call<Item, Result> {
 
 const defaultMaxItems = 1_000;
 
+/** Enough turns for one transaction: a larger one hardly costs less for each. */
+export const enoughTurns = 32;
+
 /**
- * Lets all calls of one kind share transactions: those made in one turn of the event loop, and those that come while
- * as many transactions as allowed are under way.
+ * Lets all calls of one kind share transactions: those made in one turn of the event loop, as long as they are not
+ * enough, and those that come while as many transactions as allowed are under way.
  *
  * B1. If an item spoils its batch, the batch is rolled back and run again in halves, so that only this item fails.
  * B2. Promises settle, waiters wake and hints go out only after COMMIT.
@@ -43,6 +48,8 @@ export class Batching<Item, Result> {
   readonly #announce: (effects: Effects) => void;
   readonly #work: BatchWork<Item, Result>;
   #queue: Call<Item, Result>[] = [];
+  /** How many items the queue holds. */
+  #waiting = 0;
   #inFlight = 0;
   #flushIsDue = false;
   #drained: (() => void)[] = [];
@@ -65,7 +72,9 @@ export class Batching<Item, Result> {
   run(items: readonly Item[]): Promise<readonly Result[]> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ items, resolve, reject });
-      this.#scheduleFlush();
+      this.#waiting += items.length;
+      if (this.#waiting >= (this.#work.enoughItems ?? Infinity)) this.#flush();
+      else this.#scheduleFlush();
     });
   }
 
@@ -103,7 +112,9 @@ export class Batching<Item, Result> {
     const { maxItems = defaultMaxItems } = this.#work;
     let size = 0;
     const end = this.#queue.findIndex(({ items }) => (size += items.length) > maxItems);
-    return this.#queue.splice(0, end === -1 ? this.#queue.length : Math.max(end, 1));
+    const batch = this.#queue.splice(0, end === -1 ? this.#queue.length : Math.max(end, 1));
+    for (const { items } of batch) this.#waiting -= items.length;
+    return batch;
   }
 
   async #settle(calls: readonly Call<Item, Result>[]): Promise<void> {

@@ -12,6 +12,7 @@ import type { DefinitionKeys, WantedDefinition } from './definitions.ts';
 import { isOver, type InstanceRow, type StartRow } from './instance-rows.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
+import { enoughTurns } from './batching.ts';
 import { addressees, wantedDefinitions } from './turns.ts';
 
 /** Creation, messages and reads of instances. */
@@ -24,6 +25,7 @@ export function createInstanceStore(store: Store): InstanceStore {
         store.plainStarts.create(instances, store.nowParameter),
       refused: (error): CreateResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
+      enoughItems: enoughTurns,
     }),
 
     // One after the other: messages of one caller to one instance keep their order.

@@ -11,6 +11,7 @@ import type {
   WorkItemRenewal,
   WorkQueue,
 } from '../work-queue.ts';
+import { enoughTurns } from './batching.ts';
 import { Changes, type Batch } from './changes.ts';
 import type { ClaimedItem } from './due-items.ts';
 import { Effects } from '../effects.ts';
@@ -67,6 +68,7 @@ export function createWorkQueue(store: Store): WorkQueue {
       runPlain: (acks: readonly TurnAck[]) => store.plainTurns.commit(acks, store.nowParameter),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
+      enoughItems: enoughTurns,
     }),
 
     async renewWorkItemLocks(renewals, extendMs) {
