@@ -40,6 +40,40 @@ export async function runInLanes(
   return (performance.now() - begun) / 1_000;
 }
 
+/** Seconds for what is not compiled yet, for everybody until it is, and for the measurement. */
+export function phases(quick: boolean): { cold: number; warmUp: number; measured: number } {
+  return quick ? { cold: 0.5, warmUp: 0.5, measured: 0.5 } : { cold: 1, warmUp: 5, measured: 3 };
+}
+
+/** Runs a task again and again, a number of them at a time, and answers how many end per second. */
+async function rateOf(seconds: number, lanes: number, task: () => Promise<void>): Promise<number> {
+  const begun = performance.now();
+  let done = 0;
+  const lane = async (): Promise<void> => {
+    while (performance.now() - begun < seconds * 1_000) {
+      await task();
+      done += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return (done * 1_000) / (performance.now() - begun);
+}
+
+/**
+ * How many of a task end per second, a number of them at a time: at first, and when the compiler of the engine has seen
+ * what is hot, for which every program gets the same time.
+ */
+export async function measureRate(
+  quick: boolean,
+  lanes: number,
+  task: () => Promise<void>,
+): Promise<{ readonly perSecond: number; readonly coldPerSecond: number }> {
+  const { cold, warmUp, measured } = phases(quick);
+  const coldPerSecond = await rateOf(cold, lanes, task);
+  await rateOf(warmUp, lanes, task);
+  return { perSecond: await rateOf(measured, lanes, task), coldPerSecond };
+}
+
 /** Fails the benchmark when the work was not done as it should: a fast wrong answer is no figure. */
 export function check(isRight: boolean, what: string): void {
   if (!isRight) throw new Error(`Wrong result: ${what}`);

@@ -1,5 +1,12 @@
 import { Perdure } from 'perdure';
-import { check, percentile, runInLanes, type BenchmarkSetup, type Figures } from '../benchmark.ts';
+import {
+  check,
+  measureRate,
+  percentile,
+  runInLanes,
+  type BenchmarkSetup,
+  type Figures,
+} from '../benchmark.ts';
 import { definitions, hello } from '../definitions.ts';
 
 const starts = 64;
@@ -12,11 +19,7 @@ export async function helloThroughput({ store, quick }: BenchmarkSetup): Promise
     const handle = await perdure.client.start(hello, 'World');
     check((await handle.result()) === 'Hello, World!', 'hello');
   };
-  const count = quick ? 500 : 2_000;
-  // The compiler of the engine needs a while to see what is hot; both are shown.
-  const coldSeconds = await runInLanes(count, starts, run);
-  const seconds = await runInLanes(count, starts, run);
-  return { perSecond: count / seconds, coldPerSecond: count / coldSeconds };
+  return await measureRate(quick, starts, run);
 }
 
 /** One instance at a time: how long from start to result. */

@@ -1,5 +1,6 @@
 import {
   check,
+  measureRate,
   median,
   percentile,
   runInLanes,
@@ -19,9 +20,7 @@ export async function rawPostgresHello({ store, quick }: BenchmarkSetup): Promis
     check((await raw.hello('World')) === 'Hello, World!', 'raw hello');
     free.push(raw);
   };
-  const count = quick ? 500 : 2_000;
-  await runInLanes(count, rawConnections, run);
-  const seconds = await runInLanes(count, rawConnections, run);
+  const { perSecond } = await measureRate(quick, rawConnections, run);
   const latencies: number[] = [];
   await runInLanes(quick ? 100 : 500, 1, async () => {
     const begun = performance.now();
@@ -29,7 +28,7 @@ export async function rawPostgresHello({ store, quick }: BenchmarkSetup): Promis
     latencies.push(performance.now() - begun);
   });
   for (const raw of stores) await raw.close();
-  return { perSecond: count / seconds, p50Ms: percentile(latencies, 0.5) };
+  return { perSecond, p50Ms: percentile(latencies, 0.5) };
 }
 
 /** The baseline of sequential steps on PostgreSQL: two round trips each. */

@@ -2,6 +2,7 @@ import {
   check,
   median,
   percentile,
+  phases,
   type Benchmark,
   type BenchmarkSetup,
   type Figures,
@@ -11,22 +12,21 @@ import { RawStore } from '../raw-store.ts';
 /** The baseline of a hello: one transaction per state change. */
 export function rawHello({ store, quick }: BenchmarkSetup): Figures {
   const raw = new RawStore(store);
-  const count = quick ? 500 : 2_000;
+  const { cold, warmUp, measured } = phases(quick);
   const latencies: number[] = [];
-  const runAll = (): number => {
+  const runFor = (seconds: number): number => {
     latencies.length = 0;
     const begun = performance.now();
-    for (let done = 0; done < count; done++) {
-      const before = performance.now();
+    for (let now = begun; now - begun < seconds * 1_000; now = performance.now()) {
       check(raw.hello('World') === 'Hello, World!', 'raw hello');
-      latencies.push(performance.now() - before);
+      latencies.push(performance.now() - now);
     }
-    return (performance.now() - begun) / 1_000;
+    return (latencies.length * 1_000) / (performance.now() - begun);
   };
-  runAll();
-  const seconds = runAll();
+  runFor(cold + warmUp);
+  const perSecond = runFor(measured);
   raw.close();
-  return { perSecond: count / seconds, p50Ms: percentile(latencies, 0.5) };
+  return { perSecond, p50Ms: percentile(latencies, 0.5) };
 }
 
 /** The baseline of sequential steps: two transactions each. */

@@ -3,7 +3,7 @@
  * for throughput; a caller that tries several takes the best.
  */
 import { DBOS } from '@dbos-inc/dbos-sdk';
-import { check, median, percentile, runInLanes } from '../benchmark.ts';
+import { check, measureRate, median, percentile, runInLanes } from '../benchmark.ts';
 
 const [what = '', setup = '{}'] = process.argv.slice(2);
 const { store, quick, poolSize, count } = JSON.parse(setup);
@@ -29,10 +29,8 @@ async function runHello() {
   check((await handle.getResult()) === 'Hello, World!', 'hello');
 }
 
-async function measureHello() {
-  const instances = quick ? 300 : 2_000;
-  await runInLanes(instances, 64, runHello);
-  return { perSecond: instances / (await runInLanes(instances, 64, runHello)) };
+function measureHello() {
+  return measureRate(quick, 64, runHello);
 }
 
 async function measureLatency() {
