@@ -119,7 +119,7 @@ interface LoadParams {
 async function load(params: LoadParams): Promise<string[]> {
   const { fleet, state, killer, disturber, workers, instances, settleMs } = params;
   for (let index = 0; index < workers; index++) fleet.startWorker();
-  const client = fleet.startClient(80);
+  const client = fleet.startClient(24);
   await Promise.all([killer.run(), disturber.run()]);
   while ((await state.rootCount()) < instances && !client.hasExited) await delay(100);
   fleet.startNoMore();
