@@ -23,6 +23,8 @@ const tests = [
   'test/postgres/query-plans.test.ts',
   'test/postgres/round-trips.test.ts',
   'test/postgres/concurrency.test.ts',
+  'test/postgres/lock-order.test.ts',
+  'test/postgres/cost-of-reads.test.ts',
   'test/postgres/migrate.test.ts',
   'test/postgres/transactions.test.ts',
 ];

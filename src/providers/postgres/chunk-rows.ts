@@ -3,6 +3,7 @@ import type { ReadChunksParams, StreamChunk } from '../streams.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { formatToken, type LockToken } from '../lock-token.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** The stream of a job, as far as it is not read. */
@@ -69,7 +70,8 @@ export class ChunkRows {
         SET last_seq = new.last_seq, waiting_chunks = new.waiting_chunks, waiting_bytes = new.waiting_bytes
         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
           AS new (instance_key, last_seq, waiting_chunks, waiting_bytes)
-        WHERE job.instance_key = new.instance_key AND job.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(jobs, 'one.instance_key = new.instance_key')}
+        WHERE job.ctid = found.place`,
     };
     this.#find = {
       name: 'perdure_find_stream',

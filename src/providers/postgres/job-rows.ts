@@ -3,6 +3,7 @@ import type { AbandonedResult, JobKey, JobRecord } from '../sessions.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { RunState } from './run-state.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 interface NewRow {
@@ -118,7 +119,8 @@ export class JobRows {
       name: 'perdure_set_job_times',
       text: `UPDATE ${table} AS job SET check_at = times.check_at, dispose_at = times.dispose_at
         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS times (instance_key, check_at, dispose_at)
-        WHERE job.instance_key = times.instance_key AND job.instance_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.instance_key = times.instance_key')}
+        WHERE job.ctid = found.place`,
     };
     this.#claim = {
       name: 'perdure_claim_abandoned',
@@ -133,9 +135,9 @@ export class JobRows {
     };
     this.#nextAt = {
       name: 'perdure_next_session',
-      text: `SELECT ${nowSql} AS now, (SELECT min(due_at) FROM ${schema}.sessions) AS "dueAt",
-          (SELECT min(check_at) FROM ${table} WHERE check_at IS NOT NULL) AS "checkAt",
-          (SELECT min(dispose_at) FROM ${table} WHERE dispose_at IS NOT NULL) AS "disposeAt"`,
+      text: `SELECT ${nowSql} AS now, (SELECT due_at FROM ${schema}.sessions ORDER BY due_at LIMIT 1) AS "dueAt",
+          (SELECT check_at FROM ${table} WHERE check_at IS NOT NULL ORDER BY check_at LIMIT 1) AS "checkAt",
+          (SELECT dispose_at FROM ${table} WHERE dispose_at IS NOT NULL ORDER BY dispose_at LIMIT 1) AS "disposeAt"`,
     };
     this.#abandonAll = {
       name: 'perdure_abandon_jobs_of_sessions',

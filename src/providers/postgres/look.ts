@@ -130,9 +130,9 @@ export class Look {
         (SELECT next_at FROM ${schema}.schedules WHERE NOT paused AND next_at IS NOT NULL
          ORDER BY next_at LIMIT 1) AS "schedules",
         least(
-          (SELECT min(due_at) FROM ${schema}.sessions),
-          (SELECT min(check_at) FROM ${schema}.jobs WHERE check_at IS NOT NULL),
-          (SELECT min(dispose_at) FROM ${schema}.jobs WHERE dispose_at IS NOT NULL)
+          (SELECT due_at FROM ${schema}.sessions ORDER BY due_at LIMIT 1),
+          (SELECT check_at FROM ${schema}.jobs WHERE check_at IS NOT NULL ORDER BY check_at LIMIT 1),
+          (SELECT dispose_at FROM ${schema}.jobs WHERE dispose_at IS NOT NULL ORDER BY dispose_at LIMIT 1)
         ) AS "sessions",
         ARRAY(SELECT item_key || '.' || lock_token FROM ${schema}.worker_queue
               WHERE $6::bigint IS NOT NULL AND cancel_requested AND next_at > ${nowSql}

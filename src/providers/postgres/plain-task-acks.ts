@@ -37,14 +37,15 @@ export class PlainTaskAcks {
     this.#connections = connections;
     const items = `${schema}.worker_queue`;
     // A division by zero undoes it all, also where an item was claimed anew, or flagged, since the statement began. Items and runs
-    // are each read by one scan of an index and joined by hashes: no other plan has a full join. A delete by keys alone, because
+    // are each read by one scan of an index and joined by hashes: no other plan has a full join. What else is asked of an item
+    // fits no index, which might be read as a whole. A delete by keys alone, because
     // one that is joined to a list searches the whole list for each of its rows.
     this.#statement = {
       name: 'perdure_end_runs_plainly',
       text: `WITH item AS MATERIALIZED (
           SELECT item_key AS held_key, lock_token, instance_key, started_at FROM ${items}
-          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql} AND NOT cancel_requested
-            AND operation = ${taskOperation}
+          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql} AND (NOT cancel_requested) IS TRUE
+            AND (operation = ${taskOperation}) IS TRUE
         ), run AS MATERIALIZED (
           SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
@@ -63,8 +64,9 @@ export class PlainTaskAcks {
           WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE AND run.priority IS NOT NULL
           RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
         ), locked AS MATERIALIZED (
-          SELECT item_key FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM ended))
-          ORDER BY item_key FOR UPDATE
+          SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${items} AS one WHERE one.item_key = wanted.item_key LIMIT 1 FOR UPDATE) AS item
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM locked))
           RETURNING item_key, lock_token, cancel_requested

@@ -8,6 +8,7 @@ import type {
 import type { SessionMove } from '../session-rules.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
+import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
 /** A session as those who move it read it. */
@@ -81,7 +82,8 @@ export class SessionRows {
       text: `UPDATE ${table} AS session
         SET state = move.state, end_reason = coalesce(session.end_reason, move.end_reason), due_at = move.due_at
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS move (session_key, state, end_reason, due_at)
-        WHERE session.session_key = move.session_key AND session.session_key = ANY ($1::bigint[])`,
+        ${placeOf(table, 'one.session_key = move.session_key')}
+        WHERE session.ctid = found.place`,
     };
     this.#end = {
       name: 'perdure_end_session',

@@ -96,7 +96,7 @@ export class StopRows {
             SELECT instance_key FROM ${table} AS one
             WHERE one.parent_instance_id = parent.instance_id AND one.parent_execution_id >= parent.execution_id
               AND one.cancellation <> 'abandon' AND ($3 OR one.ended_at IS NULL)
-            ORDER BY one.instance_key) AS child))
+            OFFSET 0) AS child))
         ORDER BY instance_key FOR NO KEY UPDATE`,
     };
   }

@@ -29,7 +29,7 @@ CREATE INDEX sessions_by_label ON sessions (label, session_key) WHERE label IS N
 
 -- A row stands while somebody may want the reply of the run, or has still to dispose of it.
 CREATE TABLE jobs (
-  instance_key bigint PRIMARY KEY,
+  instance_key bigint,
   session_key bigint NOT NULL,
   is_task boolean NOT NULL,
   name text COLLATE "C" NOT NULL,
@@ -46,6 +46,7 @@ CREATE INDEX jobs_by_session ON jobs (session_key, instance_key);
 CREATE INDEX jobs_not_abandoned ON jobs (session_key) WHERE abandoned_at IS NULL;
 CREATE INDEX jobs_to_check ON jobs (check_at) WHERE check_at IS NOT NULL;
 CREATE INDEX jobs_to_dispose ON jobs (dispose_at) WHERE dispose_at IS NOT NULL;
+ALTER TABLE jobs ADD PRIMARY KEY (instance_key); -- last, as in the first migration
 
 CREATE TABLE chunks (
   instance_key bigint NOT NULL,
