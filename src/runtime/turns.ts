@@ -88,7 +88,7 @@ export class Turns {
     const { cache, timers, options, provider } = this.#params;
     cache.put(live);
     // A store with a clock of its own may refuse what ours calls due.
-    if (!options.fastPaths || provider.clock !== undefined) return;
+    if (live.gone || !options.fastPaths || provider.clock !== undefined) return;
     for (const { operation, fireAt } of set) timers.add(live, operation, Math.ceil(fireAt));
   }
 
