@@ -11,8 +11,13 @@ export interface MessageRow {
 }
 
 /** A fetched message with the instance that it is for. */
-export interface VisibleMessage extends FetchedMessage {
+export interface MessageOf extends FetchedMessage {
   readonly instanceKey: number;
+}
+
+/** One that is visible, with since when. */
+export interface VisibleMessage extends MessageOf {
+  readonly visibleAt: number;
 }
 
 /** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
@@ -52,10 +57,10 @@ export class Messages {
       name: 'perdure_select_visible_messages',
       text: `SELECT wanted.instance_key AS "instanceKey", found.*
         FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (instance_key, place) CROSS JOIN LATERAL (
-          SELECT visible_at, ${columns} FROM ${table} AS message
+          SELECT visible_at AS "visibleAt", ${columns} FROM ${table} AS message
           WHERE message.instance_key = wanted.instance_key AND visible_at <= $2
           ORDER BY visible_at, message_key LIMIT $3) AS found
-        ORDER BY place, visible_at, "messageKey"`,
+        ORDER BY place, "visibleAt", "messageKey"`,
     };
     this.#selectCleanupExpired = {
       name: 'perdure_select_cleanup_expired',
@@ -132,9 +137,9 @@ export class Messages {
     tx: Transaction,
     instanceKeys: readonly number[],
     now: number,
-  ): Promise<readonly VisibleMessage[]> {
+  ): Promise<readonly MessageOf[]> {
     if (instanceKeys.length === 0) return [];
-    return tx.query<VisibleMessage>(this.#selectCleanupExpired, [numbers(instanceKeys), now]);
+    return tx.query<MessageOf>(this.#selectCleanupExpired, [numbers(instanceKeys), now]);
   }
 
   /** How many messages of a kind wait for instances, counted up to a number. */

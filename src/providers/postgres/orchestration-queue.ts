@@ -13,7 +13,7 @@ import type { DueInstance } from './due-instances.ts';
 import { isLive } from './instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from './instance-rows.ts';
 import { formatToken, newSecret, parseToken } from '../lock-token.ts';
-import type { VisibleMessage } from './messages.ts';
+import type { MessageOf } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { addressees, refusal, type TurnCommit } from './turns.ts';
@@ -198,7 +198,7 @@ async function dropUnreadable(
     byInstance,
   }: {
     readonly instances: ReadonlyMap<number, InstanceRow>;
-    readonly byInstance: ReadonlyMap<number, readonly VisibleMessage[]>;
+    readonly byInstance: ReadonlyMap<number, readonly MessageOf[]>;
   },
 ): Promise<void> {
   const over: number[] = [];
@@ -225,7 +225,7 @@ async function putExpiredFirst(
     max,
   }: {
     readonly rows: readonly InstanceRow[];
-    readonly byInstance: Map<number, VisibleMessage[]>;
+    readonly byInstance: Map<number, MessageOf[]>;
     readonly max: number;
   },
 ): Promise<void> {
@@ -250,7 +250,7 @@ function toItem(
     readonly row: InstanceRow;
     readonly secret: string;
     readonly now: number;
-    readonly messages: readonly VisibleMessage[];
+    readonly messages: readonly MessageOf[];
   },
 ): OrchestrationItem {
   const { due, row, secret, now, messages } = claimed;
@@ -272,7 +272,7 @@ function toItem(
   };
 }
 
-function toMessage(message: VisibleMessage): FetchedMessage {
+function toMessage(message: MessageOf): FetchedMessage {
   const { messageKey, kind, executionId, operation, data, payload } = message;
   return { messageKey, kind, executionId, operation, data, payload };
 }
