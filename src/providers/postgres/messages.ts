@@ -26,6 +26,7 @@ export class Messages {
   readonly #insertStarts: Statement;
   readonly #selectVisible: Statement;
   readonly #selectCleanupExpired: Statement;
+  readonly #selectStarts: Statement;
   readonly #countOfKind: Statement;
   readonly #delete: Statement;
   readonly #deleteTimers: Statement;
@@ -69,6 +70,13 @@ export class Messages {
           SELECT ${columns} FROM ${table} AS message
           WHERE message.instance_key = wanted.instance_key AND visible_at <= $2 AND kind = 'cleanupExpired'
           LIMIT 1) AS found`,
+    };
+    this.#selectStarts = {
+      name: 'perdure_select_starts',
+      text: `SELECT wanted.instance_key AS "instanceKey", found.*
+        FROM unnest($1::bigint[]) AS wanted (instance_key) CROSS JOIN LATERAL (
+          SELECT ${columns} FROM ${table} AS message
+          WHERE message.instance_key = wanted.instance_key AND kind = 'start' LIMIT 1) AS found`,
     };
     this.#countOfKind = {
       name: 'perdure_count_messages',
@@ -140,6 +148,15 @@ export class Messages {
   ): Promise<readonly MessageOf[]> {
     if (instanceKeys.length === 0) return [];
     return tx.query<MessageOf>(this.#selectCleanupExpired, [numbers(instanceKeys), now]);
+  }
+
+  /** The messages that begin executions, visible or not. */
+  async readStarts(
+    tx: Transaction,
+    instanceKeys: readonly number[],
+  ): Promise<readonly MessageOf[]> {
+    if (instanceKeys.length === 0) return [];
+    return tx.query<MessageOf>(this.#selectStarts, [numbers(instanceKeys)]);
   }
 
   /** How many messages of a kind wait for instances, counted up to a number. */

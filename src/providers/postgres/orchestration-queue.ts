@@ -177,6 +177,7 @@ async function claim(
     ),
     dropUnreadable(store, scope, chosen, { instances, byInstance }),
     putExpiredFirst(store, scope, { rows, byInstance, max: maxMessages }),
+    addStarts(store, scope, { rows, byInstance, max: maxMessages }),
   ]);
   scope.effects.due('orchestrations', now + lockMs);
   return chosen.flatMap((due, index) => {
@@ -215,19 +216,18 @@ async function dropUnreadable(
   ]);
 }
 
+/** The messages that were read for a claim. */
+interface ReadMessages {
+  readonly rows: readonly InstanceRow[];
+  readonly byInstance: Map<number, MessageOf[]>;
+  readonly max: number;
+}
+
 /** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
 async function putExpiredFirst(
   store: Store,
   { tx, now }: Scope,
-  {
-    rows,
-    byInstance,
-    max,
-  }: {
-    readonly rows: readonly InstanceRow[];
-    readonly byInstance: Map<number, MessageOf[]>;
-    readonly max: number;
-  },
+  { rows, byInstance, max }: ReadMessages,
 ): Promise<void> {
   const cut = rows.filter(
     ({ instanceKey, status }) =>
@@ -241,6 +241,27 @@ async function putExpiredFirst(
     );
     byInstance.set(instanceKey, [expired, ...others.slice(0, max - 1)]);
   }
+}
+
+/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+async function addStarts(
+  store: Store,
+  { tx }: Scope,
+  { rows, byInstance, max }: ReadMessages,
+): Promise<void> {
+  const without = rows.filter(
+    ({ instanceKey, historyLength }) =>
+      historyLength === 0 && byInstance.get(instanceKey)?.some(isStart) === false,
+  );
+  const keys = without.map(({ instanceKey }) => instanceKey);
+  for (const start of await store.messages.readStarts(tx, keys)) {
+    const others = byInstance.get(start.instanceKey) ?? [];
+    byInstance.set(start.instanceKey, [start, ...others.slice(0, max - 1)]);
+  }
+}
+
+function isStart({ kind }: MessageOf): boolean {
+  return kind === 'start';
 }
 
 function toItem(
