@@ -105,6 +105,8 @@ export interface OrchestrationQueue {
    *   order/a-due-timer-takes-its-place-among-messages, order/an-instance-comes-once-with-all-its-messages,
    *   order/max-messages-bounds-a-claim, order/a-thousand-messages-come-unless-told-otherwise,
    *   message/comes-as-it-was-enqueued)
+   * - bring the start message with the first claim of an execution, also where a clock that was set back has put
+   *   others before it (order/the-start-comes-though-the-clock-was-set-back)
    * - hide messages that are not yet visible (timer/is-hidden-until-due,
    *   timer/does-not-come-with-earlier-messages)
    * - claim only names and versions in `runnable`, compared exactly, and let the others wait without standing

@@ -86,6 +86,8 @@ export interface TurnAck {
   readonly lockTokens: readonly string[];
   /** The operations of timers that are due and whose firing the turn has already applied. Absent: none. */
   readonly timers?: readonly number[];
+  /** With `timers`: when they were looked up. What became visible later is left for the next turn. Absent: now. */
+  readonly asOfMs?: number;
   readonly turn: Turn;
 }
 
@@ -190,11 +192,13 @@ export interface WorkQueue {
    *   turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
    *   turn-ack/needs-the-last-turn)
    * - no claim holds the instance (turn-ack/needs-a-free-instance, timer-turn/needs-a-free-instance)
-   * - the messages of all `timers` are visible (timer-turn/needs-timers-that-are-due,
-   *   timer-turn/needs-timers-that-wait)
-   * - the instance has no other visible message (turn-ack/needs-no-visible-message,
-   *   turn-ack/a-lapsed-claim-counts-as-a-message, turn-ack/a-timer-that-is-not-due-does-not-hinder,
-   *   timer-turn/needs-no-other-message)
+   * - the messages of all `timers` are visible by the store's clock, also where `asOfMs` is ahead of it
+   *   (timer-turn/needs-timers-that-are-due, timer-turn/needs-timers-that-wait,
+   *   timer-turn/a-time-to-come-takes-nothing-early)
+   * - the instance has no other visible message, or with `timers` none that was visible at `asOfMs`; what became so
+   *   later stays (turn-ack/needs-no-visible-message, turn-ack/a-lapsed-claim-counts-as-a-message,
+   *   turn-ack/a-timer-that-is-not-due-does-not-hinder, timer-turn/needs-no-other-message,
+   *   timer-turn/leaves-what-came-later)
    *
    * and otherwise
    * - do what `ackOrchestrationItems` does, and delete the items without enqueueing messages

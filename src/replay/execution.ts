@@ -29,7 +29,8 @@
  * R14. Every withdrawal is recorded, once. The operation rejects at once; as `wait` it stays outstanding and settles
  *      with its answer; as `abandon` it is recorded as abandoned, and its work goes on.
  * R15. What ran to its end and is answered in the same batch is not withdrawn: the answer is recorded there instead. A
- *      request to stop withdraws its activities all the same: their handlers were told with it, and answer after that.
+ *      request to stop withdraws its activities all the same: their handlers were told with it, and answer after that,
+ *      unless the store has the answer before the request.
  * R16. The first request to stop cancels the root scope; later ones leave no trace. From then on a `CanceledError` that
  *      the code throws ends it canceled, and continue-as-new is refused. A request that comes too late is carried
  *      into the next execution, which begins canceled.

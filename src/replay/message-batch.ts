@@ -38,12 +38,16 @@ interface Carried {
 /** The messages of one turn, read one after the other. */
 export class MessageBatch {
   readonly #messages: readonly Message[];
+  /** What the store put before a request to stop that is applied first: no handler of it had been told. */
+  readonly #overtaken: ReadonlySet<Message>;
   readonly #executionId: number;
   #next = 0;
   #answers: ReadonlyMap<number, AnswerMessage> | undefined;
 
   constructor(messages: readonly Message[], executionId: number) {
-    this.#messages = cancelFirst(messages);
+    const { ordered, overtaken } = cancelFirst(messages);
+    this.#messages = ordered;
+    this.#overtaken = overtaken;
     this.#executionId = executionId;
   }
 
@@ -59,10 +63,10 @@ export class MessageBatch {
 
   /** The answer to an operation that ran to its end, if it is in this batch. */
   answerTo(operation: Operation, at: number): AnswerEvent | undefined {
-    if (this.#isToldByRequest(operation)) return undefined;
     this.#answers ??= this.#indexAnswers();
     const message = this.#answers.get(operation.id);
     if (message === undefined || !isFinished(operation, message)) return undefined;
+    if (this.#isToldByRequest(operation) && !this.#overtaken.has(message)) return undefined;
     const { executionId: _, ...event } = message;
     return { ...event, at };
   }
@@ -138,17 +142,26 @@ export class MessageBatch {
   }
 }
 
+interface CancelFirst {
+  readonly ordered: readonly Message[];
+  readonly overtaken: ReadonlySet<Message>;
+}
+
+const none: ReadonlySet<Message> = new Set();
+
 /**
  * Work that was stopped tells so for a reason: the cancel that led to it is applied first, wherever a store put it.
- * Everything else keeps its order.
+ * Everything else keeps its order. Another cancel may have had the same reason, so what was overtaken may be older than
+ * the request.
  */
-function cancelFirst(messages: readonly Message[]): readonly Message[] {
+function cancelFirst(messages: readonly Message[]): CancelFirst {
   const index = messages.findIndex(({ kind }) => kind === 'cancel');
   const cancel = messages[index];
-  if (cancel?.kind !== 'cancel' || index === 0) return messages;
+  if (cancel?.kind !== 'cancel' || index === 0) return { ordered: messages, overtaken: none };
   const effect = messages.findIndex((message) => isEffectOf(cancel, message));
-  if (effect < 0 || effect > index) return messages;
-  return messages.toSpliced(index, 1).toSpliced(effect, 0, cancel);
+  if (effect < 0 || effect > index) return { ordered: messages, overtaken: none };
+  const ordered = messages.toSpliced(index, 1).toSpliced(effect, 0, cancel);
+  return { ordered, overtaken: new Set(messages.slice(effect, index)) };
 }
 
 /** Work that lost a race or ran out of time was stopped by something else: a cancel does not overtake it. */

@@ -234,6 +234,22 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.outcome?.kind).toBe('executionCanceled');
   });
 
+  it('so it is where an earlier cancel has the reason of the request', async () => {
+    for (const reason of ['another reason', 'canceled']) {
+      const run = drive(async (ctx) => {
+        const [unwanted, wanted] = [ctx.call('unwanted'), ctx.call('wanted')];
+        await ctx.waitFor('go');
+        unwanted.cancel();
+        return wanted.catch(() => 'lost');
+      });
+      await run.start();
+      await run.turn(run.raised('go'));
+      const stopped = run.canceled(1, { trigger: 'cancel', reason: 'canceled' });
+      await run.turn(stopped, run.completed(2, 'done'), run.cancel(reason));
+      expect(run.output).toBe('done');
+    }
+  });
+
   it('does not hold for work that was only stopped, nor for an event that a wait could take', async () => {
     const run = drive(async (ctx) => {
       const operations = [ctx.call('a'), ctx.waitFor('e')];

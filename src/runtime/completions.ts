@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import { LockLostError } from '../model/errors.ts';
 import type { Message } from '../model/message.ts';
 import type { Provider } from '../providers/provider.ts';
+import type { Turn } from '../providers/turn.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import { withRetries } from './provider-retry.ts';
@@ -116,9 +117,10 @@ export class Completions {
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
-    let result;
+    let turn: Turn;
     try {
-      result = await live.execution.turn({ messages, nowMs, version: live.version });
+      const result = await live.execution.turn({ messages, nowMs, version: live.version });
+      turn = turns.plan(live, result);
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -126,7 +128,6 @@ export class Completions {
       await this.#ack(batch);
       return;
     }
-    const turn = turns.plan(live, result);
     const { instanceKey, incarnation, executionId, lastTurn } = live;
     const lockTokens = batch.map(({ item }) => item.lockToken);
     try {

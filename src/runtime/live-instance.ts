@@ -23,8 +23,8 @@ export class LiveInstance implements TurnSubject {
   readonly timers = new Map<number, number>();
   /** The last turn that committed; `null` before the first. */
   lastTurn: string | null;
-  /** Evicted: what it knows can no longer be trusted. */
-  gone = false;
+  /** What lists hold that outlast the instance: empty once it is gone, so that they keep nothing alive. */
+  readonly handle: { live: LiveInstance | undefined } = { live: this };
   #busy = false;
   readonly #waiting: (() => void)[] = [];
 
@@ -63,6 +63,17 @@ export class LiveInstance implements TurnSubject {
     const next = this.#waiting.shift();
     if (next === undefined) this.#busy = false;
     else next();
+  }
+
+  /** Evicted: what it knows can no longer be trusted. */
+  get gone(): boolean {
+    return this.handle.live === undefined;
+  }
+
+  /** Lets go of the function. */
+  discard(): void {
+    this.handle.live = undefined;
+    this.execution.dispose();
   }
 
   get execution(): Execution {

@@ -184,31 +184,22 @@ export class OrchestrationDispatcher {
       turn,
     }));
     const deadline = clock.now() + options.orchestrationLeaseMs;
-    const refused: Refused[] = [];
-    try {
-      const retry = { clock, logger: options.logger, deadline };
-      const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks));
-      for (const [index, { item, live, turn }] of claimed.entries()) {
-        const result = results[index];
-        if (result?.ok === true) {
-          await turns.committed(live, turn, {
-            claimed: result.claimed,
-            path: 'slow',
-            nowMs: item.nowMs,
-          });
-        } else {
-          turns.refused(live, turn);
-          refused.push({ live, error: result?.error });
-        }
-        release(live);
-      }
-    } catch (error) {
+    const retry = { clock, logger: options.logger, deadline };
+    const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks)).catch(
       // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
-      for (const { live, turn } of claimed) {
+      (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
+    );
+    const refused: Refused[] = [];
+    for (const [index, { item, live, turn }] of claimed.entries()) {
+      const result = results[index];
+      if (result?.ok === true) {
+        const { claimed: started } = result;
+        await turns.committed(live, turn, { claimed: started, path: 'slow', nowMs: item.nowMs });
+      } else {
         turns.refused(live, turn);
-        refused.push({ live, error });
-        release(live);
+        refused.push({ live, error: result?.error });
       }
+      release(live);
     }
     if (refused.length > 0) await this.#report(refused);
   }

@@ -93,7 +93,7 @@ export class TimerTurns {
     const acks = ran.map(({ live, lastTurn, operations, turn }): TurnAck => {
       const { instanceKey, incarnation, executionId } = live;
       const fences = { instanceKey, incarnation, executionId, lastTurn };
-      return { ...fences, lockTokens: [], timers: operations, turn };
+      return { ...fences, lockTokens: [], timers: operations, asOfMs: nowMs, turn };
     });
     const results = await provider.ackTurns(acks).catch((error: unknown) => {
       options.logger.debug({ error }, 'committing turns in memory failed');

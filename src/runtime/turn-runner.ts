@@ -172,7 +172,12 @@ export class TurnRunner {
   ): Promise<LiveInstance> {
     const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
     await live.acquire();
-    await live.execution.replay(history.map(decodeEvent));
+    try {
+      await live.execution.replay(history.map(decodeEvent));
+    } catch (error) {
+      live.discard();
+      throw error;
+    }
     return live;
   }
 

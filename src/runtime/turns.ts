@@ -6,7 +6,7 @@ import type { WorkItem } from '../providers/work-queue.ts';
 import type { TurnResult } from '../replay/execution.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
-import type { ProgramFactory } from './program-factory.ts';
+import type { LiveCode, ProgramFactory } from './program-factory.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Slots } from './slots.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
@@ -88,7 +88,7 @@ export class Turns {
     const { cache, timers, options, provider } = this.#params;
     cache.put(live);
     // A store with a clock of its own may refuse what ours calls due.
-    if (!options.fastPaths || provider.clock !== undefined) return;
+    if (live.gone || !options.fastPaths || provider.clock !== undefined) return;
     for (const { operation, fireAt } of set) timers.add(live, operation, Math.ceil(fireAt));
   }
 
@@ -138,9 +138,10 @@ export class Turns {
   async #replayAfresh(live: LiveInstance): Promise<void> {
     const { provider, programs, options, cache } = this.#params;
     const { instanceKey, executionId } = live;
+    let fresh: LiveCode | undefined;
     try {
       const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
-      const fresh = programs.create(live);
+      fresh = programs.create(live);
       await fresh.execution.replay(stored.map(decodeEvent));
       fresh.execution.assertReplayed();
       live.execution.dispose();
@@ -149,6 +150,7 @@ export class Turns {
     } catch (error) {
       // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.
       options.logger.error({ error, instanceId: live.instanceId }, 'a fresh replay failed');
+      fresh?.execution.dispose();
       cache.evict(live);
     }
   }

@@ -52,6 +52,21 @@ it('an instance that is in the middle of a turn is never taken away', () => {
   expect(cache.get(1)).toBe(busy);
 });
 
+it('an instance that comes late does not replace one that somebody is at', () => {
+  const cache = new WarmCache(one * 3);
+  const [late, busy] = [live(1), live(1)];
+  cache.put(busy);
+  busy.tryAcquire();
+  cache.put(late);
+  expect(cache.get(1)).toBe(busy);
+  expect([late.gone, busy.gone]).toEqual([true, false]);
+  busy.release();
+  const next = live(1);
+  cache.put(next);
+  expect(cache.get(1)).toBe(next);
+  expect(busy.gone).toBe(true);
+});
+
 it('what is over or gone is dropped by its id, unless it is in the middle of a turn', () => {
   const cache = new WarmCache(one * 3);
   const [gone, busy, other] = [live(1), live(2), live(3)];

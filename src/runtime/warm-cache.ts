@@ -24,8 +24,14 @@ export class WarmCache {
 
   /** Keeps an instance after a committed turn, as the most recently used. */
   put(live: LiveInstance): void {
+    const known = this.get(live.instanceKey);
+    // Somebody is at a later turn already, and the answer to this commit came late.
+    if (known !== undefined && known !== live && known.busy) {
+      live.discard();
+      return;
+    }
     const replaced = this.#forget(live.instanceKey);
-    if (replaced !== undefined && replaced !== live) discard(replaced);
+    if (replaced !== undefined && replaced !== live) replaced.discard();
     const bytes = live.execution.sizeBytes;
     this.#entries.set(live.instanceKey, { live, bytes });
     this.#keys.set(live.instanceId, live.instanceKey);
@@ -36,7 +42,7 @@ export class WarmCache {
   /** Drops an instance that ended or can no longer be trusted. */
   evict(live: LiveInstance): void {
     if (this.get(live.instanceKey) === live) this.#forget(live.instanceKey);
-    discard(live);
+    live.discard();
   }
 
   /** Drops what the store says is over or gone; an instance in the middle of a turn learns that from its ack. */
@@ -48,7 +54,7 @@ export class WarmCache {
   }
 
   clear(): void {
-    for (const { live } of this.#entries.values()) discard(live);
+    for (const { live } of this.#entries.values()) live.discard();
     this.#entries.clear();
     this.#keys.clear();
     this.#bytes = 0;
@@ -71,9 +77,4 @@ export class WarmCache {
     this.#bytes -= entry.bytes;
     return entry.live;
   }
-}
-
-function discard(live: LiveInstance): void {
-  live.gone = true;
-  live.execution.dispose();
 }

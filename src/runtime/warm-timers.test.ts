@@ -41,7 +41,7 @@ it('passes over timers that have fired or were withdrawn, and those of instances
   const [fired, gone, waiting] = [live(1), live(2), live(3)];
   for (const [index, one] of [fired, gone, waiting].entries()) set(one, 1, index);
   fired.timers.delete(1);
-  gone.gone = true;
+  gone.discard();
   expect(timers.nextAt).toBe(2);
   expect(timers.takeDue(5, 10)).toEqual([waiting]);
   expect(timers.nextAt).toBe(Infinity);

@@ -1,7 +1,7 @@
 import type { LiveInstance } from './live-instance.ts';
 
 interface Entry {
-  readonly live: LiveInstance;
+  readonly handle: LiveInstance['handle'];
   readonly operation: number;
   readonly fireAt: number;
 }
@@ -12,7 +12,7 @@ const fewEntries = 1_024;
 /**
  * The timers of live instances, the first due first, in a binary heap. Those that fired, were withdrawn or lost their
  * instance are left in place until they are due, or until they may be as many as the others. So are those of an
- * instance that is asked to stop, whose turns need a claim.
+ * instance that is asked to stop, whose turns need a claim. None keeps its instance alive.
  */
 export class WarmTimers {
   readonly #onFirst: (fireAt: number) => void;
@@ -27,9 +27,9 @@ export class WarmTimers {
   /** Adds a timer that a committed turn has set. */
   add(live: LiveInstance, operation: number, fireAt: number): void {
     if (this.#heap.length >= this.#sweepAt) this.#sweep();
-    this.#heap.push({ live, operation, fireAt });
+    this.#heap.push({ handle: live.handle, operation, fireAt });
     this.#rise(this.#heap.length - 1);
-    if (this.#heap[0]?.live === live && this.#heap[0].operation === operation)
+    if (this.#heap[0]?.handle === live.handle && this.#heap[0].operation === operation)
       this.#onFirst(fireAt);
   }
 
@@ -49,7 +49,7 @@ export class WarmTimers {
     const due: LiveInstance[] = [];
     while (due.length < max && this.nextAt <= nowMs) {
       const first = this.#pop();
-      if (first !== undefined) due.push(first.live);
+      if (first?.handle.live !== undefined) due.push(first.handle.live);
     }
     return due;
   }
@@ -105,6 +105,6 @@ export class WarmTimers {
   }
 }
 
-function isPending({ live, operation, fireAt }: Entry): boolean {
-  return !live.gone && !live.execution.isCanceling && live.timers.get(operation) === fireAt;
+function isPending({ handle: { live }, operation, fireAt }: Entry): boolean {
+  return live !== undefined && !live.execution.isCanceling && live.timers.get(operation) === fireAt;
 }

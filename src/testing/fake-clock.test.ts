@@ -22,6 +22,18 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(3_000_000_000);
   });
 
+  it('is set back after the moves before it, and its alarms keep their times', async () => {
+    const clock = new FakeClock({ startAt: 0 });
+    let fired = 0;
+    clock.setAlarm(150, () => fired++);
+    await Promise.all([clock.advance(100), clock.setBack(60), clock.advance(10)]);
+    expect(clock.now()).toBe(50);
+    await clock.advance(99);
+    expect(fired).toBe(0);
+    await clock.advance(1);
+    expect(fired).toBe(1);
+  });
+
   it('fires due alarms in the order of their times, each at its own time', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const fired: string[] = [];

@@ -75,6 +75,13 @@ export class FakeClock implements Clock {
     return this.#move(() => atMs);
   }
 
+  /** Sets the clock back, as a machine's is corrected; alarms keep their times. */
+  setBack(duration: Duration): Promise<void> {
+    const ms = toMs(duration);
+    this.#lastMove = this.#lastMove.then(() => void (this.#now -= ms));
+    return this.#lastMove;
+  }
+
   // Moves follow one another: two at once would tear the order of the alarms.
   #move(target: () => number): Promise<void> {
     const move = this.#lastMove.then(() => this.#moveTo(target()));
@@ -86,7 +93,7 @@ export class FakeClock implements Clock {
     if (!(targetMs >= this.#now)) {
       throw new PerdureError(
         'INVALID_DURATION',
-        `The clock stands at ${this.#now} and cannot go back to ${targetMs}. Start a new FakeClock instead.`,
+        `The clock stands at ${this.#now} and cannot go back to ${targetMs}. Use \`setBack\`, or start a new FakeClock.`,
       );
     }
     // What was just begun may still set an alarm.

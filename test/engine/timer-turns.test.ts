@@ -2,24 +2,28 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import type { TurnCommitted } from '../../src/index.ts';
+import type { Handle, TurnCommitted } from '../../src/index.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { overrideProvider } from '../crash/override-provider.ts';
 
 const nap = orchestration('nap', (ctx, ms: number) => ctx.sleep(ms));
 
+async function newDirectory() {
+  const directory = await mkdtemp(join(tmpdir(), 'perdure-timers-'));
+  // Registered first, so that it runs after what the test closes.
+  onTestFinished(() => rm(directory, { recursive: true }));
+  return { directory, clock: new FakeClock() };
+}
+
 /** An engine on a file with a clock of its own, and by which path the turns of its worker came to the store. */
 async function open(options: StartWorkerOptions) {
-  const directory = await mkdtemp(join(tmpdir(), 'perdure-timers-'));
+  const { directory, clock } = await newDirectory();
   const file = join(directory, 'store.db');
-  const clock = new FakeClock();
   const perdure = await Perdure.open(file, { clock });
-  onTestFinished(async () => {
-    await perdure.close();
-    await rm(directory, { recursive: true });
-  });
+  onTestFinished(() => perdure.close());
   const paths: string[] = [];
   const turnCommitted = ({ path }: TurnCommitted) => void paths.push(path);
   await perdure.startWorker({ hooks: { turnCommitted }, ...options });
@@ -85,6 +89,41 @@ it('a timer that another process claims first fires once, and the turn here is d
     'timerFired',
     'executionCompleted',
   ]);
+});
+
+it('a timer that falls due while the turn of another is committed leaves all of them their fast turns', async () => {
+  const { directory, clock } = await newDirectory();
+  let isCommitting = false;
+  // Each commit takes place a millisecond after its turn began.
+  const late = { now: () => clock.now() + (isCommitting ? 1 : 0) };
+  const setAlarm = clock.setAlarm.bind(clock);
+  const store = await openSqlite({
+    path: join(directory, 'store.db'),
+    clock: { ...late, setAlarm },
+  });
+  const perdure = await Perdure.open(
+    overrideProvider(store, {
+      async ackTurns(acks) {
+        isCommitting = true;
+        try {
+          return await store.ackTurns(acks);
+        } finally {
+          isCommitting = false;
+        }
+      },
+    }),
+    { clock },
+  );
+  onTestFinished(() => perdure.close());
+  const close = orchestration('close', (ctx) => Promise.all([ctx.sleep(40), ctx.sleep(41)]));
+  const paths: string[] = [];
+  const turnCommitted = ({ path }: TurnCommitted) => void paths.push(path);
+  await perdure.startWorker({ orchestrations: [close, nap], hooks: { turnCommitted } });
+  const handles: Handle[] = [await perdure.client.start(close, undefined)];
+  for (const ms of [40, 50, 60]) handles.push(await perdure.client.start(nap, ms));
+  for (const ms of [40, 1, 9, 10]) await clock.advance(ms);
+  await Promise.all(handles.map((handle) => handle.result()));
+  expect(paths).toEqual(Array(9).fill('fast'));
 });
 
 it('a canceled instance keeps its live function while the timers of its clean-up fire', async () => {

@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
+import { HiddenMessages } from '../../src/providers/sqlite/hidden-messages.ts';
 import { listQuery } from '../../src/providers/sqlite/list-query.ts';
 import { Metrics } from '../../src/providers/sqlite/metrics.ts';
 import { migrate } from '../../src/providers/sqlite/migrate.ts';
@@ -44,7 +45,9 @@ it('no statement of the store reads a whole table or sorts what it has read', as
   );
   // Operators who want to know how much there is have it counted.
   const counts = new Set(preparedBy(db, () => new Metrics(db)).statements);
-  const others = statements.filter((sql) => !counts.has(sql));
+  // What a clock that was set back has hidden is looked for once.
+  const rare = new Set(preparedBy(db, () => new HiddenMessages(db, store)).statements);
+  const others = statements.filter((sql) => !counts.has(sql) && !rare.has(sql));
   expect(others.length).toBeGreaterThan(80);
   const bad = others
     .map((sql) => ({ sql, plan: plan(db, sql) }))

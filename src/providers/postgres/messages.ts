@@ -11,8 +11,13 @@ export interface MessageRow {
 }
 
 /** A fetched message with the instance that it is for. */
-export interface VisibleMessage extends FetchedMessage {
+export interface MessageOf extends FetchedMessage {
   readonly instanceKey: number;
+}
+
+/** One that is visible, with since when. */
+export interface VisibleMessage extends MessageOf {
+  readonly visibleAt: number;
 }
 
 /** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
@@ -21,6 +26,7 @@ export class Messages {
   readonly #insertStarts: Statement;
   readonly #selectVisible: Statement;
   readonly #selectCleanupExpired: Statement;
+  readonly #selectStarts: Statement;
   readonly #countOfKind: Statement;
   readonly #delete: Statement;
   readonly #deleteTimers: Statement;
@@ -52,10 +58,10 @@ export class Messages {
       name: 'perdure_select_visible_messages',
       text: `SELECT wanted.instance_key AS "instanceKey", found.*
         FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (instance_key, place) CROSS JOIN LATERAL (
-          SELECT visible_at, ${columns} FROM ${table} AS message
+          SELECT visible_at AS "visibleAt", ${columns} FROM ${table} AS message
           WHERE message.instance_key = wanted.instance_key AND visible_at <= $2
           ORDER BY visible_at, message_key LIMIT $3) AS found
-        ORDER BY place, visible_at, "messageKey"`,
+        ORDER BY place, "visibleAt", "messageKey"`,
     };
     this.#selectCleanupExpired = {
       name: 'perdure_select_cleanup_expired',
@@ -64,6 +70,13 @@ export class Messages {
           SELECT ${columns} FROM ${table} AS message
           WHERE message.instance_key = wanted.instance_key AND visible_at <= $2 AND kind = 'cleanupExpired'
           LIMIT 1) AS found`,
+    };
+    this.#selectStarts = {
+      name: 'perdure_select_starts',
+      text: `SELECT wanted.instance_key AS "instanceKey", found.*
+        FROM unnest($1::bigint[]) AS wanted (instance_key) CROSS JOIN LATERAL (
+          SELECT ${columns} FROM ${table} AS message
+          WHERE message.instance_key = wanted.instance_key AND kind = 'start' LIMIT 1) AS found`,
     };
     this.#countOfKind = {
       name: 'perdure_count_messages',
@@ -132,9 +145,18 @@ export class Messages {
     tx: Transaction,
     instanceKeys: readonly number[],
     now: number,
-  ): Promise<readonly VisibleMessage[]> {
+  ): Promise<readonly MessageOf[]> {
     if (instanceKeys.length === 0) return [];
-    return tx.query<VisibleMessage>(this.#selectCleanupExpired, [numbers(instanceKeys), now]);
+    return tx.query<MessageOf>(this.#selectCleanupExpired, [numbers(instanceKeys), now]);
+  }
+
+  /** The messages that begin executions, visible or not. */
+  async readStarts(
+    tx: Transaction,
+    instanceKeys: readonly number[],
+  ): Promise<readonly MessageOf[]> {
+    if (instanceKeys.length === 0) return [];
+    return tx.query<MessageOf>(this.#selectStarts, [numbers(instanceKeys)]);
   }
 
   /** How many messages of a kind wait for instances, counted up to a number. */

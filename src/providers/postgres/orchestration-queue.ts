@@ -13,7 +13,7 @@ import type { DueInstance } from './due-instances.ts';
 import { isLive } from './instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from './instance-rows.ts';
 import { formatToken, newSecret, parseToken } from '../lock-token.ts';
-import type { VisibleMessage } from './messages.ts';
+import type { MessageOf } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 import { addressees, refusal, type TurnCommit } from './turns.ts';
@@ -177,6 +177,7 @@ async function claim(
     ),
     dropUnreadable(store, scope, chosen, { instances, byInstance }),
     putExpiredFirst(store, scope, { rows, byInstance, max: maxMessages }),
+    addStarts(store, scope, { rows, byInstance, max: maxMessages }),
   ]);
   scope.effects.due('orchestrations', now + lockMs);
   return chosen.flatMap((due, index) => {
@@ -198,7 +199,7 @@ async function dropUnreadable(
     byInstance,
   }: {
     readonly instances: ReadonlyMap<number, InstanceRow>;
-    readonly byInstance: ReadonlyMap<number, readonly VisibleMessage[]>;
+    readonly byInstance: ReadonlyMap<number, readonly MessageOf[]>;
   },
 ): Promise<void> {
   const over: number[] = [];
@@ -215,19 +216,18 @@ async function dropUnreadable(
   ]);
 }
 
+/** The messages that were read for a claim. */
+interface ReadMessages {
+  readonly rows: readonly InstanceRow[];
+  readonly byInstance: Map<number, MessageOf[]>;
+  readonly max: number;
+}
+
 /** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
 async function putExpiredFirst(
   store: Store,
   { tx, now }: Scope,
-  {
-    rows,
-    byInstance,
-    max,
-  }: {
-    readonly rows: readonly InstanceRow[];
-    readonly byInstance: Map<number, VisibleMessage[]>;
-    readonly max: number;
-  },
+  { rows, byInstance, max }: ReadMessages,
 ): Promise<void> {
   const cut = rows.filter(
     ({ instanceKey, status }) =>
@@ -243,6 +243,27 @@ async function putExpiredFirst(
   }
 }
 
+/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+async function addStarts(
+  store: Store,
+  { tx }: Scope,
+  { rows, byInstance, max }: ReadMessages,
+): Promise<void> {
+  const without = rows.filter(
+    ({ instanceKey, historyLength }) =>
+      historyLength === 0 && byInstance.get(instanceKey)?.some(isStart) === false,
+  );
+  const keys = without.map(({ instanceKey }) => instanceKey);
+  for (const start of await store.messages.readStarts(tx, keys)) {
+    const others = byInstance.get(start.instanceKey) ?? [];
+    byInstance.set(start.instanceKey, [start, ...others.slice(0, max - 1)]);
+  }
+}
+
+function isStart({ kind }: MessageOf): boolean {
+  return kind === 'start';
+}
+
 function toItem(
   store: Store,
   claimed: {
@@ -250,7 +271,7 @@ function toItem(
     readonly row: InstanceRow;
     readonly secret: string;
     readonly now: number;
-    readonly messages: readonly VisibleMessage[];
+    readonly messages: readonly MessageOf[];
   },
 ): OrchestrationItem {
   const { due, row, secret, now, messages } = claimed;
@@ -272,7 +293,7 @@ function toItem(
   };
 }
 
-function toMessage(message: VisibleMessage): FetchedMessage {
+function toMessage(message: MessageOf): FetchedMessage {
   const { messageKey, kind, executionId, operation, data, payload } = message;
   return { messageKey, kind, executionId, operation, data, payload };
 }

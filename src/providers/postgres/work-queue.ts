@@ -245,7 +245,10 @@ async function ackTurns(
     if (!stands) return lost('ackTurns');
     const lock = locks.get(instanceKey);
     const isFree = lock === undefined || !isLive(lock, scope.now);
-    const fired = visible.get(instanceKey) ?? [];
+    const seenUntil = ack.asOfMs ?? scope.now;
+    const fired = (visible.get(instanceKey) ?? []).filter(
+      ({ visibleAt }) => visibleAt <= seenUntil,
+    );
     const hasUnseen = timers.length > 0 ? !areFiredTimers(fired, ack) : lock?.hasVisible === true;
     const own = ack.lockTokens.map((token) => ownItem(ack, items, token, scope.now));
     if (!isFree || hasUnseen || own.includes(undefined)) return lost('ackTurns');

@@ -1,10 +1,10 @@
 import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
-import type { Clock } from '../../model/clock.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
 import type { LateWrites } from './late-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from './sqlite-errors.ts';
+import type { StoreClock } from './store-clock.ts';
 
 /** What became of one item: its value, or the error for which it alone was undone. */
 export type Isolated<T> =
@@ -48,10 +48,11 @@ const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestratio
  */
 export class GroupCommit {
   readonly #db: Database.Database;
-  readonly #clock: Clock;
+  readonly #clock: StoreClock;
   readonly #definitions: Definitions;
   readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
+  readonly #onSetBack: (scope: Scope) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -67,10 +68,12 @@ export class GroupCommit {
 
   constructor(options: {
     readonly db: Database.Database;
-    readonly clock: Clock;
+    readonly clock: StoreClock;
     readonly definitions: Definitions;
     readonly lateWrites: LateWrites;
     readonly busyTimeoutMs: number;
+    /** Called in the first transaction after the clock was set back, before anything else. */
+    readonly onSetBack: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -78,6 +81,7 @@ export class GroupCommit {
     this.#definitions = options.definitions;
     this.#late = options.lateWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
+    this.#onSetBack = options.onSetBack;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#db.prepare('COMMIT');
@@ -151,13 +155,15 @@ export class GroupCommit {
       const isolate = withSavepoints
         ? <T>(operation: string, work: () => T) => this.#isolate(operation, work, effects)
         : <T>(_: string, work: () => T): Isolated<T> => ({ ok: true, value: work() });
-      const scope: Scope = { now: Math.floor(this.#clock.now()), effects, isolate };
+      const scope: Scope = { now: this.#clock.now(), effects, isolate };
+      if (this.#clock.wasSetBack) this.#onSetBack(scope);
       const results = group.map(({ operation, work }) => {
         if (!committingTurns.has(operation)) this.#late.flush();
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
       this.#commit.run();
+      this.#clock.caughtUp();
       this.#definitions.confirm();
       return { results, effects };
     } finally {

@@ -18,6 +18,7 @@ export class Messages {
   readonly #deleteMany;
   readonly #deleteTimers;
   readonly #selectCleanupExpired;
+  readonly #selectStart;
   readonly #deleteOfExecutions;
   readonly #deleteAll;
   readonly #deleteOf;
@@ -74,6 +75,10 @@ export class Messages {
        FROM orchestrator_queue
        WHERE instance_key = ? AND visible_at <= ? AND kind = 'cleanupExpired' LIMIT 1`,
     );
+    this.#selectStart = db.prepare<[number], FetchedMessage>(
+      `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
+       FROM orchestrator_queue WHERE instance_key = ? AND kind = 'start' LIMIT 1`,
+    );
     this.#deleteOfExecutions = db.prepare<[number, number]>(
       'DELETE FROM orchestrator_queue WHERE instance_key = ? AND execution_id <= ?',
     );
@@ -113,6 +118,11 @@ export class Messages {
   /** The message that ends a canceling instance, if it is due; it may stand behind thousands of others. */
   readCleanupExpired(instanceKey: number, now: number): FetchedMessage | undefined {
     return this.#selectCleanupExpired.get(instanceKey, now);
+  }
+
+  /** The message that begins an execution, visible or not. */
+  readStart(instanceKey: number): FetchedMessage | undefined {
+    return this.#selectStart.get(instanceKey);
   }
 
   /** When the first message of an instance is, or was, visible; `null` when it has none. */

@@ -114,7 +114,7 @@ function claim(
     } else if (messages === undefined) store.locks.correct(instanceKey);
     else {
       const ordered = expiredFirst(store, row, messages, { now, max: maxMessages });
-      claimable.push({ due, row, messages: ordered });
+      claimable.push({ due, row, messages: withStart(store, row, ordered, maxMessages) });
     }
   }
   if (claimable.length === 0) return [];
@@ -218,6 +218,18 @@ function expiredFirst(
   if (expired === undefined) return messages;
   const others = messages.filter(({ messageKey }) => messageKey !== expired.messageKey);
   return [expired, ...others.slice(0, max - 1)];
+}
+
+/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+function withStart(
+  store: Store,
+  { instanceKey, historyLength }: InstanceRow,
+  messages: readonly FetchedMessage[],
+  max: number,
+): readonly FetchedMessage[] {
+  if (historyLength > 0 || messages.some(({ kind }) => kind === 'start')) return messages;
+  const start = store.messages.readStart(instanceKey);
+  return start === undefined ? messages : [start, ...messages.slice(0, max - 1)];
 }
 
 function definitionKeys(

@@ -10,6 +10,7 @@ import { DueItems } from './due-items.ts';
 import type { Topic } from '../effects.ts';
 import { ExecutionPrunes } from './execution-prunes.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
+import { HiddenMessages } from './hidden-messages.ts';
 import { History } from './history.ts';
 import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
@@ -28,6 +29,7 @@ import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
+import { StoreClock } from './store-clock.ts';
 import { StopRows } from './stop-rows.ts';
 import { SystemRecords } from './system-records.ts';
 import { TaskItems } from './task-items.ts';
@@ -94,7 +96,7 @@ export class Store {
   readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
-  readonly #clock: Clock;
+  readonly #clock: StoreClock;
   readonly #busyTimeoutMs: number;
   readonly #begin;
   readonly #commit;
@@ -104,7 +106,7 @@ export class Store {
 
   constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
     this.#db = db;
-    this.#clock = clock;
+    this.#clock = new StoreClock(clock);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#begin = db.prepare('BEGIN');
     this.#commit = db.prepare('COMMIT');
@@ -146,19 +148,21 @@ export class Store {
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
     this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
+    const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
-      clock,
+      clock: this.#clock,
       definitions: this.definitions,
       lateWrites: this.lateWrites,
       busyTimeoutMs,
+      onSetBack: (scope) => hidden.show(scope),
       onCommitted: (effects) => this.wakeUps.announce(effects),
     });
   }
 
   /** The time that decides visibility and expiry, for reads; a transaction has its own. */
   now(): number {
-    return Math.floor(this.#clock.now());
+    return this.#clock.now();
   }
 
   /** Throws once the store is closed. */
@@ -229,7 +233,7 @@ export class Store {
       if (looks > 0 && now > deadline) return [];
       const nextAt = await this.#look(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
-      if (nextAt <= now) {
+      if (nextAt <= now || this.#clock.wasSetBack) {
         const claimed = await this.#groupCommit.run(operation, claim);
         if (claimed.length > 0 || now >= deadline) return claimed;
       } else if (now >= deadline) return [];

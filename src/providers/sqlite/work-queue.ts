@@ -87,7 +87,7 @@ function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
     const fired =
       lock === undefined
         ? []
-        : store.messages.readVisible(instanceKey, scope.now, timers.length + 1);
+        : store.messages.readVisible(instanceKey, seenUntil(ack, scope), timers.length + 1);
     if (!areFiredTimers(fired, ack)) return lost('ackTurns');
     const items = new Map<number, HeldItem>();
     for (const lockToken of ack.lockTokens) {
@@ -113,6 +113,11 @@ function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
+}
+
+/** Up to when a message must have become visible to count against a turn. */
+function seenUntil({ timers = [], asOfMs = Infinity }: TurnAck, { now }: Scope): number {
+  return timers.length === 0 ? now : Math.min(asOfMs, now);
 }
 
 function lost(operation: string): CommitResult {

@@ -22,6 +22,27 @@ export const brokenQueues: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a start behind which the clock was set back is left out',
+    rejectedBy: 'order/the-start-comes-though-the-clock-was-set-back',
+    override: ({ provider, clock }) => {
+      let createdAt = 0;
+      return {
+        createInstances(instances) {
+          createdAt = clock.now();
+          return provider.createInstances(instances);
+        },
+        async fetchOrchestrationItems(params) {
+          const items = await provider.fetchOrchestrationItems(params);
+          if (clock.now() >= createdAt) return items;
+          return items.map((item) => ({
+            ...item,
+            messages: item.messages.filter(({ kind }) => kind !== 'start'),
+          }));
+        },
+      };
+    },
+  },
+  {
     fault: 'timers come before all other messages',
     rejectedBy: 'order/a-due-timer-takes-its-place-among-messages',
     override: ({ provider }) => ({

@@ -54,6 +54,26 @@ export const brokenTimerTurns: readonly BrokenProvider[] = [
       ),
   },
   {
+    fault: 'a fast turn that takes timers is refused for what came later',
+    rejectedBy: 'timer-turn/leaves-what-came-later',
+    override: ({ provider }) => ({
+      ackTurns: (acks) => provider.ackTurns(acks.map(({ asOfMs: _asOfMs, ...ack }) => ack)),
+    }),
+  },
+  {
+    fault: 'a fast turn takes timers that are due by the clock of the worker alone',
+    rejectedBy: 'timer-turn/a-time-to-come-takes-nothing-early',
+    override: ({ provider, db }) => ({
+      ackTurns(acks) {
+        const hasten = db.prepare<[number, number]>(
+          'UPDATE orchestrator_queue SET visible_at = 0 WHERE instance_key = ? AND visible_at <= ?',
+        );
+        for (const { instanceKey, asOfMs = 0 } of acks) hasten.run(instanceKey, asOfMs);
+        return provider.ackTurns(acks);
+      },
+    }),
+  },
+  {
     fault: 'a fast turn takes timers from under the claim of another',
     rejectedBy: 'timer-turn/needs-a-free-instance',
     override: (intact) =>

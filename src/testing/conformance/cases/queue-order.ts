@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
-import { workItem } from '../sample-data.ts';
+import { event, workItem } from '../sample-data.ts';
 import { expectInAnyOrder } from '../expectations.ts';
 import { labels, lockMs } from '../store-under-test.ts';
 
@@ -56,6 +56,24 @@ export const queueOrder: Capability = {
         assert.deepEqual(labels(item), ['start', '1', '2', '3', '4', '5', '6', '7']);
         const keys = item.messages.map(({ messageKey }) => messageKey);
         assert.equal(new Set(keys).size, keys.length);
+      },
+    },
+    {
+      id: 'order/the-start-comes-though-the-clock-was-set-back',
+      title: 'a first claim brings the start, though by a clock that was set back it came later',
+      async run(store) {
+        for (const maxMessages of [1, 2, 1_000]) {
+          const id = String(maxMessages);
+          await store.create(id);
+          await store.clock.setBack(1_000);
+          await store.raise(id, '1', '2');
+          const first = await store.claimOne({ maxMessages });
+          assert.deepEqual(labels(first), ['start', '1', '2'].slice(0, maxMessages));
+          await store.commit(first, { events: [event('begun')] });
+          await store.clock.advance(1_000);
+          const rest = (await store.claim()).flatMap(labels);
+          assert.deepEqual(rest, ['1', '2'].slice(maxMessages - 1));
+        }
       },
     },
     {

@@ -127,6 +127,42 @@ export const timerTurns: Capability = {
       },
     },
     {
+      id: 'timer-turn/leaves-what-came-later',
+      title: 'what becomes visible after the timers were looked up waits for the next turn',
+      async run(store) {
+        const begun = await beginWaiting(store, 'a');
+        await store.clock.advance(100);
+        const asOfMs = store.clock.now();
+        await store.clock.advance(100);
+        await store.raise('a', 'later');
+        const fences = { timers: [1, 2], asOfMs };
+        const take = (timers: readonly number[], at = asOfMs) =>
+          store.expectNoChange(() => store.ackTurn(begun, [], decided, { timers, asOfMs: at }));
+        expectLockLost(await take([1]));
+        expectLockLost(await take([1, 2, 3]));
+        expectLockLost(await take([1, 2], asOfMs - 1));
+        const parts = { turnId: 't2', events: [event('two')] };
+        expectCommitted(await store.ackTurn(begun, [], parts, fences));
+        assert.deepEqual(await store.historyLabels('a'), ['begun', 'two']);
+        const item = await store.claimOne();
+        assert.deepEqual([item.lastTurn, ...labels(item)], ['t2', 'timerFired 3', 'later']);
+      },
+    },
+    {
+      id: 'timer-turn/a-time-to-come-takes-nothing-early',
+      title: 'timers that were looked up by a clock that is ahead are not due before their time',
+      async run(store) {
+        const begun = await beginWaiting(store, 'a');
+        await store.clock.advance(99);
+        const fences = { timers: [1, 2], asOfMs: store.clock.now() + 10 };
+        const early = () => store.ackTurn(begun, [], decided, fences);
+        expectLockLost(await store.expectNoChange(early));
+        await store.clock.advance(1);
+        expectCommitted(await store.ackTurn(begun, [], {}, fences));
+        await store.expectIdle();
+      },
+    },
+    {
       id: 'timer-turn/needs-a-free-instance',
       title: 'whoever has claimed the instance keeps its timers, and a cancel is not overlooked',
       async run(store) {
