@@ -211,7 +211,8 @@ export interface SessionStore {
    * - mark it, drop its chunks and, unless its run is over, do what `requestCancel` does
    *   (job/an-abandoned-run-is-asked-to-stop, job/an-abandoned-pending-run-ends-at-once)
    * - answer `found: false`, changing nothing, for another incarnation, another session or nobody; one whose reply
-   *   was taken is found and over (job/is-meant-by-its-whole-key, job/an-abandon-after-the-reply-changes-nothing)
+   *   was taken is found and over (job/is-meant-by-its-whole-key, job/an-abandon-after-the-reply-changes-nothing,
+   *   job/what-is-none-is-told-how-its-run-stands)
    * - make a completed run that is disposable ready for `claimAbandoned` (abandoned/a-result-that-came-before-it)
    * - be harmless when repeated (job/can-be-abandoned-twice)
    * - answer each of a batch for itself, whatever the others have come to (job/are-abandoned-each-for-itself)

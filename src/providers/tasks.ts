@@ -74,8 +74,9 @@ export type OnFailState = 'queued' | 'running' | 'completed' | 'failed';
  *   within a second while any worker waits in `fetchWorkItems` (expiry/ends-what-has-not-started,
  *   expiry/needs-no-worker-that-knows-it, expiry/wakes-who-waits, expiry/comes-before-its-time-to-run,
  *   expiry/none-of-many-is-claimed-too-late)
- * - never expire a run that has started or is over; one whose claim was handed back `unstarted` has not
- *   (expiry/spares-what-has-started, expiry/leaves-what-is-over, expiry/goes-on-for-what-is-handed-back-unstarted)
+ * - never expire a run that has started or is over; one whose claim was handed back `unstarted` has not, unless it was
+ *   asked to stop meanwhile (expiry/spares-what-has-started, expiry/leaves-what-is-over,
+ *   expiry/goes-on-for-what-is-handed-back-unstarted, expiry/spares-what-was-asked-to-stop)
  * - after a failure, in the same transaction, enqueue the item of the handler for failures, if the run was created with
  *   one or the ack brings one: of the run's name and input, of the highest priority, with the failure; it never follows
  *   another end (on-fail/follows-a-failure, on-fail/only-after-a-failure, on-fail/may-come-with-the-ack,

@@ -237,7 +237,8 @@ export interface WorkQueue {
    * - make the item visible again after `delayMs`, counting the claim unless it is given back
    *   (abandon-work/waits-its-delay, claims/of-work-count-from-one)
    * - make a task run that is handed back `unstarted` what it was before its first claim, unless there was an
-   *   earlier one (expiry/goes-on-for-what-is-handed-back-unstarted)
+   *   earlier one or it was asked to stop (expiry/goes-on-for-what-is-handed-back-unstarted,
+   *   expiry/spares-what-was-asked-to-stop)
    * - settle a flagged item as canceled instead, and answer how a task run ended by that
    *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - answer `false` for a token that is not held, changing nothing (abandon-work/needs-a-held-item)

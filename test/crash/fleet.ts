@@ -1,12 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { OpenClaims } from './ledger.ts';
 import type { Command, ProgramOptions } from './program-io.ts';
 
 /** A real process that runs one of the programs. */
 export class Member {
   readonly name: string;
   readonly ledger: string;
+  readonly openClaims: OpenClaims;
   readonly ready: Promise<void>;
   readonly exited: Promise<void>;
   readonly process: ChildProcess;
@@ -17,11 +19,12 @@ export class Member {
   constructor(program: 'worker' | 'client', options: ProgramOptions, cache: string) {
     this.name = options.name;
     this.ledger = options.ledger;
+    this.openClaims = new OpenClaims(options.ledger);
     const path = join(import.meta.dirname, `${program}-program.ts`);
     this.process = spawn(process.execPath, [path, JSON.stringify(options)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       // Compiling the sources anew for each of many short-lived processes would be most of the work.
-      env: { ...process.env, NODE_COMPILE_CACHE: cache, NODE_NO_WARNINGS: '1' },
+      env: { NODE_COMPILE_CACHE: cache, ...process.env, NODE_NO_WARNINGS: '1' },
     });
     this.process.stderr?.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
     this.exited = this.#exit();

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Fleet, Member } from './fleet.ts';
-import { openClaims, readLedger } from './ledger.ts';
+import { readLedger } from './ledger.ts';
 import type { StoredState } from './stored-state.ts';
 
 export interface Kill {
@@ -32,8 +32,9 @@ export interface KillerParams {
 // Under load a worker is without a claim for milliseconds.
 const idleLimitMs = 20_000;
 
-// How long a machine that is busy may take to hand what was lost to another worker.
-const takeOverLeases = 10;
+// How long a machine that is busy may take to hand what was lost to another worker. Rows that a process holds in its sleep
+// go to nobody, and a longer sleep would outlast the time in which statements are tried again.
+const takeOverMs = 4_000;
 
 /** Kills workers under load, and puts some to sleep for longer than their leases. */
 export class Killer {
@@ -64,7 +65,7 @@ export class Killer {
     const at = Date.now();
     await fleet.replace(victim);
     // Nobody else can have these leases before they run out, so what the store shows is what the victim held.
-    const { held, settling } = openClaims(readLedger(victim.ledger));
+    const { held, settling } = victim.openClaims.read();
     const now = Date.now();
     const tokens = [...held];
     const live = await Promise.all(tokens.map((token) => state.isLeaseLive(token, now)));
@@ -108,17 +109,17 @@ export class Killer {
   /** Resolves once the leases of a worker that sleeps have run out and somebody has taken over some of its work. */
   async #loseLeases(worker: Member): Promise<void> {
     const { state, leaseMs } = this.#params;
-    const { held } = openClaims(readLedger(worker.ledger));
+    const { held } = worker.openClaims.read();
     const keepsAll = async (tokens: readonly string[]): Promise<boolean> => {
       const kept = await Promise.all(tokens.map((token) => state.isLeaseLive(token, 0)));
       return kept.every(Boolean);
     };
     const stored: string[] = [];
     // What it had settled without writing it down is not on its rows any more.
-    for (const token of held) if (await keepsAll([token])) stored.push(token);
+    for (const token of [...held]) if (await keepsAll([token])) stored.push(token);
     await delay(leaseMs * 1.1);
     if (stored.length === 0) return;
-    const deadline = Date.now() + takeOverLeases * leaseMs;
+    const deadline = Date.now() + takeOverMs;
     while (Date.now() < deadline && (await keepsAll(stored))) await delay(20);
   }
 
@@ -131,8 +132,7 @@ export class Killer {
         (worker) => worker.isReady && !worker.hasExited && !this.#asleep.has(worker),
       );
       const worker = awake[Math.floor(Math.random() * awake.length)];
-      if (worker !== undefined && openClaims(readLedger(worker.ledger)).held.size > 0)
-        return worker;
+      if (worker !== undefined && worker.openClaims.read().held.size > 0) return worker;
       await delay(5);
     }
     const lastWords = fleet.workers.map(({ name, ledger }) => {

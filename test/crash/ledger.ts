@@ -2,7 +2,7 @@
  * The independent account of what really happened: one append-only file per process. A line is one small write
  * to a file opened for appending, so it survives a SIGKILL of its writer.
  */
-import { openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 
 /** A work item was claimed. The store's clock at the claim lies between `since` and `until`. */
 export interface ClaimLine {
@@ -60,35 +60,61 @@ export class Ledger {
   }
 }
 
-/** Reads what a process has written so far; a last line that was cut off does not count. */
+/** Reads what a process has written so far. */
 export function readLedger(path: string): readonly LedgerLine[] {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
-  const lines = text.split('\n');
-  lines.pop();
-  return lines.map((line) => JSON.parse(line) as LedgerLine);
+  return parseLines(readFrom(path, 0));
 }
 
-/** The tokens that a process holds by its own account, and those that it was just about to settle. */
-export function openClaims(lines: readonly LedgerLine[]): {
-  readonly held: ReadonlySet<string>;
-  readonly settling: ReadonlySet<string>;
-} {
-  const held = new Set<string>();
-  const settling = new Set<string>();
-  for (const entry of lines) {
-    if (entry.line === 'claim' || entry.line === 'turnClaim') held.add(entry.token);
-    else if (entry.line === 'settling') settling.add(entry.token);
+/** The tokens that a process holds by its own account, and those that it was just about to settle; read as they come. */
+export class OpenClaims {
+  readonly #path: string;
+  readonly #held = new Set<string>();
+  readonly #settling = new Set<string>();
+  #offset = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** What it has written since the last time is read first. */
+  read(): { readonly held: ReadonlySet<string>; readonly settling: ReadonlySet<string> } {
+    for (const entry of this.#readNewLines()) this.#apply(entry);
+    return { held: this.#held, settling: this.#settling };
+  }
+
+  #apply(entry: LedgerLine): void {
+    if (entry.line === 'claim' || entry.line === 'turnClaim') this.#held.add(entry.token);
+    else if (entry.line === 'settling') this.#settling.add(entry.token);
     else if (entry.line === 'settled') {
-      settling.delete(entry.token);
+      this.#settling.delete(entry.token);
       // After a refusal the slow path may settle the same claim in another way.
-      held.delete(entry.token);
+      this.#held.delete(entry.token);
     }
   }
-  return { held, settling };
+
+  #readNewLines(): readonly LedgerLine[] {
+    const text = readFrom(this.#path, this.#offset);
+    const end = text.lastIndexOf('\n') + 1;
+    this.#offset += Buffer.byteLength(text.slice(0, end));
+    return parseLines(text.slice(0, end));
+  }
+}
+
+function readFrom(path: string, offset: number): string {
+  if (!existsSync(path)) return '';
+  const file = openSync(path, 'r');
+  try {
+    const bytes = Buffer.alloc(Math.max(0, fstatSync(file).size - offset));
+    const length = readSync(file, bytes, 0, bytes.length, offset);
+    return bytes.toString('utf8', 0, length);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function parseLines(text: string): readonly LedgerLine[] {
+  const lines = text.split('\n');
+  // A last line that was cut off does not count.
+  lines.pop();
+  return lines.map((line) => JSON.parse(line) as LedgerLine);
 }

@@ -77,8 +77,14 @@ const modesOfThisRun = process.env['MODE'] === 'all-modes' ? allModes : modes;
 /** The modes that differ for what takes no turns: tasks and schedules. */
 export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL', 'over HTTP'];
 
-/** The modes for what is built on the primitives alone, and meets the store through them: flows. */
-export const modesOfFlows = modes.map(({ name }) => name);
+/**
+ * The modes for what is built on the primitives alone, and meets the store through them: flows. `npm run test:modes` has
+ * the rest of those that the primitives are tested in.
+ */
+export const modesOfFlows =
+  process.env['MODE'] === 'all-modes'
+    ? modes.map(({ name }) => name)
+    : ['all fast paths', 'a replay after every turn', 'PostgreSQL'];
 
 /** Registers a behaviour suite once per mode, on a real database. */
 export function describeEngine(

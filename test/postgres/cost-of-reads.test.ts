@@ -10,7 +10,7 @@ import { temporaryStore } from './temporary-store.ts';
 interface Queue {
   readonly provider: Provider;
   /** How many blocks a statement reads, which is rolled back. */
-  blocksOf(statement: SentStatement | undefined): Promise<number>;
+  readonly blocksOf: (statement: SentStatement | undefined) => Promise<number>;
 }
 
 /** A queue of runs of one definition out of some; `apart` is the time between two of them. */

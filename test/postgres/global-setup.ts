@@ -10,6 +10,8 @@ export function setup(): (() => Promise<void>) | undefined {
   if (process.env[runDirectory] !== undefined) return undefined;
   const directory = mkdtempSync(join(tmpdir(), 'perdure-tests-'));
   process.env[runDirectory] = directory;
+  // Many tests start programs: each would compile the same sources anew.
+  process.env['NODE_COMPILE_CACHE'] ??= join(directory, 'compile-cache');
   return async () => {
     delete process.env[runDirectory];
     const file = join(directory, 'server.json');
