@@ -6,7 +6,10 @@ const LONGEST = 500;
 const FOLDERS = '{src,test,bench,examples,demo,scripts}';
 const root = join(import.meta.dirname, '..');
 
-const files = globSync(`${FOLDERS}/**/*.ts`, { cwd: root }).map((path) => {
+const files = globSync(`${FOLDERS}/**/*.ts`, {
+  cwd: root,
+  exclude: (path) => path.includes('node_modules'),
+}).map((path) => {
   const text = readFileSync(join(root, path), 'utf8');
   return { path, lines: text.split('\n').length - (text.endsWith('\n') ? 1 : 0) };
 });

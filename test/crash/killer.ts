@@ -116,7 +116,7 @@ export class Killer {
     };
     const stored: string[] = [];
     // What it had settled without writing it down is not on its rows any more.
-    for (const token of [...held]) if (await keepsAll([token])) stored.push(token);
+    for (const token of held) if (await keepsAll([token])) stored.push(token);
     await delay(leaseMs * 1.1);
     if (stored.length === 0) return;
     const deadline = Date.now() + takeOverMs;
