@@ -118,6 +118,7 @@ interface LoadParams {
 /** Answers what went wrong on the way, in words. */
 async function load(params: LoadParams): Promise<string[]> {
   const { fleet, state, killer, disturber, workers, instances, settleMs } = params;
+  await fleet.compile();
   for (let index = 0; index < workers; index++) fleet.startWorker();
   const client = fleet.startClient(24);
   await Promise.all([killer.run(), disturber.run()]);

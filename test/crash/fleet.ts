@@ -16,15 +16,14 @@ export class Member {
   hasExited = false;
   errors = '';
 
-  constructor(program: 'worker' | 'client', options: ProgramOptions, cache: string) {
+  constructor(program: 'worker' | 'client', options: ProgramOptions, env: NodeJS.ProcessEnv) {
     this.name = options.name;
     this.ledger = options.ledger;
     this.openClaims = new OpenClaims(options.ledger);
     const path = join(import.meta.dirname, `${program}-program.ts`);
     this.process = spawn(process.execPath, [path, JSON.stringify(options)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-      // Compiling the sources anew for each of many short-lived processes would be most of the work.
-      env: { NODE_COMPILE_CACHE: cache, ...process.env, NODE_NO_WARNINGS: '1' },
+      env,
     });
     this.process.stderr?.on('data', (chunk: Buffer) => (this.errors += chunk.toString()));
     this.exited = this.#exit();
@@ -120,10 +119,21 @@ export class Fleet {
     await Promise.all(living.map((member) => member.kill()));
   }
 
+  /** Compiles the sources for all that are started later: a process keeps what it has compiled at its end, and most are killed. */
+  async compile(): Promise<void> {
+    const program = join(import.meta.dirname, 'compile-program.ts');
+    const child = spawn(process.execPath, [program], { stdio: 'ignore', env: this.#env });
+    await once(child, 'exit');
+  }
+
+  get #env(): NodeJS.ProcessEnv {
+    const cache = join(this.#folder, 'compile-cache');
+    return { NODE_COMPILE_CACHE: cache, ...process.env, NODE_NO_WARNINGS: '1' };
+  }
+
   #start(program: 'worker' | 'client', name: string, inFlight: number): Member {
     const ledger = join(this.#folder, `${name}.ledger`);
-    const cache = join(this.#folder, 'compile-cache');
-    const member = new Member(program, { ...this.#options, ledger, name, inFlight }, cache);
+    const member = new Member(program, { ...this.#options, ledger, name, inFlight }, this.#env);
     this.members.push(member);
     member.process.on('exit', () => {
       if (this.#workers.has(member)) this.#checkExit(member);

@@ -29,8 +29,8 @@ export interface KillerParams {
   readonly onKill?: (done: number) => void;
 }
 
-// Under load a worker is without a claim for milliseconds.
-const idleLimitMs = 20_000;
+// Under load a worker is without a claim for milliseconds; a busy machine takes longer to start one.
+const idleLimitMs = 60_000;
 
 // How long a machine that is busy may take to hand what was lost to another worker. Rows that a process holds in its sleep
 // go to nobody, and a longer sleep would outlast the time in which statements are tried again.

@@ -1,5 +1,3 @@
-import { flushCompileCache } from 'node:module';
-
 /** What a program of the crash loop is told on its command line. */
 export interface ProgramOptions {
   /** The path of the database file, or the URL of the database. */
@@ -25,8 +23,6 @@ export function readOptions(): ProgramOptions {
 
 /** Tells the harness that this program is at work. */
 export function reportReady(): void {
-  // At its end would be too late: most of these are killed.
-  flushCompileCache();
   process.send?.('ready');
 }
 
