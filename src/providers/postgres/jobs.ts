@@ -94,16 +94,15 @@ export async function abandonJobs(
   });
   const changes = new Map(wanted.map((one, index) => [one, changed[index] === true]));
   // Of a run that nobody asked to stop the row does not say whether it has started.
-  const others = meant.filter((one) => one !== undefined && !changes.has(one));
-  const read = await store.instanceRecords.get(
-    scope.tx,
-    others.flatMap((one) => one?.instanceId ?? []),
+  const others = meant.flatMap((one) =>
+    one === undefined || changes.has(one) ? [] : [one.instanceId],
   );
-  const statuses = new Map(read.map((record) => [record?.instanceKey, record?.status]));
+  const records = await store.instanceRecords.get(scope.tx, others);
+  const statuses = new Map(records.map((record) => [record?.instanceKey, record?.status]));
   return meant.map((one): StopResult => {
     if (one === undefined) return { found: false, changed: false, status: null };
-    const row = instances.get(one.instanceKey);
-    const status = statuses.get(one.instanceKey) ?? row?.status ?? null;
+    const { instanceKey } = one;
+    const status = statuses.get(instanceKey) ?? instances.get(instanceKey)?.status ?? null;
     return { found: true, changed: changes.get(one) ?? false, status };
   });
 }
