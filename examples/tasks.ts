@@ -41,9 +41,9 @@ console.log(await bob.result());
 console.log(await ada.result());
 
 // While a run with the key is active, a second request finds it.
-const concurrencyKey = 'customer 7';
-const first = await client.runTask(bill, 'customer 7', { concurrencyKey, id: 'b-7', delay: '1s' });
-const second = await client.runTask(bill, 'customer 7', { concurrencyKey });
+const dedupeKey = 'customer 7';
+const first = await client.runTask(bill, 'customer 7', { dedupeKey, id: 'b-7', delay: '1s' });
+const second = await client.runTask(bill, 'customer 7', { dedupeKey });
 console.log(second.id, second.created);
 
 try {

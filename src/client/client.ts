@@ -214,7 +214,7 @@ export class Client implements Submitter {
 
   /**
    * Runs a task. With an `id` the same request may be made any number of times: the first creates the run, the others
-   * find it. With a `concurrencyKey` an active run of the task that has the key is found instead.
+   * find it. With a `dedupeKey` an active run of the task that has the key is found instead.
    */
   runTask<Input, Output>(
     task: TaskRef<Input, Output>,

@@ -245,7 +245,7 @@ function throwRefusal({ key, name }: JobRequest, result: SubmitJobResult | undef
       throw taken(`The id ${JSON.stringify(instanceId)} belongs to a run of ${result.name}`);
     case 'active':
       throw taken(
-        `Run ${JSON.stringify(result.instanceId)} of ${name} is active and has the concurrency key`,
+        `Run ${JSON.stringify(result.instanceId)} of ${name} is active and has the dedupe key`,
       );
     case 'sessionClosed':
       throw result.state === 'missing'

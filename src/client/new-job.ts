@@ -15,7 +15,7 @@ export function toNewJob(request: JobRequest, nowMs: number): NewJob {
     const start = encodeMessage({ kind: 'start', name, version, payload });
     return { ...job, kind: 'orchestration', instance: { ...run, version, start } };
   }
-  const { priority, concurrencyKey, headers, onFail, delayMs, expiresInMs } = task;
+  const { priority, dedupeKey, headers, onFail, delayMs, expiresInMs } = task;
   const options = encodeTaskOptions(headers);
   const times = { delayMs, runAt: task.runAt, expiresInMs, expiresAt: task.expiresAt };
   return {
@@ -27,7 +27,7 @@ export function toNewJob(request: JobRequest, nowMs: number): NewJob {
       options,
       priority,
       ...resolveTimes(times, nowMs),
-      ...(concurrencyKey !== undefined && { concurrencyKey }),
+      ...(dedupeKey !== undefined && { dedupeKey }),
       ...(onFail && { onFail: { options } }),
     },
   };

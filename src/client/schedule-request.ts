@@ -41,7 +41,7 @@ export type ScheduledInput<Input> = undefined extends Input
 export type TaskSchedule<Input = unknown> = ScheduleTiming & {
   readonly task: TaskRef<Input> | string;
   readonly options?:
-    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'concurrencyKey' | 'headers'> | undefined;
+    Pick<RunTaskOptions, 'priority' | 'expiresIn' | 'dedupeKey' | 'headers'> | undefined;
 } & ScheduledInput<Input>;
 
 /** A schedule that starts an orchestration at each tick. */
@@ -127,16 +127,8 @@ function readScheduled(
 
 async function readScheduledTask(fields: Fields, limitBytes: number): Promise<ScheduledTask> {
   const target = readTask(fields.task);
-  readFields(fields.options, 'options', [
-    'priority',
-    'expiresIn',
-    'concurrencyKey',
-    'headers',
-  ] as const);
-  const { priority, expiresInMs, concurrencyKey, headers } = readRunTaskOptions(
-    fields.options,
-    target,
-  );
+  readFields(fields.options, 'options', ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
+  const { priority, expiresInMs, dedupeKey, headers } = readRunTaskOptions(fields.options, target);
   if (expiresInMs === 0) {
     throw invalid('options.expiresIn', 0, 'some time, or leave it out: its runs could never start');
   }
@@ -150,7 +142,7 @@ async function readScheduledTask(fields: Fields, limitBytes: number): Promise<Sc
     options: encodeTaskOptions(headers),
     priority,
     ...(expiresInMs !== undefined && { expiresInMs }),
-    ...(concurrencyKey !== undefined && { concurrencyKey }),
+    ...(dedupeKey !== undefined && { dedupeKey }),
     onFail: target.defaults?.onFail === true,
   };
 }

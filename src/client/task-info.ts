@@ -6,7 +6,7 @@ import type { OnFailState } from '../providers/tasks.ts';
 /** What is known of a task run besides what every instance has. */
 export interface TaskInfo {
   readonly priority: number;
-  readonly concurrencyKey?: string;
+  readonly dedupeKey?: string;
   /** When it may start, where that was chosen. */
   readonly runAt?: number;
   readonly expiresAt?: number;
@@ -24,7 +24,7 @@ export interface TaskInfo {
 export function toTaskInfo(record: TaskRecord): TaskInfo {
   return {
     priority: record.priority,
-    ...(record.concurrencyKey !== null && { concurrencyKey: record.concurrencyKey }),
+    ...(record.dedupeKey !== null && { dedupeKey: record.dedupeKey }),
     ...(record.runAt !== null && { runAt: record.runAt }),
     ...(record.expiresAt !== null && { expiresAt: record.expiresAt }),
     failures: record.failures,

@@ -1,7 +1,7 @@
 import type { StandardSchema, TaskRef, TaskRunDefaults } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
-import { checkConcurrencyKey, checkInstanceId, checkName } from '../model/names.ts';
+import { checkDedupeKey, checkInstanceId, checkName } from '../model/names.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import { checkPriority } from '../model/priority.ts';
 import { isHeaders, type Headers } from '../model/task-options.ts';
@@ -24,7 +24,7 @@ export interface RunTaskOptions {
    * At most one run of the task with this key is active: a second request is answered with the first run. The key is
    * held until the handler has stopped, also after a cancel.
    */
-  readonly concurrencyKey?: string | undefined;
+  readonly dedupeKey?: string | undefined;
   /** Text by name that the handler finds as `ctx.headers`. */
   readonly headers?: Headers | undefined;
 }
@@ -44,7 +44,7 @@ export interface ChosenRun {
   readonly runAt: number | undefined;
   readonly expiresInMs: number | undefined;
   readonly expiresAt: number | undefined;
-  readonly concurrencyKey: string | undefined;
+  readonly dedupeKey: string | undefined;
   readonly headers: Headers | undefined;
 }
 
@@ -55,7 +55,7 @@ const optionNames = [
   'runAt',
   'expiresIn',
   'expiresAt',
-  'concurrencyKey',
+  'dedupeKey',
   'headers',
 ] as const;
 
@@ -78,7 +78,7 @@ export function readTask(task: unknown): TaskTarget {
 /** Reads the options of a run. */
 export function readRunTaskOptions(options: unknown, target: TaskTarget): ChosenRun {
   const given = readFields(options, 'options', optionNames);
-  const { id, priority, delay, runAt, expiresIn, expiresAt, concurrencyKey, headers } = given;
+  const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
   refuseBoth('delay', delay, 'runAt', runAt);
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
   const { defaults } = target;
@@ -89,7 +89,7 @@ export function readRunTaskOptions(options: unknown, target: TaskTarget): Chosen
     runAt: readTime('runAt', runAt),
     expiresInMs: readExpiresIn(expiresIn, expiresAt === undefined ? defaults : undefined),
     expiresAt: readTime('expiresAt', expiresAt),
-    concurrencyKey: concurrencyKey === undefined ? undefined : checkConcurrencyKey(concurrencyKey),
+    dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
     headers: readHeaders(headers),
   };
 }

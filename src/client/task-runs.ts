@@ -109,7 +109,7 @@ export class TaskRuns {
       options: stored,
       priority: chosen.priority,
       ...resolveTimes(chosen, nowMs),
-      ...(chosen.concurrencyKey !== undefined && { concurrencyKey: chosen.concurrencyKey }),
+      ...(chosen.dedupeKey !== undefined && { dedupeKey: chosen.dedupeKey }),
       ...(target.defaults?.onFail === true && { onFail: { options: stored } }),
     };
   }

@@ -38,7 +38,7 @@ export interface JobTaskOptions {
   readonly runAt?: number | undefined;
   readonly expiresInMs?: number | undefined;
   readonly expiresAt?: number | undefined;
-  readonly concurrencyKey?: string | undefined;
+  readonly dedupeKey?: string | undefined;
   readonly headers?: Headers | undefined;
   /** Whether a handler is to be run after a failure. */
   readonly onFail: boolean;
@@ -130,7 +130,7 @@ export interface JobBackend {
 
   /**
    * Creates the run and the job together. Rejects with `SESSION_CLOSED`, with `SESSION_NOT_FOUND`, and with
-   * `INSTANCE_ALREADY_EXISTS` where the id or the concurrency key belongs to a run that this request did not create.
+   * `INSTANCE_ALREADY_EXISTS` where the id or the dedupe key belongs to a run that this request did not create.
    */
   submit(request: JobRequest): Promise<void>;
   /** Resolves with the reply once the run is over. Many are waited for at once. */

@@ -20,8 +20,8 @@ export function checkInstanceId(id: unknown): string {
 }
 
 /** Returns the key if it can be one (as an instance id), throws otherwise. */
-export function checkConcurrencyKey(key: unknown): string {
-  return checkText(key, 'Concurrency key', maxIdBytes, 'INVALID_ID');
+export function checkDedupeKey(key: unknown): string {
+  return checkText(key, 'Dedupe key', maxIdBytes, 'INVALID_ID');
 }
 
 function checkText(

@@ -21,7 +21,7 @@ export interface InstanceRecordRow extends Omit<
   readonly options: string | null;
   readonly runAt: number | null;
   readonly expiresAt: number | null;
-  readonly concurrencyKey: string | null;
+  readonly dedupeKey: string | null;
   readonly failures: number | null;
   readonly onFail: OnFailState | 'ready' | null;
   readonly onFailFailure: string | null;
@@ -70,7 +70,7 @@ function toTask(row: InstanceRecordRow): TaskRecord | null {
   return {
     priority: row.priority,
     input: row.input,
-    concurrencyKey: row.concurrencyKey,
+    dedupeKey: row.dedupeKey,
     runAt: row.runAt,
     expiresAt: row.expiresAt,
     failures: row.failures ?? 0,

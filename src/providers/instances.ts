@@ -78,7 +78,7 @@ export interface InstanceRecord {
 export interface TaskRecord {
   readonly priority: number;
   readonly input: Payload | null;
-  readonly concurrencyKey: string | null;
+  readonly dedupeKey: string | null;
   readonly runAt: number | null;
   readonly expiresAt: number | null;
   /** Attempts that failed, the last one included. */

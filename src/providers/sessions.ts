@@ -60,7 +60,7 @@ export type SubmitJobResult =
   | { readonly kind: 'exists' }
   /** The id belongs to another run, whatever its input. */
   | { readonly kind: 'conflict'; readonly name: string }
-  /** An active run holds the concurrency key of the task. */
+  /** An active run holds the dedupe key of the task. */
   | { readonly kind: 'active'; readonly instanceId: string }
   /** The session takes no jobs, or is not there. */
   | { readonly kind: 'sessionClosed'; readonly state: SessionState | 'missing' }

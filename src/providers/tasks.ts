@@ -17,7 +17,7 @@ export interface NewTask {
   /** If it has not started by then, it ends as `expired`. */
   readonly expiresAt?: number;
   /** At most one active run of this name has this key; held until the handler has stopped. */
-  readonly concurrencyKey?: string;
+  readonly dedupeKey?: string;
   /** What runs after the run has failed for good; it has its own attempts. Opaque, as `options`. */
   readonly onFail?: { readonly options: string | null };
 }
@@ -29,7 +29,7 @@ export type CreateTaskResult =
   | { readonly kind: 'exists' }
   /** The id belongs to another name or input. */
   | { readonly kind: 'conflict'; readonly name: string }
-  /** An active run holds the concurrency key. */
+  /** An active run holds the dedupe key. */
   | { readonly kind: 'active'; readonly instanceId: string }
   /** The store could not take this one; its neighbours are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };

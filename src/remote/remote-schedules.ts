@@ -110,15 +110,15 @@ export class RemoteSchedules implements Pick<Schedules, keyof Schedules> {
 
   async #readTask(work: { readonly task: unknown; readonly input: unknown }, options: unknown) {
     const target = readTask(work.task);
-    readFields(options, 'options', ['priority', 'expiresIn', 'concurrencyKey', 'headers'] as const);
-    const { priority, expiresInMs, concurrencyKey, headers } = readRunTaskOptions(options, target);
+    readFields(options, 'options', ['priority', 'expiresIn', 'dedupeKey', 'headers'] as const);
+    const { priority, expiresInMs, dedupeKey, headers } = readRunTaskOptions(options, target);
     const what = `Task ${JSON.stringify(target.name)}`;
     if (target.schema !== undefined) await validateInput(target.schema, work.input, what);
     return {
       task: target.name,
       input: this.#plain(work.input, `The input of ${what}`),
       onFail: target.defaults?.onFail === true,
-      options: { priority, expiresIn: expiresInMs, concurrencyKey, headers },
+      options: { priority, expiresIn: expiresInMs, dedupeKey, headers },
     };
   }
 

@@ -52,7 +52,7 @@ function toInstance(schedule: string, at: number, target: ScheduledOrchestration
 }
 
 function toTask(schedule: string, at: number, target: ScheduledTask, nowMs: number): NewTask {
-  const { name, payload, inputHash, options, priority, expiresInMs, concurrencyKey } = target;
+  const { name, payload, inputHash, options, priority, expiresInMs, dedupeKey } = target;
   return {
     instanceId: tickInstanceId(schedule, at),
     incarnation: randomToken(),
@@ -62,7 +62,7 @@ function toTask(schedule: string, at: number, target: ScheduledTask, nowMs: numb
     options,
     priority,
     ...(expiresInMs !== undefined && { expiresAt: nowMs + expiresInMs }),
-    ...(concurrencyKey !== undefined && { concurrencyKey }),
+    ...(dedupeKey !== undefined && { dedupeKey }),
     ...(target.onFail && { onFail: { options } }),
   };
 }

@@ -18,7 +18,7 @@ export interface ScheduledTask {
   readonly options: string | null;
   readonly priority: number;
   readonly expiresInMs?: number;
-  readonly concurrencyKey?: string;
+  readonly dedupeKey?: string;
   readonly onFail: boolean;
 }
 

@@ -237,7 +237,7 @@ describe('plans that were made while the queues were empty', () => {
     await client.query(`TRUNCATE ${schema}.instances, ${schema}.history, ${schema}.instance_locks,
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
-      ${schema}.concurrency_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks; ANALYZE`);
+      ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // Nothing is live, so an index of what is live looks like the best way to find anything.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

@@ -164,7 +164,7 @@ it('tasks are created, claimed and ended by one statement each, however many the
   ] as const) {
     sent();
     const created = await provider.createTasks(
-      ids(prefix, count).map((id) => newTask(id, { concurrencyKey: id })),
+      ids(prefix, count).map((id) => newTask(id, { dedupeKey: id })),
     );
     expect(created.every(({ kind }) => kind === 'created')).toBe(true);
     const items = await provider.fetchWorkItems({ ...fetch, max: count, names: [] });

@@ -78,8 +78,8 @@ describe('a transaction of the application', () => {
     for (const end of ['ROLLBACK', 'COMMIT']) {
       await client.query('BEGIN');
       const transaction = perdure.client.withTransaction(client);
-      const one = await transaction.runTask(triple, 1, { id: 'one', concurrencyKey: 'k' });
-      const again = await transaction.runTask(triple, 1, { concurrencyKey: 'k' });
+      const one = await transaction.runTask(triple, 1, { id: 'one', dedupeKey: 'k' });
+      const again = await transaction.runTask(triple, 1, { dedupeKey: 'k' });
       expect([one.created, again.created, again.id]).toEqual([true, false, 'one']);
       const many = await transaction.runTasks([
         { task: triple, input: 2, options: { id: 'two' } },

@@ -177,18 +177,18 @@ describeScheduled('schedules', (scheduledStore) => {
     expect(await ticksOf(elsewhere.client, 's')).toEqual([62]);
   });
 
-  it('a tick finds the active run of its concurrency key instead of starting a second', async () => {
+  it('a tick finds the active run of its dedupe key instead of starting a second', async () => {
     const { clock, open } = await scheduledStore();
     const { perdure } = await open();
     const { client } = perdure;
     await perdure.startWorker({});
-    const options = { concurrencyKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 };
+    const options = { dedupeKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 };
     await client.schedules.put('s', { every: '10m', task: work, input: '', options });
     await clock.advance('35m');
     expect(await ticksOf(client, 's')).toEqual([10]);
     const id = `s@${new Date(minute(10)).toISOString()}`;
     expect(await client.get(id)).toMatchObject({
-      task: { concurrencyKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 },
+      task: { dedupeKey: 'one at a time', headers: { from: 'schedule' }, priority: 7 },
     });
     expect(await client.schedules.get('s')).toMatchObject({
       lastTickAt: minute(30),

@@ -193,7 +193,7 @@ export class TaskPair {
     const task = newTask(run.id, {
       priority: run.priority,
       runAt: now + run.delayMs,
-      ...(run.key !== undefined && { concurrencyKey: run.key }),
+      ...(run.key !== undefined && { dedupeKey: run.key }),
       ...(run.expiresInMs !== undefined && { expiresAt: now + run.expiresInMs }),
       ...(run.hasOnFail && { onFail: { options: null } }),
     });

@@ -57,7 +57,7 @@ it('however runs end, no item and no key of theirs stays behind', async () => {
   const { provider, clock, countRows, ack } = openCounted();
   const stop = { reason: 'x', actor: null, cleanupMs: 1, tree: false };
   const create = async (instanceId: string, parts = {}) => {
-    await provider.createTasks([newTask(instanceId, { concurrencyKey: instanceId, ...parts })]);
+    await provider.createTasks([newTask(instanceId, { dedupeKey: instanceId, ...parts })]);
   };
   const start = async (instanceId: string, parts = {}) => {
     await create(instanceId, parts);
@@ -78,8 +78,8 @@ it('however runs end, no item and no key of theirs stays behind', async () => {
   await start('deleted');
   await provider.deleteInstancesAtomic([{ instanceIds: ['deleted'], force: true }]);
   await create('expired', { expiresAt: clock.now() + 1 });
-  expect([countRows('worker_queue'), countRows('concurrency_keys')]).toEqual([1, 1]);
+  expect([countRows('worker_queue'), countRows('dedupe_keys')]).toEqual([1, 1]);
   await clock.advance(1);
   await provider.fetchWorkItems(fetch);
-  expect([countRows('worker_queue'), countRows('concurrency_keys')]).toEqual([0, 0]);
+  expect([countRows('worker_queue'), countRows('dedupe_keys')]).toEqual([0, 0]);
 });

@@ -65,7 +65,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     const { files, client, lines } = await open();
     const victim = new TaskProcess({ ...files, how: 'hold' });
     await victim.hear('ready');
-    const handle = await client.runTask('work', undefined, { concurrencyKey: 'k' });
+    const handle = await client.runTask('work', undefined, { dedupeKey: 'k' });
     await victim.hear('running');
     await new TaskProcess({ ...files, how: 'work', withoutTasks: true }).hear('ready');
     expect(await handle.cancel({ reason: 'enough' })).toMatchObject({ status: 'canceling' });
@@ -74,14 +74,14 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
     const [held] = (await handle.status()).running ?? [];
     expect(held).toMatchObject({ name: 'work', cancel: { reason: 'enough' } });
     // The key is not given away while the lease of the dead worker holds.
-    expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+    expect(await client.runTask('work', undefined, { dedupeKey: 'k' })).toMatchObject({
       id: handle.id,
     });
     const { status, endedAt = 0, leaked } = await client.wait(handle.id, { timeout: '20s' });
     expect([status, leaked]).toEqual(['canceled', undefined]);
     expect(endedAt - killedAt).toBeLessThanOrEqual(leaseMs + 2_000);
     expect(endedAt).toBeGreaterThanOrEqual(held?.lockedUntil ?? Infinity);
-    expect(await client.runTask('work', undefined, { concurrencyKey: 'k' })).toMatchObject({
+    expect(await client.runTask('work', undefined, { dedupeKey: 'k' })).toMatchObject({
       created: true,
     });
     expect(lines()).toEqual([]);

@@ -14,7 +14,7 @@ describeEngine(
         onFail: { handler: (_ctx, { failure }) => told.open(failure.code) },
       });
       const { client, tamper, startWorker } = await open();
-      const handle = await client.runTask('deadly', 1, { concurrencyKey: 'k' });
+      const handle = await client.runTask('deadly', 1, { dedupeKey: 'k' });
       expect(await tamper('UPDATE worker_queue SET claims = 3')).toBe(1);
       await startWorker({ tasks: [deadly], maxClaims: 3 });
       await expect(handle.result()).rejects.toMatchObject({
@@ -22,7 +22,7 @@ describeEngine(
       });
       expect(await told.opened).toBe('POISON');
       expect(calls).toBe(0);
-      expect(await client.runTask('deadly', 1, { concurrencyKey: 'k' })).toMatchObject({
+      expect(await client.runTask('deadly', 1, { dedupeKey: 'k' })).toMatchObject({
         created: true,
       });
     });

@@ -27,7 +27,7 @@ describeEngine(
         ctx.throwIfCanceled();
       });
       const { client } = await open({ tasks: [work] });
-      const options = { concurrencyKey: 'k' };
+      const options = { dedupeKey: 'k' };
       const handle = await client.runTask(work, undefined, options);
       await started.opened;
       await expect(handle.delete()).rejects.toMatchObject({ code: 'INSTANCE_STILL_RUNNING' });

@@ -66,7 +66,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
       const plan = plans[index % plans.length] ?? 'complete';
       const id = `race-${index}`;
       const turns = Math.floor(random() * 4);
-      await client.runTask(racer, { plan, turns }, { id, concurrencyKey: id });
+      await client.runTask(racer, { plan, turns }, { id, dedupeKey: id });
       await linger(Math.floor(random() * 12));
       const { status } = await client.cancel(id, { reason: 'race' });
       const info = await client.wait(id);
@@ -102,11 +102,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('task runs on %s', (kind) => {
       for (const hook of hooks) expect(hook.status).toBe(status);
       // No key outlives its run.
       expect(
-        await client.runTask(
-          racer,
-          { plan: 'heed', turns: 0 },
-          { concurrencyKey: id, delay: '1h' },
-        ),
+        await client.runTask(racer, { plan: 'heed', turns: 0 }, { dedupeKey: id, delay: '1h' }),
       ).toMatchObject({ created: true });
     }
     const count = (wanted: string): number =>

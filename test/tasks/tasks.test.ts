@@ -297,7 +297,7 @@ describeEngine(
 
     it('runs are listed, found by kind and status, and can be deleted with all they hold', async () => {
       const { client } = await open({ tasks: [double] });
-      const handle = await client.runTask(double, 1, { id: 'gone', concurrencyKey: 'k' });
+      const handle = await client.runTask(double, 1, { id: 'gone', dedupeKey: 'k' });
       await handle.result();
       const { items } = await client.list({ kind: 'task', status: 'completed' });
       expect(items.map(({ id }) => id)).toEqual(['gone']);

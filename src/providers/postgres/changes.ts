@@ -1,5 +1,5 @@
 import type { StoredMessage } from '../../model/message.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { EventRow, History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRow, InstanceRows, TurnRow } from './instance-rows.ts';
@@ -19,7 +19,7 @@ export interface Batch {
 
 interface Tables {
   readonly taskRows: TaskRows;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly stopRows: StopRows;

@@ -2,7 +2,7 @@ import type { ExecutionPrune, ExecutionPruneResult } from '../management.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import { Changes, type Batch } from './changes.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
@@ -41,7 +41,7 @@ interface Chosen extends Asked {
 interface Parts {
   readonly schema: string;
   readonly audit: Audit;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;

@@ -26,7 +26,7 @@ const columns = (
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",
   terminate_actor AS "terminateActor", blocked_reason AS "blockedReason", blocked_at AS "blockedAt", priority, input,
-  options, run_at AS "runAt", expires_at AS "expiresAt", concurrency_key AS "concurrencyKey", failures,
+  options, run_at AS "runAt", expires_at AS "expiresAt", dedupe_key AS "dedupeKey", failures,
   ${run.onFail('instances')} AS "onFail", on_fail_failure AS "onFailFailure"`;
 
 /** Reads instances as clients see them. */

@@ -27,7 +27,7 @@ export interface InstanceRow {
   readonly closingReason: string | null;
   /** A task run: it has one work item, and takes no turns. */
   readonly isTask: boolean;
-  /** Of a task run: it was created with a concurrency key. */
+  /** Of a task run: it was created with a dedupe key. */
   readonly hasKey: boolean;
 }
 
@@ -70,7 +70,7 @@ export const instanceColumns = `instance_key AS "instanceKey", instance_id AS "i
   last_turn AS "lastTurn", has_children AS "hasChildren", buffered_events AS "bufferedEvents",
   parent_instance_id AS "parentInstanceId", parent_execution_id AS "parentExecutionId",
   parent_operation AS "parentOperation", cancel_reason AS "cancelReason", closing_reason AS "closingReason",
-  priority IS NOT NULL AS "isTask", concurrency_key IS NOT NULL AS "hasKey"`;
+  priority IS NOT NULL AS "isTask", dedupe_key IS NOT NULL AS "hasKey"`;
 
 /** Writes of the rows of `instances`; the clauses that keep a terminal state stand here. */
 export class InstanceRows {

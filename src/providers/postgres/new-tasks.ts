@@ -13,7 +13,7 @@ export interface TaskRow {
 export interface InsertedTask {
   readonly instanceKey: number;
   readonly isCreated: boolean;
-  /** It has taken its concurrency key. */
+  /** It has taken its dedupe key. */
   readonly hasKey: boolean;
 }
 
@@ -29,21 +29,21 @@ export function insertTasksText(schema: string, { strict }: { readonly strict: b
       FROM unnest($2::text[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::bigint[],
           $10::bigint[], $11::text[], $12::text[], $13::text[]) WITH ORDINALITY
         AS one (instance_id, incarnation, definition_key, input_hash, priority, input, options, run_at, expires_at,
-          concurrency_key, on_fail, on_fail_options, place)
+          dedupe_key, on_fail, on_fail_options, place)
     ), keyed AS (
-      INSERT INTO ${schema}.concurrency_keys (definition_key, concurrency_key, instance_key)
-      SELECT definition_key, concurrency_key, instance_key FROM new
-      WHERE concurrency_key IS NOT NULL ${strict ? '' : `AND ${isNew}`}
-      ORDER BY definition_key, concurrency_key ${unless('definition_key, concurrency_key')}
+      INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
+      SELECT definition_key, dedupe_key, instance_key FROM new
+      WHERE dedupe_key IS NOT NULL ${strict ? '' : `AND ${isNew}`}
+      ORDER BY definition_key, dedupe_key ${unless('definition_key, dedupe_key')}
       RETURNING instance_key
     ), created AS (
       INSERT INTO ${schema}.instances (instance_key, instance_id, incarnation, definition_key, status, execution_id,
-        history_length, input_hash, created_at, priority, input, options, run_at, expires_at, concurrency_key, failures,
+        history_length, input_hash, created_at, priority, input, options, run_at, expires_at, dedupe_key, failures,
         on_fail, on_fail_options)
       OVERRIDING SYSTEM VALUE
       SELECT instance_key, instance_id, incarnation, definition_key, 'pending', 1, 0, input_hash, ${nowSql}, priority,
-        input, options, run_at, expires_at, concurrency_key, 0, on_fail, on_fail_options
-      FROM new ${strict ? '' : 'WHERE concurrency_key IS NULL OR instance_key IN (SELECT instance_key FROM keyed)'}
+        input, options, run_at, expires_at, dedupe_key, 0, on_fail, on_fail_options
+      FROM new ${strict ? '' : 'WHERE dedupe_key IS NULL OR instance_key IN (SELECT instance_key FROM keyed)'}
       ORDER BY place ${unless('instance_id')}
       RETURNING instance_key
     ), queued AS (
@@ -56,7 +56,7 @@ export function insertTasksText(schema: string, { strict }: { readonly strict: b
     )
     SELECT instance_key AS "instanceKey", ${
       strict
-        ? `TRUE AS "isCreated", concurrency_key IS NOT NULL AS "hasKey"`
+        ? `TRUE AS "isCreated", dedupe_key IS NOT NULL AS "hasKey"`
         : `instance_key IN (SELECT instance_key FROM created) AS "isCreated",
            instance_key IN (SELECT instance_key FROM keyed) AS "hasKey"`
     } FROM new ORDER BY place`;
@@ -75,7 +75,7 @@ export function insertTasksValues(rows: readonly TaskRow[]): readonly unknown[] 
     texts(tasks.map(({ options }) => options)),
     numbers(tasks.map(({ runAt }) => wholeOrNull(runAt))),
     numbers(tasks.map(({ expiresAt }) => wholeOrNull(expiresAt))),
-    texts(tasks.map(({ concurrencyKey }) => concurrencyKey ?? null)),
+    texts(tasks.map(({ dedupeKey }) => dedupeKey ?? null)),
     texts(tasks.map(({ onFail }) => (onFail === undefined ? null : 'ready'))),
     texts(tasks.map(({ onFail }) => onFail?.options ?? null)),
   ];

@@ -62,7 +62,7 @@ export class PlainTaskAcks {
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
           WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE AND run.priority IS NOT NULL
-          RETURNING run.instance_key, run.instance_id, run.incarnation, concurrency_key, item_key
+          RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
         ), locked AS MATERIALIZED (
           SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted
           CROSS JOIN LATERAL (
@@ -71,8 +71,8 @@ export class PlainTaskAcks {
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM locked))
           RETURNING item_key, lock_token, cancel_requested
         ), freed AS (
-          DELETE FROM ${schema}.concurrency_keys WHERE instance_key = ANY (ARRAY(
-            SELECT instance_key FROM ended WHERE concurrency_key IS NOT NULL))
+          DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(
+            SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL))
         ), verdict AS MATERIALIZED (
           SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key)
               WHERE lock_token = secret AND NOT cancel_requested) = cardinality($2::bigint[]))::int AS holds

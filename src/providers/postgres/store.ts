@@ -4,7 +4,7 @@ import { Audit } from './audit.ts';
 import { Batching, type BatchWork } from './batching.ts';
 import { Changes, type Batch } from './changes.ts';
 import { ChunkRows } from './chunk-rows.ts';
-import { ConcurrencyKeys } from './concurrency-keys.ts';
+import { DedupeKeys } from './dedupe-keys.ts';
 import type { Connections, Statement, Transaction } from './connection.ts';
 import { Definitions } from './definitions.ts';
 import { DueInstances } from './due-instances.ts';
@@ -73,7 +73,7 @@ export class Store {
   readonly stopRows: StopRows;
   readonly stops: InstanceStops;
   readonly taskRows: TaskRows;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly turns: Turns;
   readonly plainStarts: PlainStarts;
   readonly plainTurns: PlainTurns;
@@ -128,7 +128,7 @@ export class Store {
     this.itemCancels = new ItemCancels(schema);
     this.stopRows = new StopRows(schema);
     this.taskRows = new TaskRows(schema);
-    this.concurrencyKeys = new ConcurrencyKeys(schema);
+    this.dedupeKeys = new DedupeKeys(schema);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.plainStarts = new PlainStarts(this);

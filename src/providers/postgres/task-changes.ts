@@ -1,4 +1,4 @@
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { InstanceRow } from './instance-rows.ts';
 import type { Scope } from './scope.ts';
 import type { OnFailEnd, RunEnd, TaskRows } from './task-rows.ts';
@@ -29,13 +29,13 @@ export class TaskChanges {
   /** Writes everything, in one round trip. */
   async write(
     { tx, now }: Scope,
-    tables: { readonly taskRows: TaskRows; readonly concurrencyKeys: ConcurrencyKeys },
+    tables: { readonly taskRows: TaskRows; readonly dedupeKeys: DedupeKeys },
   ): Promise<void> {
-    const { taskRows, concurrencyKeys } = tables;
+    const { taskRows, dedupeKeys } = tables;
     await Promise.all([
       taskRows.end(tx, this.#ends, now),
       taskRows.endOnFail(tx, this.onFailEnds),
-      concurrencyKeys.free(tx, this.#freed),
+      dedupeKeys.free(tx, this.#freed),
     ]);
   }
 }

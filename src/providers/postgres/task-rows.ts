@@ -124,7 +124,7 @@ export class TaskRows {
             SELECT item_key FROM due WHERE instance_key IN (SELECT instance_key FROM runs)
               OR (SELECT 1 FROM ${table} AS live WHERE live.instance_key = due.instance_key AND ended_at IS NULL) IS NULL))
         ), freed AS (
-          DELETE FROM ${schema}.concurrency_keys WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
+          DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         )
         UPDATE ${table} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}
         WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))

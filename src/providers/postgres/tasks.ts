@@ -57,9 +57,9 @@ interface Answer {
 /** Those that cannot be in each other's way: the first of every id and of every key. */
 function apart(open: readonly OpenTask[]): readonly OpenTask[] {
   const met = new Set<string>();
-  return open.filter(({ task: { instanceId, concurrencyKey }, definitionKey }) => {
+  return open.filter(({ task: { instanceId, dedupeKey }, definitionKey }) => {
     const own = [`id ${instanceId}`];
-    if (concurrencyKey !== undefined) own.push(keyText({ definitionKey, concurrencyKey }));
+    if (dedupeKey !== undefined) own.push(keyText({ definitionKey, dedupeKey }));
     const isApart = own.every((one) => !met.has(one));
     // One that has to wait keeps those behind it waiting, too.
     for (const one of own) met.add(one);
@@ -67,8 +67,8 @@ function apart(open: readonly OpenTask[]): readonly OpenTask[] {
   });
 }
 
-function keyText(key: { readonly definitionKey: number; readonly concurrencyKey: string }): string {
-  return `key ${key.definitionKey} ${key.concurrencyKey}`;
+function keyText(key: { readonly definitionKey: number; readonly dedupeKey: string }): string {
+  return `key ${key.definitionKey} ${key.dedupeKey}`;
 }
 
 async function createRound(
@@ -103,15 +103,15 @@ async function knownTasks(
 ): Promise<readonly Answer[]> {
   // In a snapshot of their own, which shows what the insert has waited for.
   const [, starts, holders] = await Promise.all([
-    store.concurrencyKeys.free(tx, unused),
+    store.dedupeKeys.free(tx, unused),
     store.instances.selectStarts(
       tx,
       others.map(({ task }) => task.instanceId),
     ),
-    store.concurrencyKeys.holders(
+    store.dedupeKeys.holders(
       tx,
-      others.flatMap(({ task: { concurrencyKey }, definitionKey }) =>
-        concurrencyKey === undefined ? [] : [{ definitionKey, concurrencyKey }],
+      others.flatMap(({ task: { dedupeKey }, definitionKey }) =>
+        dedupeKey === undefined ? [] : [{ definitionKey, dedupeKey }],
       ),
     ),
   ]);
@@ -121,7 +121,7 @@ async function knownTasks(
   );
   // Keys that nobody is behind any more, as a damaged database may have them.
   const dead = holders.filter(({ instanceId }) => instanceId === null);
-  await store.concurrencyKeys.free(
+  await store.dedupeKeys.free(
     tx,
     dead.map(({ instanceKey }) => instanceKey),
   );
@@ -132,8 +132,8 @@ async function knownTasks(
     if (start !== undefined) {
       return [{ index, result: knownStart(store.definitions, { ...task, kind: 'task' }, start) }];
     }
-    const { concurrencyKey = '' } = task;
-    const instanceId = holderOf.get(keyText({ definitionKey, concurrencyKey })) ?? null;
+    const { dedupeKey = '' } = task;
+    const instanceId = holderOf.get(keyText({ definitionKey, dedupeKey })) ?? null;
     if (instanceId === null) return [];
     return [{ index, result: { kind: 'active', instanceId } }];
   });

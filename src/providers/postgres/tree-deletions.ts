@@ -2,7 +2,7 @@ import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { DeleteInstanceResult, TreeDeletion, TreeDeletionResult } from '../management.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { Statement, Transaction } from './connection.ts';
 import type { InstanceLocks } from './instance-locks.ts';
 import type { JobRows } from './job-rows.ts';
@@ -21,7 +21,7 @@ interface Row {
   readonly status: InstanceStatus;
   /** Of a task run: its handler for failure has still to run. */
   readonly isHandling: boolean;
-  /** Of a task run: it was created with a concurrency key. */
+  /** Of a task run: it was created with a dedupe key. */
   readonly hasKey: boolean;
   /** Of the current execution, and of those before it. */
   readonly historyLength: number;
@@ -56,7 +56,7 @@ const maxEventsAtOnce = 4_000;
 interface Parts {
   readonly schema: string;
   readonly audit: Audit;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly jobRows: JobRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
@@ -94,7 +94,7 @@ export class TreeDeletions {
     this.#measure = {
       name: 'perdure_measure_trees',
       text: `SELECT instance_key AS "instanceKey", instance_id AS "instanceId", incarnation, ${new RunState(schema).status('instance')} AS status,
-          coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", concurrency_key IS NOT NULL AS "hasKey",
+          coalesce(on_fail IN ('queued', 'running'), FALSE) AS "isHandling", dedupe_key IS NOT NULL AS "hasKey",
           (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "isJob",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
@@ -144,7 +144,7 @@ export class TreeDeletions {
 
   async #delete({ tx, now, effects }: Scope, { rows, leftForLater, steps }: Plan): Promise<void> {
     if (rows.length === 0) return;
-    const { audit, concurrencyKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
+    const { audit, dedupeKeys, jobRows, locks, messages, reclaims, tombstones } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const later = new Set(leftForLater);
@@ -157,7 +157,7 @@ export class TreeDeletions {
           .map(({ instanceKey }) => ({ instanceKey, executionId: null })),
         now,
       ),
-      concurrencyKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
+      dedupeKeys.free(tx, keysOf(rows.filter(({ hasKey }) => hasKey))),
       messages.deleteAll(tx, keysOf(rows.filter((row) => row.messages > 0))),
       locks.delete(tx, keysOf(rows)),
       // First, so that the deletion sees the chunks of a handler that is just emitting.

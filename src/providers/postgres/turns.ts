@@ -3,7 +3,7 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import { Changes, type Batch } from './changes.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from './definitions.ts';
 import type { History } from './history.ts';
 import type { InstanceLocks } from './instance-locks.ts';
@@ -26,7 +26,7 @@ export interface TurnCommit {
 
 interface Parts {
   readonly definitions: Definitions;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly locks: InstanceLocks;

@@ -27,7 +27,7 @@ const columns = `instances.instance_key AS instanceKey, instance_id AS instanceI
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
   cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
   terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt, priority, input,
-  options, run_at AS runAt, expires_at AS expiresAt, concurrency_key AS concurrencyKey, failures, on_fail AS onFail,
+  options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
   on_fail_failure AS onFailFailure`;
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';

@@ -19,11 +19,11 @@ CREATE TABLE chunks (
   PRIMARY KEY (instance_key, seq)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE concurrency_keys (
+CREATE TABLE dedupe_keys (
   definition_key INTEGER NOT NULL,
-  concurrency_key TEXT NOT NULL,
+  dedupe_key TEXT NOT NULL,
   instance_key INTEGER NOT NULL,
-  PRIMARY KEY (definition_key, concurrency_key)
+  PRIMARY KEY (definition_key, dedupe_key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE definitions (
@@ -123,7 +123,7 @@ CREATE TABLE instances (
   options TEXT,
   run_at INTEGER,
   expires_at INTEGER,
-  concurrency_key TEXT,
+  dedupe_key TEXT,
   failures INTEGER,
   on_fail TEXT, -- 'ready' until it has failed, then how far its handler for that has come
   on_fail_options TEXT,

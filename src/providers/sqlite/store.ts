@@ -4,7 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import { Audit } from './audit.ts';
 import { ChunkRows } from './chunk-rows.ts';
-import { ConcurrencyKeys } from './concurrency-keys.ts';
+import { DedupeKeys } from './dedupe-keys.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
 import type { Topic } from '../effects.ts';
@@ -76,7 +76,7 @@ export class Store {
   readonly stopRows: StopRows;
   readonly taskItems: TaskItems;
   readonly taskRows: TaskRows;
-  readonly concurrencyKeys: ConcurrencyKeys;
+  readonly dedupeKeys: DedupeKeys;
   readonly taskRuns: TaskRuns;
   readonly scheduleRows: ScheduleRows;
   readonly sessionRows: SessionRows;
@@ -125,7 +125,7 @@ export class Store {
     this.stopRows = new StopRows(db);
     this.taskItems = new TaskItems(db);
     this.taskRows = new TaskRows(db);
-    this.concurrencyKeys = new ConcurrencyKeys(db);
+    this.dedupeKeys = new DedupeKeys(db);
     this.taskRuns = new TaskRuns(this);
     this.scheduleRows = new ScheduleRows(db);
     this.sessionRows = new SessionRows(db);

@@ -6,7 +6,7 @@ import { mustChangeOne } from './instance-rows.ts';
 /** A task run that a write has ended just now. */
 export interface EndedRun {
   readonly instanceId: string;
-  readonly concurrencyKey: string | null;
+  readonly dedupeKey: string | null;
 }
 
 /** A task run that has failed just now. */
@@ -58,7 +58,7 @@ export class TaskRows {
     >(
       `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
                               input_hash, created_at, priority, input, options, run_at, expires_at,
-                              concurrency_key, failures, on_fail, on_fail_options)
+                              dedupe_key, failures, on_fail, on_fail_options)
        VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
        ON CONFLICT (instance_id) DO NOTHING`,
     );
@@ -79,7 +79,7 @@ export class TaskRows {
     const update = (status: TerminalStatus, assignments = '') =>
       `UPDATE instances SET status = '${status}', ended_at = :now, ${status}_at = :now ${assignments}
        WHERE instance_key = :instanceKey AND ended_at IS NULL
-       RETURNING instance_id AS instanceId, concurrency_key AS concurrencyKey`;
+       RETURNING instance_id AS instanceId, dedupe_key AS dedupeKey`;
     const end = <Values extends object = object>(status: TerminalStatus, assignments = '') =>
       db.prepare<[End & Values], EndedRun>(update(status, assignments));
     this.#complete = end<{ output: string | null }>('completed', ', output = :output');
@@ -112,9 +112,7 @@ export class TaskRows {
       'UPDATE instances SET on_fail = ?, on_fail_failure = ? WHERE instance_key = ?',
     );
     this.#selectKey = db
-      .prepare<[number], string | null>(
-        'SELECT concurrency_key FROM instances WHERE instance_key = ?',
-      )
+      .prepare<[number], string | null>('SELECT dedupe_key FROM instances WHERE instance_key = ?')
       .pluck();
   }
 
@@ -131,7 +129,7 @@ export class TaskRows {
       task.options,
       wholeOrNull(task.runAt),
       wholeOrNull(task.expiresAt),
-      task.concurrencyKey ?? null,
+      task.dedupeKey ?? null,
       task.onFail === undefined ? null : 'ready',
       task.onFail?.options ?? null,
     );

@@ -1,7 +1,7 @@
 import type { TerminalStatus } from '../../model/status.ts';
 import type { CreateTaskResult, NewTask } from '../tasks.ts';
 import type { WorkOutcome } from '../work-queue.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
 import type { InstanceRows } from './instance-rows.ts';
@@ -34,7 +34,7 @@ export class TaskRuns {
   readonly #definitions: Definitions;
   readonly #instances: InstanceRows;
   readonly #rows: TaskRows;
-  readonly #keys: ConcurrencyKeys;
+  readonly #keys: DedupeKeys;
   readonly #workItems: WorkItems;
   readonly #items: TaskItems;
   readonly #itemCancels: ItemCancels;
@@ -44,7 +44,7 @@ export class TaskRuns {
     readonly definitions: Definitions;
     readonly instances: InstanceRows;
     readonly taskRows: TaskRows;
-    readonly concurrencyKeys: ConcurrencyKeys;
+    readonly dedupeKeys: DedupeKeys;
     readonly workItems: WorkItems;
     readonly taskItems: TaskItems;
     readonly itemCancels: ItemCancels;
@@ -53,7 +53,7 @@ export class TaskRuns {
     this.#definitions = parts.definitions;
     this.#instances = parts.instances;
     this.#rows = parts.taskRows;
-    this.#keys = parts.concurrencyKeys;
+    this.#keys = parts.dedupeKeys;
     this.#workItems = parts.workItems;
     this.#items = parts.taskItems;
     this.#itemCancels = parts.itemCancels;
@@ -61,15 +61,15 @@ export class TaskRuns {
   }
 
   create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
-    const { concurrencyKey } = task;
+    const { dedupeKey } = task;
     const definitionKey = this.#definitions.intern('task', task.name, null);
     const holder =
-      concurrencyKey === undefined ? undefined : this.#keys.holderOf(definitionKey, concurrencyKey);
+      dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
     if (holder !== undefined) return this.#refuse(task, holder);
     const instanceKey = this.#rows.insert(task, definitionKey, now);
     if (instanceKey === undefined) return this.#known(task);
-    if (concurrencyKey !== undefined) {
-      this.#keys.take(definitionKey, concurrencyKey, instanceKey);
+    if (dedupeKey !== undefined) {
+      this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }
     // One whose time has passed takes its place behind those that wait already.
     const nextAt = Math.max(Math.ceil(task.runAt ?? now), now);
@@ -121,7 +121,7 @@ export class TaskRuns {
     const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
     if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
     // Terminated before: what remains of it is its key.
-    this.#keys.free({ ...item, concurrencyKey: this.#rows.keyOf(instanceKey) });
+    this.#keys.free({ ...item, dedupeKey: this.#rows.keyOf(instanceKey) });
     return undefined;
   }
 
@@ -199,7 +199,7 @@ export class TaskRuns {
   #ended({ effects }: Scope, run: Run, ended: EndedRun | undefined): EndedRun | undefined {
     if (ended === undefined) return undefined;
     const { instanceKey, definitionKey } = run;
-    this.#keys.free({ instanceKey, definitionKey, concurrencyKey: ended.concurrencyKey });
+    this.#keys.free({ instanceKey, definitionKey, dedupeKey: ended.dedupeKey });
     effects.finished.push(ended.instanceId);
     return ended;
   }

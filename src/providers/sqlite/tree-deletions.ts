@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { DeleteInstanceResult, TreeDeletion, TreeDeletionResult } from '../management.ts';
 import type { Audit, AuditedStep } from './audit.ts';
-import type { ConcurrencyKeys } from './concurrency-keys.ts';
+import type { DedupeKeys } from './dedupe-keys.ts';
 import type { Scope } from './group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from './tombstones.ts';
@@ -45,7 +45,7 @@ const maxEventsAtOnce = 4_000;
 /** Deletes instances with everything that belongs to them; a few statements per tree, however large it is. */
 export class TreeDeletions {
   readonly #audit: Audit;
-  readonly #concurrencyKeys: ConcurrencyKeys;
+  readonly #dedupeKeys: DedupeKeys;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #select;
@@ -63,13 +63,13 @@ export class TreeDeletions {
     db: Database.Database,
     parts: {
       readonly audit: Audit;
-      readonly concurrencyKeys: ConcurrencyKeys;
+      readonly dedupeKeys: DedupeKeys;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
     },
   ) {
     this.#audit = parts.audit;
-    this.#concurrencyKeys = parts.concurrencyKeys;
+    this.#dedupeKeys = parts.dedupeKeys;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#select = db.prepare<[string], Row>(
@@ -177,7 +177,7 @@ export class TreeDeletions {
     if (holdings.items > 0) {
       effects.addDeletedClaims(this.#tombstones.addOfInstances(instanceKeys, now));
       this.#deleteItems.run({ keys });
-      this.#concurrencyKeys.freeOfInstances(instanceKeys);
+      this.#dedupeKeys.freeOfInstances(instanceKeys);
     }
     if (holdings.messages > 0) this.#deleteMessages.run({ keys });
     this.#deleteLocks.run({ keys });

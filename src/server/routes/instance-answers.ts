@@ -50,7 +50,7 @@ export const runningItem: z.ZodType<RunningItem> = z.strictObject({
 
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   priority: z.number(),
-  concurrencyKey: z.string().exactOptional(),
+  dedupeKey: z.string().exactOptional(),
   runAt: moment.exactOptional(),
   expiresAt: moment.exactOptional(),
   failures: z.number(),

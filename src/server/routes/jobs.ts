@@ -40,7 +40,7 @@ export const newJob = z.strictObject({
       runAt: moment.optional(),
       expiresInMs: ms.optional(),
       expiresAt: moment.optional(),
-      concurrencyKey: id.optional(),
+      dedupeKey: id.optional(),
       headers: headers.optional(),
       onFail: z.boolean().optional(),
     })

@@ -66,7 +66,7 @@ const newSchedule = z.union([
       .strictObject({
         priority: z.number().optional(),
         expiresIn: duration.optional(),
-        concurrencyKey: id.optional(),
+        dedupeKey: id.optional(),
         headers: headers.optional(),
       })
       .optional(),

@@ -9,7 +9,7 @@ const taskRunFields = {
   runAt: moment.optional(),
   expiresIn: duration.optional(),
   expiresAt: moment.optional(),
-  concurrencyKey: id.optional(),
+  dedupeKey: id.optional(),
   headers: headers.optional(),
   onFail: z
     .boolean()

@@ -12,7 +12,7 @@ import { claimAtInsert } from './cases/claim-at-insert.ts';
 import { claims } from './cases/claims.ts';
 import { cleanupLimits } from './cases/cleanup-limits.ts';
 import { close } from './cases/close.ts';
-import { concurrencyKeys } from './cases/concurrency-keys.ts';
+import { dedupeKeys } from './cases/dedupe-keys.ts';
 import { continueAsNewCases } from './cases/continue-as-new.ts';
 import { creation } from './cases/creation.ts';
 import { deletionFencing } from './cases/deletion-fencing.ts';
@@ -99,7 +99,7 @@ export const capabilities: readonly Capability[] = [
   priorities,
   taskAcks,
   taskStops,
-  concurrencyKeys,
+  dedupeKeys,
   expiries,
   onFail,
   schedules,

@@ -59,7 +59,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
         const results = await intact.provider.createTasks(tasks);
         const refused = tasks.filter((_, index) => results[index]?.kind === 'refused');
         await intact.provider.createTasks(
-          refused.map(({ concurrencyKey: _key, ...task }) => ({ ...task, priority: 0 })),
+          refused.map(({ dedupeKey: _key, ...task }) => ({ ...task, priority: 0 })),
         );
         return results;
       },
@@ -234,15 +234,13 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
   {
     fault: 'two runs may have one key',
     rejectedBy: 'key/names-the-active-run',
-    override: (intact) => editTasks(intact, ({ concurrencyKey: _key, ...task }) => task),
+    override: (intact) => editTasks(intact, ({ dedupeKey: _key, ...task }) => task),
   },
   {
     fault: 'a key is never freed',
     rejectedBy: 'key/is-free-after-every-end',
     override: ({ db }) => {
-      db.exec(
-        `CREATE TRIGGER keep BEFORE DELETE ON concurrency_keys BEGIN SELECT RAISE(IGNORE); END`,
-      );
+      db.exec(`CREATE TRIGGER keep BEFORE DELETE ON dedupe_keys BEGIN SELECT RAISE(IGNORE); END`);
       return {};
     },
   },
@@ -251,7 +249,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     rejectedBy: 'key/is-held-while-canceling',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'canceling'
-        BEGIN DELETE FROM concurrency_keys; END`);
+        BEGIN DELETE FROM dedupe_keys; END`);
       return {};
     },
   },
@@ -260,7 +258,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     rejectedBy: 'key/is-held-after-a-terminate',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON instances WHEN NEW.status = 'terminated'
-        BEGIN DELETE FROM concurrency_keys; END`);
+        BEGIN DELETE FROM dedupe_keys; END`);
       return {};
     },
   },
@@ -269,7 +267,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     rejectedBy: 'key/is-held-between-attempts',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER free AFTER UPDATE ON worker_queue WHEN NEW.lock_token IS NULL
-        BEGIN DELETE FROM concurrency_keys; END`);
+        BEGIN DELETE FROM dedupe_keys; END`);
       return {};
     },
   },
@@ -278,8 +276,8 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
     override: ({ db }) => {
       db.exec(`CREATE TRIGGER keep AFTER INSERT ON worker_queue WHEN NEW.operation = 2 BEGIN
-        INSERT INTO concurrency_keys SELECT definition_key, concurrency_key, instance_key FROM instances
-        WHERE instance_key = NEW.instance_key AND concurrency_key IS NOT NULL; END`);
+        INSERT INTO dedupe_keys SELECT definition_key, dedupe_key, instance_key FROM instances
+        WHERE instance_key = NEW.instance_key AND dedupe_key IS NOT NULL; END`);
       return {};
     },
   },
@@ -288,7 +286,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     rejectedBy: 'key/is-not-held-by-the-handler-for-failures',
     override: ({ db }) => {
       db.exec(
-        `CREATE TRIGGER free AFTER DELETE ON worker_queue BEGIN DELETE FROM concurrency_keys; END`,
+        `CREATE TRIGGER free AFTER DELETE ON worker_queue BEGIN DELETE FROM dedupe_keys; END`,
       );
       return {};
     },
@@ -299,10 +297,10 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     override: (intact) => ({
       async createTasks(tasks) {
         const holder = intact.db
-          .prepare<[string], string>('SELECT instance_id FROM instances WHERE concurrency_key = ?')
+          .prepare<[string], string>('SELECT instance_id FROM instances WHERE dedupe_key = ?')
           .pluck();
         const [task] = tasks;
-        const instanceId = holder.get(task?.concurrencyKey ?? '');
+        const instanceId = holder.get(task?.dedupeKey ?? '');
         return instanceId === undefined
           ? intact.provider.createTasks(tasks)
           : [{ kind: 'active', instanceId }];
@@ -313,8 +311,8 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     fault: 'a repeated creation is told of the key and not that it exists',
     rejectedBy: 'key/a-known-id-comes-first',
     override: (intact) =>
-      editResults(intact, (result, { concurrencyKey, instanceId }) =>
-        result.kind === 'exists' && concurrencyKey !== undefined
+      editResults(intact, (result, { dedupeKey, instanceId }) =>
+        result.kind === 'exists' && dedupeKey !== undefined
           ? { kind: 'active', instanceId }
           : result,
       ),

@@ -71,7 +71,7 @@ CREATE TABLE instances (
   options text,
   run_at bigint,
   expires_at bigint,
-  concurrency_key text,
+  dedupe_key text,
   failures integer,
   on_fail text COLLATE "C", -- 'ready' until it has failed, then how far its handler for that has come
   on_fail_options text,
@@ -205,11 +205,11 @@ CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at)
 ALTER TABLE worker_queue ADD PRIMARY KEY (item_key);
 
 -- Which run has a key, from its creation until its item is gone.
-CREATE TABLE concurrency_keys (
+CREATE TABLE dedupe_keys (
   definition_key integer NOT NULL,
-  concurrency_key text COLLATE "C" NOT NULL,
+  dedupe_key text COLLATE "C" NOT NULL,
   instance_key bigint NOT NULL UNIQUE,
-  PRIMARY KEY (definition_key, concurrency_key)
+  PRIMARY KEY (definition_key, dedupe_key)
 ) ${queue};
 
 CREATE TABLE schedules (

@@ -59,7 +59,7 @@ CREATE TABLE instances (
   options TEXT,
   run_at INTEGER,
   expires_at INTEGER,
-  concurrency_key TEXT,
+  dedupe_key TEXT,
   failures INTEGER,
   on_fail TEXT, -- 'ready' until it has failed, then how far its handler for that has come
   on_fail_options TEXT,
@@ -180,11 +180,11 @@ CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
 
 -- Which run has a key, from its creation until its item is gone.
-CREATE TABLE concurrency_keys (
+CREATE TABLE dedupe_keys (
   definition_key INTEGER NOT NULL,
-  concurrency_key TEXT NOT NULL,
+  dedupe_key TEXT NOT NULL,
   instance_key INTEGER NOT NULL,
-  PRIMARY KEY (definition_key, concurrency_key)
+  PRIMARY KEY (definition_key, dedupe_key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE schedules (

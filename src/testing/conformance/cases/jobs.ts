@@ -61,11 +61,11 @@ export const jobs: Capability = {
     },
     {
       id: 'job/names-the-run-with-its-key',
-      title: 'a task whose concurrency key is taken is told by whom, and is no job',
+      title: 'a task whose dedupe key is taken is told by whom, and is no job',
       async run(store) {
         await openSession(store);
-        await createTask(store, 'holder', { concurrencyKey: 'k' });
-        const result = await submit(store, taskJob('a', { concurrencyKey: 'k' }));
+        await createTask(store, 'holder', { dedupeKey: 'k' });
+        const result = await submit(store, taskJob('a', { dedupeKey: 'k' }));
         assert.deepEqual(result, { kind: 'active', instanceId: 'holder' });
         assert.deepEqual(await jobIds(store), []);
         assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);

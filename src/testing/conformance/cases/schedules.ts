@@ -251,10 +251,10 @@ export const schedules: Capability = {
         const record = await putSchedule(store, 'a');
         await store.create('i');
         await createTask(store, 't');
-        await createTask(store, 'holder', { concurrencyKey: 'k' });
+        await createTask(store, 'holder', { dedupeKey: 'k' });
         const taken = tickOf(record, {
           instances: [newInstance('i', { inputHash: 'other' })],
-          tasks: [newTask('t'), newTask('new', { concurrencyKey: 'k' })],
+          tasks: [newTask('t'), newTask('new', { dedupeKey: 'k' })],
         });
         assert.deepEqual(await store.expectNoChange(() => provider.tickSchedules([taken])), [true]);
         const { lastInstanceId, nextAt, lastError } = await read(store, 'a');

@@ -20,7 +20,7 @@ export const taskCreation: Capability = {
           options: '{"headers":{}}',
           runAt: now + 10,
           expiresAt: now + 20,
-          concurrencyKey: 'k',
+          dedupeKey: 'k',
           onFail: { options: null },
         });
         const result = only(await store.provider.createTasks([task]), 'result');
@@ -49,7 +49,7 @@ export const taskCreation: Capability = {
           task: {
             priority: 7,
             input: '{"to":1}',
-            concurrencyKey: 'k',
+            dedupeKey: 'k',
             runAt: now + 10,
             expiresAt: now + 20,
             failures: 0,
@@ -166,8 +166,8 @@ export const taskCreation: Capability = {
           newTask('a'),
           newTask('a'),
           newTask('a', { inputHash: 'other' }),
-          newTask('b', { concurrencyKey: 'k' }),
-          newTask('c', { concurrencyKey: 'k' }),
+          newTask('b', { dedupeKey: 'k' }),
+          newTask('c', { dedupeKey: 'k' }),
         ]);
         assert.deepEqual(
           results.map(({ kind }) => kind),
@@ -181,12 +181,12 @@ export const taskCreation: Capability = {
       title:
         'a task that the store cannot take leaves nothing behind, and its neighbours are there',
       async run(store) {
-        const bad = { concurrencyKey: 'k', onFail: { options: null } };
+        const bad = { dedupeKey: 'k', onFail: { options: null } };
         const results = await store.provider.createTasks([
           newTask('a'),
           newTask('too-high', { priority: 101, ...bad }),
           newTask('too-low', { priority: -101, ...bad }),
-          newTask('b', { priority: -100, concurrencyKey: 'k' }),
+          newTask('b', { priority: -100, dedupeKey: 'k' }),
         ]);
         assert.deepEqual(
           results.map(({ kind }) => kind),
@@ -225,7 +225,7 @@ export const taskCreation: Capability = {
         const tasks = texts.map((text, index) =>
           newTask(`${index} ${text}`, {
             name: `n${text}`,
-            concurrencyKey: `k${text}`,
+            dedupeKey: `k${text}`,
             options: JSON.stringify(text),
             payload: JSON.stringify(text),
           }),
@@ -237,9 +237,9 @@ export const taskCreation: Capability = {
             [item.instanceId, item.name, item.payload, item.options],
             [task.instanceId, task.name, task.payload, task.options],
           );
-          const { concurrencyKey, name } = task;
-          assert.ok(concurrencyKey !== undefined);
-          const held = await createTask(store, `again ${index}`, { name, concurrencyKey });
+          const { dedupeKey, name } = task;
+          assert.ok(dedupeKey !== undefined);
+          const held = await createTask(store, `again ${index}`, { name, dedupeKey });
           assert.deepEqual(held, { kind: 'active', instanceId: task.instanceId });
         }
       },

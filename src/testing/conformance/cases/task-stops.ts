@@ -226,7 +226,7 @@ export const taskStops: Capability = {
         'a deleted run leaves nothing: its token is lost, its holder told, its id and key free',
       async run(store) {
         const { provider } = store;
-        const { lockToken } = await startTask(store, 'a', { concurrencyKey: 'k' });
+        const { lockToken } = await startTask(store, 'a', { dedupeKey: 'k' });
         const tree = { instanceIds: ['a'], force: false };
         const [running] = await provider.deleteInstancesAtomic([tree]);
         assert.deepEqual(running, { kind: 'running', instanceId: 'a', status: 'running' });
@@ -241,9 +241,9 @@ export const taskStops: Capability = {
           },
         });
         assert.deepEqual(await store.renewWork(lockToken), { held: false, deleted: true });
-        const again = await startTask(store, 'a', { concurrencyKey: 'k' });
+        const again = await startTask(store, 'a', { dedupeKey: 'k' });
         await expectWorthless(store, lockToken);
-        const other = await createTask(store, 'b', { concurrencyKey: 'k' });
+        const other = await createTask(store, 'b', { dedupeKey: 'k' });
         assert.deepEqual(other, { kind: 'active', instanceId: 'a' });
         expectCommitted(await store.ackWork(again.lockToken));
       },
@@ -253,14 +253,14 @@ export const taskStops: Capability = {
       title: 'a run that is over is deleted without force, also one whose handler never stopped',
       async run(store) {
         const { provider } = store;
-        const { lockToken } = await startTask(store, 'a', { concurrencyKey: 'k' });
+        const { lockToken } = await startTask(store, 'a', { dedupeKey: 'k' });
         await store.terminate('a');
         const results = await provider.deleteInstancesAtomic([
           { instanceIds: ['a'], force: false },
         ]);
         assert.equal(only(results, 'result').kind, 'deleted');
         await expectWorthless(store, lockToken);
-        assert.equal((await createTask(store, 'b', { concurrencyKey: 'k' })).kind, 'created');
+        assert.equal((await createTask(store, 'b', { dedupeKey: 'k' })).kind, 'created');
       },
     },
   ],

@@ -4,9 +4,9 @@ import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts'
 import { aborted, makeGate } from './gate.ts';
 
 describeEngine(
-  'concurrency keys',
+  'dedupe keys',
   (open) => {
-    const keyed = { concurrencyKey: 'customer 7' };
+    const keyed = { dedupeKey: 'customer 7' };
 
     it('a second request with the key of an active run finds that run', async () => {
       const work = task('work', (_ctx, n: number) => n);
