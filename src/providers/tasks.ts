@@ -57,7 +57,8 @@ export type OnFailState = 'queued' | 'running' | 'completed' | 'failed';
  *   task-ack/fails-a-run, task-ack/skips-a-run, task-ack/a-handler-may-cancel-its-run, task-ack/leaves-others-alone)
  * - count on the record the attempts that failed (task-ack/counts-failures-over-attempts)
  * - answer `LOCK_LOST` for a token that is not held, changing nothing, and keep one bad ack from spoiling its
- *   neighbours (task-ack/needs-a-held-item, task-ack/an-unreadable-failure-spares-its-neighbours)
+ *   neighbours (task-ack/needs-a-held-item, task-ack/needs-the-current-token,
+ *   task-ack/an-unreadable-failure-spares-its-neighbours)
  * - discard the outcome of an item that is flagged, and end the run as `canceled`, unless it is past its point of no
  *   return (task-ack/of-a-flagged-run-is-discarded, task-ack/past-the-point-of-no-return-counts,
  *   task-cancel/a-handed-back-run-ends-instead)

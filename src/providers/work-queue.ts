@@ -186,10 +186,10 @@ export interface WorkQueue {
    * - every token is held and unexpired, belongs to this instance and execution, and is not flagged
    *   (turn-ack/needs-every-token-held, turn-ack/needs-unexpired-tokens,
    *   turn-ack/needs-items-of-its-own-instance, turn-ack/needs-items-of-its-own-execution,
-   *   turn-ack/needs-unflagged-items, turn-ack/counts-once)
+   *   turn-ack/needs-the-current-token, turn-ack/needs-unflagged-items, turn-ack/counts-once)
    * - the instance is running this incarnation and execution, and `lastTurn` is its last committed turn
    *   (turn-ack/needs-a-live-instance, turn-ack/needs-an-instance-that-nobody-stops,
-   *   turn-ack/needs-this-incarnation, turn-ack/needs-this-execution,
+   *   turn-ack/needs-this-incarnation, turn-ack/needs-this-execution, turn-ack/needs-the-current-execution,
    *   turn-ack/needs-the-last-turn)
    * - no claim holds the instance (turn-ack/needs-a-free-instance, timer-turn/needs-a-free-instance)
    * - the messages of all `timers` are visible by the store's clock, also where `asOfMs` is ahead of it
@@ -204,7 +204,9 @@ export interface WorkQueue {
    * - do what `ackOrchestrationItems` does, and delete the items without enqueueing messages
    *   (turn-ack/commits-items-and-turn-together, turn-ack/settles-several-items-at-once,
    *   turn-ack/follows-another, turn-ack/can-continue-as-new,
-   *   turn-ack/continues-the-history)
+   *   turn-ack/continues-the-history, turn-ack/leaves-no-gap-in-the-history,
+   *   turn-ack/takes-the-version-along, turn-ack/an-end-takes-what-is-left,
+   *   turn-ack/an-end-cancels-children)
    * - delete the messages of the timers with it (timer-turn/takes-the-timers-with-it,
    *   timer-turn/settles-items-too, timer-turn/counts-once)
    * - keep one bad entry from spoiling its neighbours (turn-ack/a-bad-one-spares-its-neighbours,

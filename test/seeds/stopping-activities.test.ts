@@ -1,9 +1,5 @@
 /** Cases of the seed documents about activities that nobody waits for any more; docs/seed-tests.md maps them. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import { activity, event, orchestration, Perdure, type Logger } from 'perdure';
 import { openSqlite } from 'perdure/sqlite';
@@ -238,25 +234,4 @@ it('work that an activity starts can share its signal and stop with it', async (
   await handle.result();
   await env.settle();
   expect(ends).toEqual(['a', 'b']);
-});
-
-it('the index by which the activities of one execution are found exists and is used', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'perdure-index-'));
-  cleanups.push(async () => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, 'store.db');
-  await (await openSqlite({ path })).close();
-  const db = new Database(path, { readonly: true });
-  try {
-    const plan = db
-      .prepare<[], { readonly detail: string }>(
-        `EXPLAIN QUERY PLAN UPDATE worker_queue SET cancel_requested = 1
-         WHERE instance_key = 1 AND execution_id = 1 AND operation = 1`,
-      )
-      .all();
-    expect(plan.map(({ detail }) => detail).join()).toMatch(
-      /^SEARCH worker_queue USING INDEX .*\(instance_key=\? AND execution_id=\? AND operation=\?\)$/,
-    );
-  } finally {
-    db.close();
-  }
 });

@@ -56,6 +56,28 @@ it('no statement of the store reads a whole table or sorts what it has read', as
   await store.close();
 });
 
+it('every statement that cancels the activities of a turn or an instance finds them by an index', async () => {
+  const db = new Database(':memory:');
+  migrate(db, 0);
+  const { value: store, statements } = preparedBy(
+    db,
+    () => new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 }),
+  );
+  const cancels = statements.filter((sql) =>
+    /^\s*UPDATE worker_queue\s+SET cancel_requested = /.test(sql),
+  );
+  // Of a turn's named activities, of all of an instance by each kind of stop, and of abandoned jobs.
+  expect(cancels.length).toBeGreaterThanOrEqual(3);
+  for (const sql of cancels) {
+    const steps = plan(db, sql);
+    expect(steps).toMatch(
+      /SEARCH (worker_queue|item)\b.* USING (COVERING |PARTIAL )?(INDEX|INTEGER)/,
+    );
+    expect(steps).not.toMatch(readsAll);
+  }
+  await store.close();
+});
+
 it('counting instances reads indexes alone, and measuring one reads nothing of the others', () => {
   const db = new Database(':memory:');
   migrate(db, 0);

@@ -7,7 +7,6 @@ import { parseToken } from '../lock-token.ts';
 import { isTaskSecret } from './task-secret.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
-import { taskOperation } from './work-items.ts';
 
 interface PlainAck extends WorkItemAck {
   readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
@@ -36,23 +35,23 @@ export class PlainTaskAcks {
   }) {
     this.#connections = connections;
     const items = `${schema}.worker_queue`;
-    // A division by zero undoes it all, also where an item was claimed anew, or flagged, since the statement began. Items and runs
-    // are each read by one scan of an index and joined by hashes: no other plan has a full join. What else is asked of an item
-    // fits no index, which might be read as a whole. A delete by keys alone, because
-    // one that is joined to a list searches the whole list for each of its rows.
+    // The token and the cancel flag are checked once, on the rows that the delete returns: those are current even if another
+    // transaction changed the item after this statement began. A division by zero then rolls the statement back. The status
+    // excludes runs that have ended, and so the items of on-fail handlers.
+    // Items and runs are each read by one index scan and joined by hash: no other plan has a full join. The delete names
+    // keys alone, because a delete that is joined to a list searches the whole list for each of its rows.
     this.#statement = {
       name: 'perdure_end_runs_plainly',
       text: `WITH item AS MATERIALIZED (
-          SELECT item_key AS held_key, lock_token, instance_key, started_at FROM ${items}
-          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql} AND (NOT cancel_requested) IS TRUE
-            AND (operation = ${taskOperation}) IS TRUE
+          SELECT item_key AS held_key, instance_key, started_at FROM ${items}
+          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
         ), run AS MATERIALIZED (
           SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
         ), ack AS MATERIALIZED (
           SELECT wanted.*, started_at, place
           FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS wanted (item_key, secret, status, output)
-          FULL JOIN item ON held_key = item_key AND lock_token = secret
+          FULL JOIN item ON held_key = item_key
           FULL JOIN run ON run_key = instance_key
           ORDER BY instance_key
         ), ended AS (
@@ -61,7 +60,7 @@ export class PlainTaskAcks {
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
               skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
           FROM ack
-          WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE AND run.priority IS NOT NULL
+          WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE
           RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
         ), locked AS MATERIALIZED (
           SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted

@@ -84,6 +84,8 @@ export async function failTask(
 export async function expectWorthless(store: StoreUnderTest, lockToken: string): Promise<void> {
   const { provider } = store;
   const answers = await store.expectNoChange(async () => ({
+    // Alone, because a store may have a path of its own for runs that completed.
+    alone: await store.ackWork(lockToken),
     acks: await Promise.all(outcomes.map((outcome) => store.ackWork(lockToken, outcome))),
     renewed: await store.renewWork(lockToken),
     retried: await provider.retryWorkItems([{ lockToken, delayMs: 0, failure }]),
@@ -94,6 +96,7 @@ export async function expectWorthless(store: StoreUnderTest, lockToken: string):
     answers.acks.map(({ ok }) => ok),
     outcomes.map(() => false),
   );
+  assert.equal(answers.alone.ok, false);
   assert.equal(answers.renewed.held, false);
   assert.deepEqual([answers.retried, answers.abandoned], [[false], [false]]);
   assert.deepEqual(answers.passed, { kind: 'lost' });

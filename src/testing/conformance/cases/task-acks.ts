@@ -132,6 +132,19 @@ export const taskAcks: Capability = {
       },
     },
     {
+      id: 'task-ack/needs-the-current-token',
+      title: 'a token that was handed back changes nothing, though another claim holds the run',
+      async run(store) {
+        const first = await startTask(store, 'a');
+        const handBack = { lockToken: first.lockToken, delayMs: 0, giveBackClaim: true };
+        await store.provider.abandonWorkItems([handBack]);
+        const second = await store.claimWorkOne();
+        await expectWorthless(store, first.lockToken);
+        expectCommitted(await store.ackWork(second.lockToken));
+        await expectStatus(store, 'a', 'completed');
+      },
+    },
+    {
       id: 'task-ack/of-a-flagged-run-is-discarded',
       title: 'whatever the handler of a run that was asked to stop brings, the run is canceled',
       async run(store) {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import type { Turn } from '../../../providers/turn.ts';
+import type { TurnAck } from '../../../providers/work-queue.ts';
 import { placeBystander } from '../bystander.ts';
 import type { Capability } from '../conformance-case.ts';
 import {
@@ -11,16 +13,35 @@ import {
   workItem,
 } from '../sample-data.ts';
 import { expectCommitted, expectLockLost, expectRefused, only } from '../expectations.ts';
-import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../store-under-test.ts';
 
-const decided = {
-  events: [event('never')],
-  workItems: [workItem(7)],
+/** Only records events and schedules activities, which a store may commit on a path of its own. */
+const plainTurn: Partial<Turn> = { events: [event('never')], workItems: [workItem(7)] };
+
+/** Writes to every table that a turn can write to. */
+const fullTurn: Partial<Turn> = {
+  ...plainTurn,
   timers: [{ operation: 8, fireAt: 0 }],
   children: [child('never', 9)],
   messages: [{ instanceId: 'a', message: raised('never') }],
   customStatus: '"never"',
 };
+
+/**
+ * Expects that the store rejects both kinds of turn with a lost lock and changes nothing. The plain one comes first,
+ * because a store may leave its path for plain turns for a while once it was rejected there.
+ */
+async function expectLost(
+  store: StoreUnderTest,
+  begun: BegunInstance,
+  lockTokens: readonly string[],
+  fences: Partial<TurnAck> = {},
+): Promise<void> {
+  for (const turn of [plainTurn, fullTurn]) {
+    const ack = () => store.ackTurn(begun, lockTokens, turn, fences);
+    expectLockLost(await store.expectNoChange(ack));
+  }
+}
 
 /** An instance with two activities that this process holds. */
 async function beginWarm(store: StoreUnderTest, instanceId: string) {
@@ -29,6 +50,33 @@ async function beginWarm(store: StoreUnderTest, instanceId: string) {
   const [one, two] = begun.claimed.toSorted((x, y) => x.operation - y.operation);
   assert.ok(one && two);
   return { begun, one: one.lockToken, two: two.lockToken };
+}
+
+/**
+ * Continues an instance as new while its first execution still holds an item without a cancel flag. The history of the
+ * second execution is as long as that of the first.
+ */
+async function supersede(store: StoreUnderTest) {
+  const workItems = [workItem(1, { claimMs: lockMs, cancellation: 'abandon' })];
+  const begun = await store.begin('a', { workItems });
+  const one = only(begun.claimed, 'claimed item').lockToken;
+  await store.raise('a', 'x');
+  const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
+  await store.commit(await store.claimOne(), { outcome });
+  await store.commit(await store.claimOne(), { turnId: 't2', events: [event('anew')] });
+  return { begun, one };
+}
+
+/** Expects that turns whose first event has this id are refused for what they say, and change nothing. */
+async function expectBadEventIds(store: StoreUnderTest, firstEventId: number): Promise<void> {
+  const { begun, one } = await beginWarm(store, 'a');
+  for (const turn of [plainTurn, fullTurn]) {
+    const ack = () => store.ackTurn(begun, [one], { ...turn, firstEventId });
+    expectRefused(await store.expectNoChange(ack));
+  }
+  await store.expectIdle();
+  expectCommitted(await store.ackTurn(begun, [one], { events: [event('good')] }));
+  assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
 }
 
 export const turnAcks: Capability = {
@@ -118,11 +166,11 @@ export const turnAcks: Capability = {
         const item = await store.claimOne();
         await store.commit(item, { turnId: begun.turnId });
         for (const tokens of [
-          [two, 'never given out'],
           [one, two],
+          [two, 'never given out'],
           [two, ''],
         ]) {
-          expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, tokens, decided)));
+          await expectLost(store, begun, tokens);
         }
         await store.expectIdle();
         expectCommitted(await store.ackWork(two));
@@ -135,7 +183,7 @@ export const turnAcks: Capability = {
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.clock.advance(lockMs);
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         assert.deepEqual(await store.claim(), []);
         assert.equal((await store.claimWork()).length, 2);
       },
@@ -147,28 +195,39 @@ export const turnAcks: Capability = {
         const { begun, one } = await beginWarm(store, 'a');
         const other = await beginWarm(store, 'b');
         const tokens = [one, other.one];
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, tokens, decided)));
+        await expectLost(store, begun, tokens);
         await store.expectIdle();
         expectCommitted(await store.ackTurn(other.begun, [other.one]));
         expectCommitted(await store.ackTurn(begun, [one]));
       },
     },
     {
-      id: 'turn-ack/needs-items-of-its-own-execution',
-      title: 'a token of an execution that was superseded refuses the turn',
+      id: 'turn-ack/needs-the-current-token',
+      title: 'a token that was handed back refuses the turn, though another claim holds the item',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
-        await store.raise('a', 'x');
-        const outcome = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
-        await store.commit(await store.claimOne(), { outcome });
-        await store.commit(await store.claimOne(), { turnId: 't2', events: [event('anew')] });
-        for (const executionId of [1, 2]) {
-          const fences = { executionId, lastTurn: 't2' };
-          const refused = await store.expectNoChange(() =>
-            store.ackTurn(begun, [one], decided, fences),
-          );
-          expectLockLost(refused);
-        }
+        const handBack = { lockToken: one, delayMs: 0, giveBackClaim: true };
+        await store.provider.abandonWorkItems([handBack]);
+        const { lockToken } = await store.claimWorkOne();
+        await expectLost(store, begun, [one]);
+        expectCommitted(await store.ackTurn(begun, [lockToken]));
+      },
+    },
+    {
+      id: 'turn-ack/needs-items-of-its-own-execution',
+      title: 'an item of an execution that was superseded refuses a turn of the current one',
+      async run(store) {
+        const { begun, one } = await supersede(store);
+        await expectLost(store, begun, [one], { executionId: 2, lastTurn: 't2' });
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'turn-ack/needs-the-current-execution',
+      title: 'a turn of an execution that was superseded is refused, though its item is held',
+      async run(store) {
+        const { begun, one } = await supersede(store);
+        await expectLost(store, begun, [one], { executionId: 1, lastTurn: 't2' });
         await store.expectIdle();
       },
     },
@@ -180,7 +239,7 @@ export const turnAcks: Capability = {
         await store.raise('a', 'x');
         const activityCancels = [activityCancel(1)];
         await store.commit(await store.claimOne(), { turnId: begun.turnId, activityCancels });
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         await store.expectIdle();
         expectCommitted(await store.ackWork(one));
         assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
@@ -192,8 +251,7 @@ export const turnAcks: Capability = {
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         const fences = { incarnation: 'another' };
-        const refused = () => store.ackTurn(begun, [one], decided, fences);
-        expectLockLost(await store.expectNoChange(refused));
+        await expectLost(store, begun, [one], fences);
         expectCommitted(await store.ackTurn(begun, [one]));
       },
     },
@@ -202,8 +260,7 @@ export const turnAcks: Capability = {
       title: 'another execution refuses the turn',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
-        const refused = () => store.ackTurn(begun, [one], decided, { executionId: 2 });
-        expectLockLost(await store.expectNoChange(refused));
+        await expectLost(store, begun, [one], { executionId: 2 });
         expectCommitted(await store.ackTurn(begun, [one]));
       },
     },
@@ -214,7 +271,7 @@ export const turnAcks: Capability = {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
         await store.commit(await store.claimOne(), { turnId: 'a later turn' });
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         await store.expectIdle();
         expectCommitted(await store.ackTurn({ ...begun, turnId: 'a later turn' }, [one]));
       },
@@ -226,7 +283,7 @@ export const turnAcks: Capability = {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'x');
         const item = await store.claimOne();
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         await store.commit(item, { events: [event('of the claim')] });
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'of the claim']);
       },
@@ -237,7 +294,7 @@ export const turnAcks: Capability = {
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
         await store.raise('a', 'unseen');
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         assert.deepEqual(labels(await store.claimOne()), ['unseen']);
         expectCommitted(await store.ackWork(one));
       },
@@ -251,7 +308,7 @@ export const turnAcks: Capability = {
         await store.raise('a', 'x');
         await store.claimOne();
         await store.clock.advance(lockMs);
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
+        await expectLost(store, begun, [one]);
         assert.deepEqual(labels(await store.claimOne()), ['x']);
       },
     },
@@ -268,34 +325,76 @@ export const turnAcks: Capability = {
         expectCommitted(await store.ackTurn(begun, [one], { turnId: 't2' }));
         await store.clock.advance(1);
         const next = { ...begun, turnId: 't2' };
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(next, [two], decided)));
+        await expectLost(store, next, [two]);
         assert.deepEqual(labels(await store.claimOne()), ['timerFired 3']);
       },
     },
     {
       id: 'turn-ack/needs-a-live-instance',
-      title: 'an instance that is over refuses the turn',
+      title: 'an instance that has ended refuses the turn, though one of its items is still held',
       async run(store) {
-        const { begun, one } = await beginWarm(store, 'a');
-        await store.raise('a', 'x');
-        const outcome = { status: 'completed', payload: '"first"' } as const;
-        await store.commit(await store.claimOne(), { turnId: begun.turnId, outcome });
-        expectLockLost(await store.expectNoChange(() => store.ackTurn(begun, [one], decided)));
-        await store.expectIdle();
+        for (const cancellation of ['abandon', 'request'] as const) {
+          const workItems = [workItem(1, { claimMs: lockMs, cancellation })];
+          const begun = await store.begin(cancellation, { workItems });
+          await store.raise(cancellation, 'x');
+          const outcome = { status: 'completed', payload: '"first"' } as const;
+          await store.commit(await store.claimOne(), { turnId: begun.turnId, outcome });
+          await expectLost(store, begun, [only(begun.claimed, 'claimed item').lockToken]);
+          await store.expectIdle();
+        }
+      },
+    },
+    {
+      id: 'turn-ack/leaves-no-gap-in-the-history',
+      title: 'a turn whose events leave a gap is refused, with its items still held',
+      async run(store) {
+        await expectBadEventIds(store, 3);
       },
     },
     {
       id: 'turn-ack/continues-the-history',
-      title: 'a turn whose events repeat ids or leave a gap is refused, with its items still held',
+      title: 'a turn whose events repeat ids is refused, with its items still held',
+      async run(store) {
+        await expectBadEventIds(store, 1);
+      },
+    },
+    {
+      id: 'turn-ack/takes-the-version-along',
+      title: 'a turn of another version than the instance had records that version',
       async run(store) {
         const { begun, one } = await beginWarm(store, 'a');
-        for (const firstEventId of [1, 3]) {
-          const refused = () => store.ackTurn(begun, [one], { ...decided, firstEventId });
-          expectRefused(await store.expectNoChange(refused));
-        }
-        await store.expectIdle();
-        expectCommitted(await store.ackTurn(begun, [one], { events: [event('good')] }));
-        assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
+        const turn = { version: '2', events: [event('newer')] };
+        expectCommitted(await store.ackTurn(begun, [one], turn));
+        assert.equal((await store.record('a')).version, '2');
+      },
+    },
+    {
+      id: 'turn-ack/an-end-takes-what-is-left',
+      title: 'a turn that ends its instance leaves neither work nor children of it behind',
+      async run(store) {
+        const outcome = { status: 'completed', payload: '"end"' } as const;
+        const workItems = [1, 2].map((operation) => workItem(operation, { claimMs: lockMs }));
+        const one = await store.begin('a', { workItems });
+        const [first] = one.claimed;
+        assert.ok(first);
+        expectCommitted(
+          await store.ackTurn(one, [first.lockToken], { events: [event('x')], outcome }),
+        );
+        const left = await store.renewWork(one.claimed[1]?.lockToken ?? '');
+        assert.ok(left.held && left.cancel !== null, 'the other activity should be asked to stop');
+      },
+    },
+    {
+      id: 'turn-ack/an-end-cancels-children',
+      title: 'a turn that ends its instance cancels the children that it waits for',
+      async run(store) {
+        const outcome = { status: 'completed', payload: '"end"' } as const;
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const begun = await store.begin('a', { workItems, children: [child('kid', 2)] });
+        await store.commit(await store.claimOne(), { events: [event('begun')] });
+        const { lockToken } = only(begun.claimed, 'claimed item');
+        expectCommitted(await store.ackTurn(begun, [lockToken], { events: [event('x')], outcome }));
+        assert.equal((await store.record('kid')).status, 'canceling');
       },
     },
     {

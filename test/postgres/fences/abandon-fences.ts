@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
+import { abandon, openSession, startJob } from '../../../src/testing/conformance/job-moves.ts';
+import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
+import type { FencedStatement } from './fence.ts';
+
+/** Not a case of the suite: a store may take another path for jobs whose worker is lost. */
+export const lapsedJob: ConformanceCase = {
+  id: 'a job whose worker is lost',
+  title: 'a job whose worker is lost ends at once when it is abandoned',
+  async run(store) {
+    await openSession(store);
+    const { key } = await startJob(store, 'a');
+    await store.clock.advance(lockMs);
+    const result = await abandon(store, key);
+    assert.equal(result.found && result.status, 'canceled');
+  },
+};
+
+/**
+ * Jobs that are given up while a worker holds their runs. `asked` selects the jobs that this path may take, and each write
+ * repeats its part of the selection, because another transaction may have changed the row in between. Both places go
+ * together here: without one of them the statement divides by zero and the jobs take the longer path.
+ */
+export const abandonFences: FencedStatement = {
+  name: 'perdure_abandon_plainly',
+  sentBy: 'job/an-abandoned-run-is-asked-to-stop',
+  fences: [
+    {
+      demands: 'the incarnation',
+      find: /one\.incarnation = wanted\.incarnation/,
+      replace: 'TRUE',
+      rejectedBy: 'job/is-meant-by-its-whole-key',
+    },
+    {
+      demands: 'the session',
+      find: /\(SELECT session_id FROM \S+\.sessions AS session\s+WHERE session\.session_key = one\.session_key\) = wanted\.session_id/,
+      replace: 'TRUE',
+      rejectedBy: 'job/is-meant-by-its-whole-key',
+    },
+    {
+      // Whatever stops a run writes all three, so any of them would do.
+      demands: 'a run that was not asked to stop',
+      find: /\((?:one|run)\.status = 'pending'\) IS TRUE|coalesce\((?:one|job)\.abandoned_at, -1\) = -1|\((?:one|item)\.cancel_requested_at IS NULL\) IS TRUE/,
+      replace: 'TRUE',
+      times: 6,
+      rejectedBy: 'job/can-be-abandoned-twice',
+    },
+    {
+      demands: 'a live lease',
+      find: /(?:one|item)\.locked_until > (?:(?!\s+AND NOT).)+/,
+      replace: 'TRUE',
+      times: 2,
+      rejectedBy: lapsedJob,
+    },
+    {
+      demands: 'that the point of no return is ahead',
+      find: /NOT (?:one|item)\.point_of_no_return/,
+      replace: 'TRUE',
+      times: 2,
+      rejectedBy: 'job/are-abandoned-each-for-itself',
+    },
+  ],
+  selections: [
+    { find: /one\.instance_id = wanted\.instance_id/, because: 'joins the run' },
+    {
+      find: /one\.instance_key = run\.instance_key/,
+      times: 2,
+      because: 'joins the job and the item',
+    },
+    {
+      find: /one\.priority IS NOT NULL/,
+      because: 'leaves out orchestrations, which are never pending while a worker holds an item',
+    },
+    {
+      find: /one\.execution_id = 1 AND one\.operation = 1/,
+      because: 'names the item of a task run',
+    },
+    { find: /run\.ctid = asked\.run_place/, because: 'joins the run' },
+    { find: /job\.ctid = asked\.job_place/, because: 'joins the job' },
+    { find: /item\.ctid = asked\.item_place/, because: 'joins the item' },
+    {
+      find: /job\.last_seq = asked\.last_seq/,
+      because: 'sees a chunk that is emitted meanwhile; only a race shows it',
+    },
+    {
+      find: /instance_key = ANY \(ARRAY\(SELECT instance_key FROM asked WHERE last_seq > 0\)\)/,
+      because: 'names the chunks to delete',
+    },
+    {
+      find: /\(SELECT count\(\*\) FROM (?:marked|flagged)\) = \(SELECT count\(\*\) FROM asked\)/,
+      times: 2,
+      because: 'sees a row that another transaction changed meanwhile; only a race shows it',
+    },
+    { find: /(?<=flagged ON )holds = 1/, because: 'reads the result' },
+  ],
+};

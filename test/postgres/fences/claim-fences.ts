@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
+import type { StoreUnderTest } from '../../../src/testing/conformance/store-under-test.ts';
+import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
+import {
+  createTasks,
+  expectStatus,
+  idsOf,
+  newTask,
+  startTask,
+} from '../../../src/testing/conformance/task-moves.ts';
+import type { FencedStatement } from './fence.ts';
+
+/** A claim that follows one that found something: only then the single statement is tried. */
+function busy(id: string, run: (store: StoreUnderTest) => Promise<void>): ConformanceCase {
+  return { id, title: id, run };
+}
+
+/** Claims a run and settles it, so that the next claim of the same kind uses the single statement. */
+async function keepBusy(store: StoreUnderTest): Promise<void> {
+  const { lockToken } = await startTask(store, 'first');
+  await store.ackWork(lockToken);
+}
+
+const flagged = busy('a flagged run is handed out ahead of all others', async (store) => {
+  const held = await startTask(store, 'flagged', {}, { lockMs: 10 });
+  await store.cancel('flagged');
+  await createTasks(store, [newTask('other')]);
+  await keepBusyBeside(store);
+  await store.clock.advance(20);
+  const [item] = await store.claimWork({ max: 1 });
+  assert.equal(item?.instanceId, held.instanceId);
+});
+
+/** Like `keepBusy`, beside a run that is due: priority brings the new one first. */
+async function keepBusyBeside(store: StoreUnderTest): Promise<void> {
+  await createTasks(store, [newTask('urgent', { priority: 100 })]);
+  const { lockToken, instanceId } = (await store.claimWork({ max: 1 }))[0] ?? assert.fail();
+  assert.equal(instanceId, 'urgent');
+  await store.ackWork(lockToken);
+}
+
+const expired = busy('a run whose time to start has passed expires', async (store) => {
+  await createTasks(store, [
+    newTask('late', { expiresAt: store.clock.now() + 10 }),
+    newTask('other'),
+  ]);
+  await keepBusyBeside(store);
+  await store.clock.advance(20);
+  assert.deepEqual(idsOf(await store.claimWork()), ['other']);
+  await expectStatus(store, 'late', 'expired');
+});
+
+const suspect = busy('a suspect that was passed over for minutes comes first', async (store) => {
+  await createTasks(store, [newTask('suspect')]);
+  for (let claims = 0; claims < 2; claims += 1) {
+    await store.claimWorkOne({ lockMs: 10 });
+    await store.clock.advance(20);
+  }
+  await store.clock.advance(400_000);
+  await createTasks(store, [newTask('other')]);
+  assert.deepEqual(idsOf(await store.claimWork()), ['suspect']);
+});
+
+const lapsed = busy('a run whose worker is lost keeps its place', async (store) => {
+  await startTask(store, 'lapsed', {}, { lockMs: 10 });
+  await store.clock.advance(20);
+  await createTasks(store, [newTask('newer')]);
+  await keepBusyBeside(store);
+  assert.deepEqual(idsOf(await store.claimWork({ max: 1 })), ['lapsed']);
+});
+
+const held = busy('a run that is held is not handed out again', async (store) => {
+  await startTask(store, 'held');
+  assert.deepEqual(await store.claimWork(), []);
+});
+
+const delayed = busy('a run is not handed out before its time', async (store) => {
+  await keepBusy(store);
+  await createTasks(store, [newTask('later', { runAt: store.clock.now() + lockMs })]);
+  assert.deepEqual(await store.claimWork(), []);
+});
+
+const named = busy('only runs of the tasks that are named are handed out', async (store) => {
+  await startTask(store, 'held', {}, { names: [], tasks: ['task'] });
+  await createTasks(store, [newTask('other', { name: 'other' })]);
+  assert.deepEqual(await store.claimWork({ names: [], tasks: ['task'] }), []);
+});
+
+const limited = busy('no more than asked for are handed out', async (store) => {
+  await createTasks(store, [newTask('a'), newTask('b', { name: 'other' })]);
+  await keepBusyBeside(store);
+  assert.equal((await store.claimWork({ max: 1 })).length, 1);
+});
+
+/** Claims of work items while there is plenty. */
+export const claimFences: FencedStatement = {
+  name: 'perdure_claim_plainly',
+  sentBy: held,
+  fences: [
+    {
+      demands: 'that no flagged item is due',
+      find: /\(SELECT 1 FROM \S+ WHERE cancel_requested (?:(?!ORDER BY next_at LIMIT 1).)+ORDER BY next_at LIMIT 1\) IS NULL/,
+      replace: 'TRUE',
+      rejectedBy: flagged,
+    },
+    {
+      demands: 'that no run has expired',
+      find: /\(SELECT 1 FROM \S+ WHERE expires_at <= (?:(?!ORDER BY expires_at LIMIT 1).)+ORDER BY expires_at LIMIT 1\) IS NULL/,
+      replace: 'TRUE',
+      rejectedBy: expired,
+    },
+    {
+      demands: 'that no suspect is due',
+      find: /\(SELECT 1 FROM \(SELECT definition_key AS wanted_key(?:(?!AS found LIMIT 1).)+AS found LIMIT 1\) IS NULL/,
+      replace: 'TRUE',
+      rejectedBy: suspect,
+    },
+    {
+      demands: 'all three together',
+      find: / WHERE holds/,
+      replace: '',
+      rejectedBy: expired,
+    },
+    {
+      demands: 'that no lease has lapsed',
+      find: / WHERE \(SELECT item_key FROM lapsed\) IS NULL/,
+      replace: '',
+      rejectedBy: lapsed,
+    },
+    {
+      demands: 'that no worker holds the item',
+      find: /\(locked_until > next_at\) IS NOT TRUE/,
+      replace: 'TRUE',
+      rejectedBy: held,
+    },
+    {
+      demands: 'that the item is due',
+      find: /(?<=item\.priority = level\.priority\s+AND )next_at <= (?:(?! AND \(locked_until).)+/,
+      replace: 'TRUE',
+      rejectedBy: delayed,
+    },
+    {
+      demands: 'a definition that was asked for',
+      find: /item\.definition_key = wanted_key(?= AND suspect = FALSE AND item\.priority = level\.priority\s+AND next_at <=)/,
+      replace: 'TRUE',
+      rejectedBy: named,
+    },
+    {
+      demands: 'the limit',
+      find: /(?<="nextAt", "itemKey") LIMIT \$5/,
+      replace: '',
+      rejectedBy: limited,
+    },
+  ],
+  selections: [
+    {
+      find: /\(SELECT definition_key AS wanted_key(?:(?!\) AS wanted).)+\) AS wanted/,
+      times: 3,
+      because: 'finds the definitions by their names',
+    },
+    {
+      find: /WITH RECURSIVE level(?:(?!level\.priority IS NOT NULL\)).)+level\.priority IS NOT NULL\)/,
+      times: 3,
+      because: 'finds the priorities',
+    },
+    {
+      find: /(?<=WHERE item\.definition_key = wanted_key AND )suspect = FALSE AND item\.priority = level\.priority/,
+      times: 2,
+      because: 'is the range of the index; suspects that are due end the path before',
+    },
+    {
+      find: /NOT cancel_requested(?=\s+ORDER BY next_at, item_key)/,
+      because: 'is the predicate of the index; flagged items that are due end the path before',
+    },
+    {
+      find: /last\."definitionKey" = wanted_key(?:(?!\) AS found LIMIT 1).)+\) AS found LIMIT 1/,
+      because: 'bounds how far lapsed items are searched',
+    },
+    { find: /"isTask"(?=\)\) THEN)/, because: 'decides which secret an item gets' },
+    { find: /ctid = ANY \(ARRAY\(SELECT place FROM chosen\)\)/, because: 'names what was chosen' },
+    {
+      find: /instance_key = ANY \(ARRAY\(SELECT instance_key FROM claimed\)\)/,
+      because: 'reads the instances',
+    },
+    { find: /owner_key = instance_key/, because: 'joins the instance' },
+  ],
+};

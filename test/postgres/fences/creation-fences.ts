@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
+import { event, newInstance, newTurn } from '../../../src/testing/conformance/sample-data.ts';
+import type { FencedStatement } from './fence.ts';
+
+/** The path needs names that its process knows, so a first instance comes before. */
+const takenId: ConformanceCase = {
+  id: 'a start with a first turn onto an id that is taken',
+  title: 'the second start of an id is no new instance',
+  async run(store) {
+    const start = (instanceId: string) =>
+      newInstance(instanceId, { firstTurn: newTurn({ events: [event(instanceId)] }) });
+    await store.provider.createInstances([start('known')]);
+    await store.provider.createInstances([start('a')]);
+    const again = await store.provider.createInstances([start('a'), start('b')]);
+    assert.deepEqual(
+      again.map(({ kind }) => kind),
+      ['exists', 'created'],
+    );
+    assert.deepEqual(await store.historyLabels('a'), ['a']);
+  },
+};
+
+/** Starts with a first turn. Its only fence is the unique id. */
+export const startFences: FencedStatement = {
+  name: 'perdure_start_plainly',
+  sentBy: takenId,
+  fences: [
+    {
+      demands: 'a free id',
+      find: /(?<=input_hash, place\))(?=\s+\), recorded)/,
+      replace: ' ON CONFLICT (instance_id) DO NOTHING',
+      rejectedBy: takenId,
+    },
+  ],
+  selections: [],
+};
+
+/** Task runs. Its fences are the unique id and the unique dedupe key. */
+export const taskCreationFences: FencedStatement = {
+  name: 'perdure_create_tasks_plainly',
+  sentBy: 'task-create/the-same-task-exists',
+  fences: [
+    {
+      demands: 'a free id',
+      find: /(?<=ORDER BY place )(?=\s+RETURNING)/,
+      replace: 'ON CONFLICT (instance_id) DO NOTHING',
+      rejectedBy: 'task-create/the-same-task-exists',
+    },
+    {
+      demands: 'a free dedupe key',
+      find: /(?<=ORDER BY definition_key, dedupe_key )(?=\s+RETURNING)/,
+      replace: 'ON CONFLICT (definition_key, dedupe_key) DO NOTHING',
+      rejectedBy: 'task-create/text-is-only-text',
+    },
+  ],
+  selections: [
+    { find: /dedupe_key IS NOT NULL(?=\s+ORDER)/, because: 'leaves out runs without a key' },
+  ],
+};

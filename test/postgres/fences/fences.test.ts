@@ -1,0 +1,69 @@
+/**
+ * The single-statement paths with one condition taken out at a time: a case must fail for each. A path without its fences
+ * could otherwise commit what the longer path rejects.
+ */
+import assert from 'node:assert/strict';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
+import { conformanceCases } from '../../../src/testing/conformance/conformance-cases.ts';
+import { runCase } from '../../../src/testing/conformance/run-case.ts';
+import { PostgresDatabases } from '../../conformance/postgres-databases.ts';
+import { abandonFences } from './abandon-fences.ts';
+import { claimFences } from './claim-fences.ts';
+import { startFences, taskCreationFences } from './creation-fences.ts';
+import { applyMutation, rangesOf, recordStatements } from './mutation.ts';
+import { taskAckFences } from './task-ack-fences.ts';
+import { turnFences } from './turn-fences.ts';
+
+const statements = [
+  turnFences,
+  startFences,
+  claimFences,
+  taskCreationFences,
+  taskAckFences,
+  abandonFences,
+];
+
+const databases = new PostgresDatabases();
+afterAll(() => databases.remove(), 120_000);
+
+const { create, reopen, corrupt } = databases;
+const run = (each: ConformanceCase): Promise<void> =>
+  runCase(each, { name: 'PostgreSQL', create, reopen, corrupt });
+
+function findCase(named: string | ConformanceCase): ConformanceCase {
+  if (typeof named !== 'string') return named;
+  const found = conformanceCases.find(({ id }) => id === named);
+  assert.ok(found, `${named} is no case`);
+  return found;
+}
+
+describe.each(statements)('$name', ({ name, fences, selections, sentBy }) => {
+  it('has no condition that is not listed here', async () => {
+    const texts = recordStatements();
+    await run(findCase(sentBy));
+    const text = texts.get(name) ?? assert.fail(`${name} was not sent`);
+    const listed = [...fences, ...selections].flatMap((each) => rangesOf(each, text));
+    const conditions = [...text.matchAll(/\b(?:WHERE|AND|ON)\b\s*/g)].map(
+      (keyword) => keyword.index + keyword[0].length,
+    );
+    const unlisted = conditions.filter(
+      (place) => !listed.some(([start, end]) => start <= place && place < end),
+    );
+    expect(unlisted.map((place) => text.slice(place, place + 80))).toEqual([]);
+  });
+
+  const cases = new Set(fences.map(({ rejectedBy }) => findCase(rejectedBy)));
+  it.each([...cases])('passes as it is: $id', run);
+
+  it.each(fences)('is rejected without $demands', async (fence) => {
+    const sent = applyMutation({ ...fence, statement: name });
+    const rejection: unknown = await run(findCase(fence.rejectedBy)).catch(
+      (error: unknown) => error,
+    );
+    expect(sent()).toBeGreaterThan(0);
+    // An assertion of the case, not an error of the changed statement.
+    expect(rejection).toBeInstanceOf(assert.AssertionError);
+    expect(String(rejection)).not.toMatch(/matches \d+ times|syntax error|does not exist/);
+  });
+});

@@ -1,0 +1,76 @@
+import pg from 'pg';
+import { onTestFinished, vi } from 'vitest';
+
+/** A statement of the provider with one of its fences taken out. */
+export interface Mutation {
+  /** The name of the prepared statement. */
+  readonly statement: string;
+  /** The text to replace. */
+  readonly find: RegExp;
+  /** The text in its place. */
+  readonly replace: string;
+  /** How often the text occurs. Default: 1. */
+  readonly times?: number;
+}
+
+interface Query {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/** Records the text of every prepared statement that the driver sends, until the test ends. */
+export function recordStatements(): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  intercept(({ name, text }) => {
+    if (name !== undefined) texts.set(name, text);
+    return text;
+  });
+  return texts;
+}
+
+/**
+ * Changes the statement whenever the driver sends it, until the test ends. Returns how often it was sent: a mutation that
+ * was never sent shows nothing.
+ */
+export function applyMutation(mutation: Mutation): () => number {
+  let sent = 0;
+  intercept(({ name, text }) => {
+    if (name !== mutation.statement) return text;
+    sent += 1;
+    const [first] = rangesOf(mutation, text);
+    if (first === undefined) throw new Error(`No place in ${name} matches.`);
+    return text.replaceAll(asGlobal(mutation.find), () => mutation.replace);
+  });
+  return () => sent;
+}
+
+/** Where a mutation changes the text; throws unless it finds as many places as it should. */
+export function rangesOf(
+  { find, times = 1 }: Pick<Mutation, 'find' | 'times'>,
+  text: string,
+): readonly (readonly [start: number, end: number])[] {
+  const ranges = [...text.matchAll(asGlobal(find))].map(
+    (match) => [match.index, match.index + match[0].length] as const,
+  );
+  if (ranges.length === times) return ranges;
+  throw new Error(`${String(find)} matches ${ranges.length} times, not ${times}, in:\n${text}`);
+}
+
+function asGlobal(pattern: RegExp): RegExp {
+  return new RegExp(pattern, 'gs');
+}
+
+function intercept(change: (query: Query) => string): void {
+  const query = Reflect.get(pg.Client.prototype, 'query') as (...args: unknown[]) => unknown;
+  const spy = vi.spyOn(pg.Client.prototype, 'query').mockImplementation(function (
+    this: pg.Client,
+    ...[first, ...rest]: unknown[]
+  ): undefined {
+    const changed =
+      typeof first === 'object' && first !== null && 'text' in first
+        ? { ...first, text: change(first as Query) }
+        : first;
+    return Reflect.apply(query, this, [changed, ...rest]) as undefined;
+  });
+  onTestFinished(() => spy.mockRestore());
+}

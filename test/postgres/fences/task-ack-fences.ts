@@ -1,0 +1,53 @@
+import type { FencedStatement } from './fence.ts';
+
+/** Ends of task runs that completed or were skipped. */
+export const taskAckFences: FencedStatement = {
+  name: 'perdure_end_runs_plainly',
+  sentBy: 'task-ack/completes-a-run',
+  fences: [
+    {
+      demands: 'a live lease',
+      find: /locked_until > (?:(?!\n).)+/,
+      replace: 'TRUE',
+      rejectedBy: 'task-ack/needs-a-held-item',
+    },
+    {
+      demands: 'the token',
+      find: /lock_token = secret/,
+      replace: 'TRUE',
+      rejectedBy: 'task-ack/needs-the-current-token',
+    },
+    {
+      // A cancel writes both, so either of them would do. The status also excludes on-fail handlers, whose runs have ended;
+      // a constraint of the table rejects those too, but with an error in the log of the server.
+      demands: 'a run that was not asked to stop',
+      find: /\(run\.status = 'pending'\) IS TRUE|NOT cancel_requested/,
+      times: 2,
+      replace: 'TRUE',
+      rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',
+    },
+    {
+      demands: 'that every item passes',
+      find: /1 \/ \(\(SELECT count.*?cardinality\(\$2::bigint\[\]\)\)::int/,
+      replace: '1',
+      rejectedBy: 'task-ack/of-a-flagged-run-is-discarded',
+    },
+  ],
+  selections: [
+    { find: /item_key = ANY \(\$2::bigint\[\]\)/, because: 'names the items' },
+    {
+      find: /instance_key = ANY \(ARRAY\(SELECT instance_key FROM item\)\)/,
+      because: 'names the runs',
+    },
+    { find: /held_key = item_key/, because: 'joins the item to its ack' },
+    { find: /run_key = instance_key/, because: 'joins the run to its item' },
+    { find: /run\.ctid = ack\.place/, because: 'joins the run to its ack' },
+    { find: /one\.item_key = wanted\.item_key/, because: 'locks the item' },
+    { find: /item_key = ANY \(ARRAY\(SELECT item_key FROM locked\)\)/, because: 'names the items' },
+    {
+      find: /instance_key = ANY \(ARRAY\(\s+SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL\)\)/,
+      because: 'names the keys to free',
+    },
+    { find: /(?<=ended ON )holds = 1/, because: 'reads the result' },
+  ],
+};

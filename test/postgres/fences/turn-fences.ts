@@ -1,0 +1,143 @@
+import type { FencedStatement } from './fence.ts';
+
+const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
+
+/** Turns that only record events, schedule activities and end, with the items that they settle. */
+export const turnFences: FencedStatement = {
+  name: 'perdure_commit_plain_turns',
+  sentBy: 'turn-ack/follows-another',
+  fences: [
+    {
+      demands: 'a running instance',
+      find: /instance\.status = 'running'/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-a-live-instance',
+    },
+    {
+      demands: 'the incarnation',
+      find: /instance\.incarnation = turn\.incarnation/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-this-incarnation',
+    },
+    {
+      demands: 'the execution',
+      find: /instance\.execution_id = turn\.execution_id/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-the-current-execution',
+    },
+    {
+      demands: 'the last turn',
+      find: /instance\.last_turn = turn\.last_turn/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-the-last-turn',
+    },
+    {
+      demands: 'events that follow the history',
+      find: /instance\.history_length = turn\.first_event_id - 1/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/leaves-no-gap-in-the-history',
+    },
+    {
+      demands: 'the version',
+      find: /turn\.version = \(\s*SELECT version FROM \S+\.definitions AS definition\s+WHERE definition\.definition_key = instance\.definition_key\)/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/takes-the-version-along',
+    },
+    {
+      demands: 'no claim and no message',
+      find: /\(SELECT 1 FROM \S+\.instance_locks AS lock WHERE lock\.instance_key = turn\.instance_key\) IS NULL/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-a-free-instance',
+    },
+    {
+      demands: 'no children at the end',
+      find: /NOT instance\.has_children/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/an-end-cancels-children',
+    },
+    {
+      demands: 'no other items at the end',
+      find: /turn\.tokens = \(\s*SELECT count\(\*\) FROM \(SELECT 1 FROM \S+\.worker_queue AS item\s+WHERE item\.instance_key = turn\.instance_key LIMIT turn\.tokens \+ 1\) AS items\)/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/an-end-takes-what-is-left',
+    },
+    {
+      demands: 'that every turn passes',
+      find: /\(SELECT count\(\*\) FROM turn\) = cardinality\(\$2::bigint\[\]\)/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-the-last-turn',
+    },
+    {
+      demands: 'the token',
+      find: /item\.lock_token = token\.secret/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-the-current-token',
+    },
+    {
+      demands: 'a live lease',
+      find: /item\.locked_until > \(SELECT now FROM drawn\)/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-unexpired-tokens',
+    },
+    {
+      demands: 'no cancel flag',
+      find: /NOT item\.cancel_requested/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-unflagged-items',
+    },
+    {
+      demands: 'an item of the instance',
+      find: /item\.instance_key = token\.instance_key(?= AND)/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-items-of-its-own-instance',
+    },
+    {
+      demands: 'an item of the execution',
+      find: /item\.execution_id = token\.execution_id/,
+      replace: 'TRUE',
+      rejectedBy: 'turn-ack/needs-items-of-its-own-execution',
+    },
+    {
+      demands: 'that every token passes',
+      find: /\) = cardinality\(\$3::bigint\[\]\) AS ok/,
+      replace: ') IS NOT NULL AS ok',
+      rejectedBy: 'turn-ack/needs-every-token-held',
+    },
+    {
+      demands: 'the verdict before items are deleted',
+      find: new RegExp(`${ok}(?= AND item_key)`),
+      replace: 'WHERE TRUE',
+      rejectedBy: 'turn-ack/needs-the-last-turn',
+    },
+    {
+      demands: 'the verdict before events are recorded',
+      find: new RegExp(String.raw`(?<=\$25::text\[\]\)\s+)${ok}`),
+      replace: '',
+      rejectedBy: 'turn-ack/needs-the-last-turn',
+    },
+    {
+      demands: 'the verdict before activities are scheduled',
+      find: new RegExp(String.raw`(?<=claimed_by, place\)\s+)${ok}`),
+      replace: '',
+      rejectedBy: 'turn-ack/needs-the-last-turn',
+    },
+    {
+      demands: 'the verdict before the instance is written',
+      find: new RegExp(String.raw`${ok}(?= AND instance\.ctid)`),
+      replace: 'WHERE TRUE',
+      rejectedBy: 'turn-ack/needs-every-token-held',
+    },
+  ],
+  selections: [
+    { find: /one\.instance_key = turn\.instance_key LIMIT 1/, because: 'joins the instance' },
+    { find: /\(turn\.status = 'running' OR/, because: 'begins the demands of an end' },
+    {
+      find: /\(\s+SELECT count\(\*\) FROM unnest\(\$3/,
+      because: 'begins the demands of the tokens',
+    },
+    { find: /one\.item_key = token\.item_key LIMIT 1/, because: 'joins the item' },
+    { find: /item_key = ANY \(\$3::bigint\[\]\)/, because: 'names the items to delete' },
+    { find: /instance\.ctid = turn\.place/, because: 'joins the instance to its turn' },
+    { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
+  ],
+};
