@@ -34,6 +34,8 @@ export interface LiveCodeOptions {
   readonly payloadLimitBytes?: number;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
+  /** What to do about a disagreement between code and history. Default: undo or version the change of the code. */
+  readonly advice?: string;
   /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
   readonly onBroken?: (failure: Failure) => void;
 }
