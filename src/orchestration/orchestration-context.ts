@@ -100,7 +100,11 @@ export interface OrchestrationContext<Input = unknown> {
     ...args: InputArguments<In, ChildOptions>
   ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
-  /** Starts an instance that this one does not wait for, and resolves at once with its id. */
+  /**
+   * Starts an instance whose end this one does not wait for. Resolves with its id once the store has it. An id that is
+   * taken follows the rule of `client.start`: the same orchestration and input is the same start, anything else
+   * rejects with code `INSTANCE_ALREADY_EXISTS`.
+   */
   startDetached<In>(
     orchestration: OrchestrationRef<In>,
     input: In,
