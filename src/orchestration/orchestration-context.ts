@@ -79,7 +79,11 @@ export interface OrchestrationContext<Input = unknown> {
   /** Throws the `CanceledError` that a new operation would be refused with. */
   throwIfCanceled(): void;
 
-  /** Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. */
+  /**
+   * Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. Called by name, what the
+   * options leave open comes from the definition: `retry` and `attemptTimeout` from that of the worker that runs it,
+   * `timeout`, `priority` and `cancellation` from that of the worker that runs the turn, if it has one.
+   */
   call<In, Out>(
     activity: ActivityRef<In, Out>,
     ...args: InputArguments<In, CallOptions>

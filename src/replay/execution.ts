@@ -202,6 +202,10 @@ export class Execution implements Recorder {
     return event;
   }
 
+  get recordedNext(): HistoryEvent | undefined {
+    return this.#recording === undefined ? this.#check.recordedNext : undefined;
+  }
+
   #replayIncoming(event: IncomingEvent): Promise<void> {
     const isExpected = this.#length > 0 && this.#code.canTake(event);
     this.#check.confirmIncoming(event, this.#standing(), isExpected);

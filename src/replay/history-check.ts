@@ -53,9 +53,14 @@ export class HistoryCheck {
     this.#issued.push(command);
   }
 
+  /** The event that is recorded where the next command of the code belongs. */
+  get recordedNext(): HistoryEvent | undefined {
+    return this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+  }
+
   /** The answer to an operation, if history records it, in the same turn, where the code would now withdraw the operation. */
   meet(operation: Operation, at: number): AnswerEvent | undefined {
-    const next = this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+    const next = this.recordedNext;
     if (next?.at !== at || !isFinished(operation, next)) return undefined;
     this.#issued.push(next as AnswerEvent);
     return next as AnswerEvent;

@@ -61,7 +61,10 @@ export class ProgramFactory {
       instanceId,
       incarnation,
       executionId,
-      program: createProgram(definition, { log: this.#options.logger }),
+      program: createProgram(definition, {
+        log: this.#options.logger,
+        scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
+      }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       deterministicGlobals: this.#options.deterministicGlobals,
       ...(purpose === 'replay' && { advice: notDeterministic }),
