@@ -8,6 +8,11 @@ export interface ActivityOptions {
   readonly attemptTimeoutMs?: number;
   /** Absent: 0. */
   readonly priority?: number;
+  /**
+   * The overall timeout that the definition of an activity called by name gave. Recorded, so that a replay issues its timer
+   * also where the definition is unknown or has changed.
+   */
+  readonly timeoutMs?: number;
 }
 
 /** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
@@ -18,7 +23,8 @@ export function decodeActivityOptions(stored: string | null): ActivityOptions {
     isObject(options) &&
     isRetry(options['retry']) &&
     isOptionalNumber(options['attemptTimeoutMs']) &&
-    isOptionalNumber(options['priority'])
+    isOptionalNumber(options['priority']) &&
+    isOptionalNumber(options['timeoutMs'])
   ) {
     return options;
   }

@@ -86,6 +86,8 @@ const events: readonly HistoryEvent[] = [
   { kind: 'childFailed', at: 1, operation: 4, failure },
   { kind: 'activityCanceled', at: 1, operation: 1, trigger: 'timeout', reason: 'r', leaked: true },
   { kind: 'childCanceled', at: 1, operation: 4, reason: 'r' },
+  { kind: 'detachedConfirmed', at: 1, operation: 5 },
+  { kind: 'detachedFailed', at: 1, operation: 5, failure },
   { kind: 'cancelRequested', at: 1, reason: 'r', actor: null },
   { kind: 'executionCompleted', at: 1, payload: '5' },
   { kind: 'executionFailed', at: 1, failure },
@@ -129,6 +131,8 @@ describe('an event', () => {
       'childFailed',
       'activityCanceled',
       'childCanceled',
+      'detachedConfirmed',
+      'detachedFailed',
       'cancelRequested',
     ]);
   });

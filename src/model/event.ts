@@ -96,7 +96,7 @@ interface ChildScheduled extends Operation {
   readonly shielded?: true;
 }
 
-/** The code started an instance that it does not wait for. */
+/** The code started an instance whose end it does not wait for. */
 interface DetachedStarted extends Operation {
   readonly kind: 'detachedStarted';
   readonly name: string;
@@ -114,7 +114,7 @@ interface CustomStatusSet extends Operation {
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
-  readonly targetKind: 'activity' | 'timer' | 'event' | 'child';
+  readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached';
   readonly trigger: CancelTrigger;
   readonly reason: string;
   /** The id of a child that is asked to stop. */
@@ -187,6 +187,19 @@ interface ChildCanceled extends Recorded {
   readonly reason: string;
 }
 
+/** A detached instance exists: it was started now, or by the same start before. */
+interface DetachedConfirmed extends Recorded {
+  readonly kind: 'detachedConfirmed';
+  readonly operation: number;
+}
+
+/** The id of a detached instance belongs to another start. */
+interface DetachedFailed extends Recorded {
+  readonly kind: 'detachedFailed';
+  readonly operation: number;
+  readonly failure: Failure;
+}
+
 interface ExecutionCompleted extends Recorded {
   readonly kind: 'executionCompleted';
   readonly payload: Payload | null;
@@ -242,6 +255,8 @@ export type IncomingEvent =
   | ChildCompleted
   | ChildFailed
   | ChildCanceled
+  | DetachedConfirmed
+  | DetachedFailed
   | CancelRequested;
 
 /** The answer to one operation. */
@@ -294,6 +309,8 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   childCompleted: [operationField],
   childFailed: [operationField, failureField],
   childCanceled: [operationField, reasonField],
+  detachedConfirmed: [operationField],
+  detachedFailed: [operationField, failureField],
   cancelRequested: [reasonField, ['actor', isTextOrNull]],
 };
 

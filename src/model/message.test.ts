@@ -27,6 +27,8 @@ const messages: readonly Message[] = [
     leaked: true,
   },
   { kind: 'childCanceled', executionId: 1, operation: 2, reason: 'r' },
+  { kind: 'detachedConfirmed', executionId: 1, operation: 2 },
+  { kind: 'detachedFailed', executionId: 1, operation: 2, failure },
   { kind: 'cancel', reason: 'r', actor: null },
   { kind: 'cleanupExpired', reason: 'r' },
   { kind: 'eventRaised', name: 'go', payload: '{"ok":true}' },

@@ -86,6 +86,17 @@ interface ChildFailedMessage extends Completion {
   readonly failure: Failure;
 }
 
+/** The detached instance exists. */
+interface DetachedConfirmedMessage extends Completion {
+  readonly kind: 'detachedConfirmed';
+}
+
+/** The id of the detached instance belongs to another start. */
+interface DetachedFailedMessage extends Completion {
+  readonly kind: 'detachedFailed';
+  readonly failure: Failure;
+}
+
 /** An external event, raised by a client or an activity. */
 interface EventRaisedMessage {
   readonly kind: 'eventRaised';
@@ -109,6 +120,8 @@ export type Message =
   | ChildCompletedMessage
   | ChildFailedMessage
   | ChildCanceledMessage
+  | DetachedConfirmedMessage
+  | DetachedFailedMessage
   | CancelMessage
   | CleanupExpiredMessage
   | EventRaisedMessage
@@ -122,6 +135,8 @@ const completionKinds: ReadonlySet<string> = new Set<Extract<Message, Completion
   'childCompleted',
   'childFailed',
   'childCanceled',
+  'detachedConfirmed',
+  'detachedFailed',
 ]);
 
 const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
@@ -133,6 +148,8 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
   childCompleted: [],
   childFailed: [failureField],
   childCanceled: [reasonField],
+  detachedConfirmed: [],
+  detachedFailed: [failureField],
   cancel: [reasonField, ['actor', isTextOrNull]],
   cleanupExpired: [reasonField],
   eventRaised: [nameField],

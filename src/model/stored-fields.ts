@@ -66,7 +66,13 @@ const triggers: ReadonlySet<unknown> = new Set<CancelTrigger>([
   'deleted',
 ]);
 export const triggerField = ['trigger', (value: unknown) => triggers.has(value)] as const;
-const targetKinds: ReadonlySet<unknown> = new Set(['activity', 'timer', 'event', 'child']);
+const targetKinds: ReadonlySet<unknown> = new Set([
+  'activity',
+  'timer',
+  'event',
+  'child',
+  'detached',
+]);
 export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
 export const cancellationField = [
   'cancellation',

@@ -54,6 +54,38 @@ export function checkCancellation(
   );
 }
 
+/** What the definition of an activity decides when a call is scheduled, if the call names it by name alone. */
+export interface ScheduleDefaults {
+  readonly timeoutMs?: number | undefined;
+  readonly priority?: number | undefined;
+  readonly cancellation?: CancellationType | undefined;
+}
+
+/** Picks from the defaults of a definition what has to be known when a call is scheduled. */
+export function toScheduleDefaults({
+  timeout,
+  priority,
+  cancellation,
+}: CallOptions): ScheduleDefaults | undefined {
+  if (timeout === undefined && priority === undefined && cancellation === undefined)
+    return undefined;
+  return {
+    timeoutMs: timeout === undefined ? undefined : toMs(timeout, 'timeout'),
+    priority,
+    cancellation,
+  };
+}
+
+/** Picks from the defaults of a definition what the worker applies that runs the activity. */
+export function toAttemptDefaults({ retry, attemptTimeout }: CallOptions): ActivityOptions {
+  return {
+    ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
+    ...(attemptTimeout !== undefined && {
+      attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
+    }),
+  };
+}
+
 /** The choices of a call, with the defaults of the activity where it made none. */
 export interface ChosenCall {
   readonly activity: ActivityOptions | undefined;
@@ -61,32 +93,44 @@ export interface ChosenCall {
   readonly cancellation: CancellationType | undefined;
 }
 
-/** What holds for a call; `undefined` when neither the call nor the activity chose anything. */
+/**
+ * What holds for a call; `undefined` when neither the call nor the activity chose anything. `byName` is asked about an
+ * activity that is given without its definition.
+ */
 export function chooseCallOptions(
   activity: ActivityRef | string,
   options: CallOptions | undefined,
+  byName: () => ScheduleDefaults | undefined,
 ): ChosenCall | undefined {
   const defaults =
     typeof activity === 'string'
       ? undefined
       : (activity as { readonly defaults?: CallOptions }).defaults;
-  if (options === undefined && defaults === undefined) return undefined;
+  const registered = defaults === undefined ? byName() : undefined;
+  if (options === undefined && defaults === undefined && registered === undefined) return undefined;
   const retry = options?.retry ?? defaults?.retry;
   const attemptTimeout = options?.attemptTimeout ?? defaults?.attemptTimeout;
   const timeout = options?.timeout ?? defaults?.timeout;
-  const priority = options?.priority ?? defaults?.priority;
-  const hasOptions = retry !== undefined || attemptTimeout !== undefined || priority !== undefined;
+  const chosenMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
+  const timeoutMs = chosenMs ?? registered?.timeoutMs;
+  const priority = options?.priority ?? defaults?.priority ?? registered?.priority;
+  const recordedMs = chosenMs === undefined ? timeoutMs : undefined;
+  const hasOptions =
+    retry !== undefined ||
+    attemptTimeout !== undefined ||
+    priority !== undefined ||
+    recordedMs !== undefined;
   return {
     activity: hasOptions
       ? {
-          ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
-          ...(attemptTimeout !== undefined && {
-            attemptTimeoutMs: toMs(attemptTimeout, 'attemptTimeout'),
-          }),
+          ...toAttemptDefaults({ retry, attemptTimeout }),
           ...(priority !== undefined && { priority: checkPriority(priority) }),
+          ...(recordedMs !== undefined && { timeoutMs: recordedMs }),
         }
       : undefined,
-    timeoutMs: timeout === undefined ? undefined : toMs(timeout, 'timeout'),
-    cancellation: checkCancellation(options?.cancellation ?? defaults?.cancellation),
+    timeoutMs,
+    cancellation: checkCancellation(
+      options?.cancellation ?? defaults?.cancellation ?? registered?.cancellation,
+    ),
   };
 }

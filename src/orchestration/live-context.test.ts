@@ -214,12 +214,35 @@ describe('ctx.child and ctx.startDetached', () => {
     expect((await run.start())[1]).toMatchObject({ childId: 'mine', version: '2' });
   });
 
-  it('resolve at once for a detached start, and record it before the end', async () => {
+  it('resolve a detached start with its id once the store has confirmed it', async () => {
     const run = drive(async (ctx) => ctx.startDetached(part, 1, { id: 'other' }));
     expect(await run.start()).toMatchObject([
       {},
       { kind: 'detachedStarted', operation: 1, childId: 'other', name: 'part', version: '3' },
+    ]);
+    expect(await run.turn(run.detachedConfirmed(1))).toMatchObject([
+      { kind: 'detachedConfirmed', operation: 1 },
       { kind: 'executionCompleted', payload: '"other"' },
+    ]);
+  });
+
+  it('reject a detached start whose id is taken with INSTANCE_ALREADY_EXISTS', async () => {
+    const run = drive(async (ctx) => ctx.startDetached(part, 1, { id: 'taken' }));
+    await run.start();
+    await run.turn(run.detachedFailed(1, { message: 'it is taken' }));
+    expect(run.failure).toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+      message: 'it is taken',
+    });
+  });
+
+  it('leave a detached instance alone when the wait for its start is canceled', async () => {
+    const run = drive(async (ctx) => ctx.startDetached(part, 1, { id: 'other' }));
+    await run.start();
+    expect(await run.turn(run.cancel())).toMatchObject([
+      { kind: 'cancelRequested' },
+      { kind: 'operationWithdrawn', target: 1, targetKind: 'detached', abandoned: true },
+      { kind: 'executionCanceled' },
     ]);
   });
 

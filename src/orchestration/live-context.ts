@@ -12,6 +12,7 @@ import {
   checkCancellation,
   chooseCallOptions,
   type CallOptions,
+  type ScheduleDefaults,
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { contextLogger } from './context-logger.ts';
@@ -31,16 +32,20 @@ export class LiveContext implements OrchestrationContext {
   readonly #code: LiveCode;
   readonly #started: ExecutionStarted;
   readonly #sink: Logger;
+  readonly #scheduleDefaults: (activity: string) => ScheduleDefaults | undefined;
   #log: Logger | undefined;
 
   constructor(options: {
     readonly code: LiveCode;
     readonly started: ExecutionStarted;
     readonly log: Logger;
+    /** What the definition of an activity decides that is called by name. */
+    readonly scheduleDefaults?: ((activity: string) => ScheduleDefaults | undefined) | undefined;
   }) {
     this.#code = options.code;
     this.#started = options.started;
     this.#sink = options.log;
+    this.#scheduleDefaults = options.scheduleDefaults ?? none;
   }
 
   get instanceId(): string {
@@ -89,7 +94,7 @@ export class LiveContext implements OrchestrationContext {
   ): DurablePromise<Out> {
     const name = nameOf(activity, 'activity');
     if (options !== undefined) checkOptions('call', options, callOptionNames);
-    const chosen = chooseCallOptions(activity, options);
+    const chosen = chooseCallOptions(activity, options, () => this.#byName(name));
     const payload = this.#encode(input, `The input of activity '${name}'`);
     const { commands } = this.#code;
     const promise = commands.callActivity({
@@ -243,6 +248,15 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.uuid();
   }
 
+  /** The record decides if there is one: a replay may run where the definition is unknown or has changed. */
+  #byName(name: string): ScheduleDefaults | undefined {
+    const recorded = this.#code.recordedNext;
+    if (recorded === undefined) return this.#scheduleDefaults(name);
+    if (recorded.kind !== 'activityScheduled') return undefined;
+    const { options, cancellation } = recorded;
+    return { timeoutMs: options?.timeoutMs, cancellation };
+  }
+
   #open<T>(
     kind: 'scope' | 'shield',
     body: () => T | Promise<T>,
@@ -275,6 +289,10 @@ export class LiveContext implements OrchestrationContext {
       payload: this.#encode(input, `The input of orchestration '${name}'`),
     };
   }
+}
+
+function none(): undefined {
+  return undefined;
 }
 
 function nameOf(

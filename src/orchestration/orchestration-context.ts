@@ -79,7 +79,11 @@ export interface OrchestrationContext<Input = unknown> {
   /** Throws the `CanceledError` that a new operation would be refused with. */
   throwIfCanceled(): void;
 
-  /** Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. */
+  /**
+   * Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. Called by name, what the
+   * options leave open comes from the definition: `retry` and `attemptTimeout` from that of the worker that runs it,
+   * `timeout`, `priority` and `cancellation` from that of the worker that runs the turn, if it has one.
+   */
   call<In, Out>(
     activity: ActivityRef<In, Out>,
     ...args: InputArguments<In, CallOptions>
@@ -100,7 +104,11 @@ export interface OrchestrationContext<Input = unknown> {
     ...args: InputArguments<In, ChildOptions>
   ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
-  /** Starts an instance that this one does not wait for, and resolves at once with its id. */
+  /**
+   * Starts an instance whose end this one does not wait for. Resolves with its id once the store has it. An id that is
+   * taken follows the rule of `client.start`: the same orchestration and input is the same start, anything else
+   * rejects with code `INSTANCE_ALREADY_EXISTS`.
+   */
   startDetached<In>(
     orchestration: OrchestrationRef<In>,
     input: In,

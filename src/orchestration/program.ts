@@ -4,16 +4,21 @@ import { decodePayload } from '../model/payload.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';
+import type { ScheduleDefaults } from './call-options.ts';
 import { LiveContext } from './live-context.ts';
 
 /** Makes the program of an execution from a definition: decodes and validates the input, runs the handler. */
 export function createProgram(
   definition: OrchestrationDefinition,
-  environment: { readonly log: Logger },
+  environment: {
+    readonly log: Logger;
+    /** What the definition of an activity decides that is called by name. Default: nothing. */
+    readonly scheduleDefaults?: (activity: string) => ScheduleDefaults | undefined;
+  },
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
   return async (code, started) => {
     const input = decodePayload(started.payload);
-    const context = new LiveContext({ code, started, log: environment.log });
+    const context = new LiveContext({ code, started, ...environment });
     const { inputSchema } = definition;
     if (inputSchema === undefined) return definition.handler(context, input);
     const what = `Orchestration '${definition.name}'`;

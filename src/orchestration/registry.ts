@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { PerdureError } from '../model/errors.ts';
 import { compareVersions } from '../model/version.ts';
 import type { ActivityDefinition } from './activity.ts';
+import { toScheduleDefaults, type ScheduleDefaults } from './call-options.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';
 
 /** What a worker is told to run. */
@@ -21,6 +22,8 @@ export class Registry {
   readonly #orchestrations = new Map<string, Map<string, OrchestrationDefinition>>();
   readonly #latest = new Map<string, OrchestrationDefinition>();
   readonly #activities = new Map<string, ActivityDefinition>();
+  /** Only of those that decide something. */
+  readonly #scheduleDefaults = new Map<string, ScheduleDefaults>();
   /** Changes whenever the code of an orchestration does. */
   readonly buildId: string;
 
@@ -49,6 +52,11 @@ export class Registry {
 
   hasActivity(name: string): boolean {
     return this.#activities.has(name);
+  }
+
+  /** What the definition of an activity decides about calls that name it by name alone. */
+  scheduleDefaults(activity: string): ScheduleDefaults | undefined {
+    return this.#scheduleDefaults.get(activity);
   }
 
   activities(): readonly ActivityDefinition[] {
@@ -82,6 +90,8 @@ export class Registry {
       );
     }
     this.#activities.set(definition.name, definition);
+    const defaults = toScheduleDefaults(definition.defaults);
+    if (defaults !== undefined) this.#scheduleDefaults.set(definition.name, defaults);
   }
 }
 

@@ -196,11 +196,14 @@ export interface OrchestrationQueue {
    * - then remove withdrawn timers, also those that are due, and nothing else
    *   (timer/that-is-withdrawn-never-fires, timer/that-is-due-can-still-be-withdrawn,
    *   timer/withdrawn-in-its-own-turn-never-fires, timer/a-withdrawal-spares-other-messages)
-   * - insert children with their start messages; an id that is taken sends `ifTaken` to the parent instead
+   * - insert children with their start messages; an id that is taken sends `ifTaken` to the parent instead. With
+   *   `ifStarted`, send that once the instance exists; the id is then taken only by another kind, name or input hash
    *   (child/is-created-with-its-start, child/of-a-later-execution-knows-that-execution,
    *   child/a-detached-one-has-no-parent, child/a-taken-id-is-told-to-the-parent,
    *   child/the-id-of-a-finished-instance-is-taken, child/its-own-parent-has-taken-its-id,
    *   child/the-second-of-one-id-is-taken, child/two-parents-cannot-share-one,
+   *   child/a-detached-start-is-confirmed, child/a-repeated-detached-start-is-confirmed,
+   *   child/a-detached-id-of-another-start-is-taken, child/the-second-detached-start-of-one-id,
    *   child/a-taken-detached-id-is-silent, child/outlives-the-turn-that-ends-its-parent)
    * - then deliver messages, in order, to instances that are not over, and drop the others
    *   (message/of-a-turn-is-delivered-in-order, message/of-a-turn-to-itself-brings-the-next-turn,

@@ -52,7 +52,12 @@ export interface NewChild {
   readonly cancellation: CancellationType;
   /** Started inside a shield: a cancel of the parent that this turn has not seen leaves it alone. */
   readonly shielded?: boolean;
-  /** Sent to the parent when the id is taken, so that it never waits for ever; `null` for a detached one. */
+  /**
+   * Sent to the starting instance once this one exists. With it, the id counts as taken only if its instance is not an
+   * orchestration with the same name and input hash. For a detached one.
+   */
+  readonly ifStarted?: StoredMessage;
+  /** Sent to the starting instance when the id is taken, so that it never waits forever; `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
 }
 

@@ -95,6 +95,10 @@ export function describeEvent(event: HistoryEvent): string {
     case 'activityCanceled':
     case 'childCanceled':
       return `that operation ${event.operation} was stopped`;
+    case 'detachedConfirmed':
+      return `that the detached start of operation ${event.operation} stands`;
+    case 'detachedFailed':
+      return `that the id of operation ${event.operation} is taken`;
     case 'cancelRequested':
       return `a request to stop: ${clip(event.reason)}`;
     case 'timerFired':

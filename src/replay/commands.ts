@@ -147,20 +147,30 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
-  startDetached(start: StartOptions & { readonly id: string }): Promise<string> {
+  /** Resolves with the id once the store has the instance. A cancel of the wait leaves the instance alone. */
+  startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
     const { name, version, payload, id } = start;
-    const refusal = this.#refuse<string>(this.#host.enter('startDetached', name));
+    const scope = this.#host.enter('startDetached', name);
+    const refusal = this.#refuse<string>(scope);
     if (refusal !== undefined) return refusal;
+    const operation = this.#open({
+      kind: 'detached',
+      name,
+      scope,
+      cancellation: 'abandon',
+      childId: id,
+    });
     this.#host.record({
       kind: 'detachedStarted',
       at: this.#host.nowMs,
-      operation: this.#next('detached start', name),
+      operation: operation.id,
       name,
       version,
       childId: id,
       payload,
     });
-    return Promise.resolve(id);
+    this.#table.add(operation);
+    return operation.promise as DurablePromise<string>;
   }
 
   /** Also in a canceled scope: it starts nothing, and may tell how the clean-up gets on. */
@@ -188,13 +198,14 @@ export class Commands implements OperationOwner {
       this.#table.apply(answer);
       return;
     }
+    const { childId } = operation;
     this.#host.record({
       kind: 'operationWithdrawn',
       at: this.#host.nowMs,
       target: operation.id,
       targetKind: operation.kind,
       ...withdrawal,
-      ...(operation.childId !== undefined && { childId: operation.childId }),
+      ...(operation.kind === 'child' && childId !== undefined && { childId }),
       ...(operation.cancellation === 'abandon' && { abandoned: true }),
     });
     if (operation.cancellation === 'wait') {

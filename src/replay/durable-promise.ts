@@ -3,7 +3,7 @@ import type { Withdrawal } from './withdrawal.ts';
 
 /** What stands behind a durable promise: one operation, a group of them, or a scope. */
 export interface DurableSource {
-  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'group' | 'scope';
+  readonly kind: 'activity' | 'timer' | 'event' | 'child' | 'detached' | 'group' | 'scope';
   withdraw(withdrawal: Withdrawal): void;
 }
 

@@ -71,6 +71,8 @@ export interface TurnResult {
   readonly events: readonly HistoryEvent[];
   /** How many external events now wait for the code to ask for them, if that has changed. */
   readonly bufferedEvents?: number;
+  /** Set if the last event reports code that broke, such as a stray await: a replay need not break there. */
+  readonly isBreakage?: true;
 }
 
 // About 3 ms of replay.
@@ -163,13 +165,18 @@ export class Execution implements Recorder {
       const events: HistoryEvent[] = [];
       this.#recording = events;
       const before = this.#standingEvents();
-      if (!this.ended) await this.#runTurn(params);
+      const isBreakage = !this.ended && (await this.#runTurn(params));
       const last = events.at(-1);
       const bufferedEvents =
         last?.kind === 'executionContinuedAsNew'
           ? (last.carried?.length ?? 0)
           : this.#code.bufferedEvents;
-      return { firstEventId, events, ...(bufferedEvents !== before && { bufferedEvents }) };
+      return {
+        firstEventId,
+        events,
+        ...(bufferedEvents !== before && { bufferedEvents }),
+        ...(isBreakage && { isBreakage }),
+      };
     } finally {
       this.#recording = undefined;
       this.#batch = undefined;
@@ -195,6 +202,10 @@ export class Execution implements Recorder {
     return event;
   }
 
+  get recordedNext(): HistoryEvent | undefined {
+    return this.#recording === undefined ? this.#check.recordedNext : undefined;
+  }
+
   #replayIncoming(event: IncomingEvent): Promise<void> {
     const isExpected = this.#length > 0 && this.#code.canTake(event);
     this.#check.confirmIncoming(event, this.#standing(), isExpected);
@@ -207,7 +218,8 @@ export class Execution implements Recorder {
     return this.#code.start(event);
   }
 
-  async #runTurn({ messages, nowMs, version }: TurnParams): Promise<void> {
+  /** Returns whether the code broke. */
+  async #runTurn({ messages, nowMs, version }: TurnParams): Promise<boolean> {
     const { instanceId, executionId } = this.#subject;
     const at = Math.max(this.#code.nowMs, nowMs);
     const batch = new MessageBatch(messages, executionId);
@@ -220,7 +232,11 @@ export class Execution implements Recorder {
     await this.#applyAll(batch, at);
     const outcome =
       this.#toExpired(batch, at) ?? (await this.#code.conclude(at, batch.reportedFailure));
-    if (outcome !== undefined) this.#end(outcome, batch);
+    if (outcome === undefined) return false;
+    const isBreakage =
+      outcome.kind === 'executionFailed' && this.#code.ending.outcome === undefined;
+    this.#end(outcome, batch);
+    return isBreakage;
   }
 
   /** Applies messages until the execution is over or the batch is. */

@@ -18,9 +18,19 @@ interface Standing {
   readonly outcome: TerminalEvent | undefined;
 }
 
+/** Whose history is checked, and what to do about a disagreement. */
+interface Subject {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly advice?: string;
+}
+
+const changedCode =
+  'Restore the old code path, or register the changed code as a new version beside the old one.';
+
 /** Holds what the code does during replay against what history records, and says where the two part. */
 export class HistoryCheck {
-  readonly #subject: { readonly instanceId: string; readonly executionId: number };
+  readonly #subject: Subject;
   /** What the code led to, and history has to record next; those before `#head` are confirmed. */
   #issued: (CommandEvent | AnswerEvent)[] = [];
   #head = 0;
@@ -28,7 +38,7 @@ export class HistoryCheck {
   #replayed: readonly HistoryEvent[] = [];
   #index = 0;
 
-  constructor(subject: { readonly instanceId: string; readonly executionId: number }) {
+  constructor(subject: Subject) {
     this.#subject = subject;
   }
 
@@ -43,9 +53,14 @@ export class HistoryCheck {
     this.#issued.push(command);
   }
 
+  /** The event that is recorded where the next command of the code belongs. */
+  get recordedNext(): HistoryEvent | undefined {
+    return this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+  }
+
   /** The answer to an operation, if history records it, in the same turn, where the code would now withdraw the operation. */
   meet(operation: Operation, at: number): AnswerEvent | undefined {
-    const next = this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
+    const next = this.recordedNext;
     if (next?.at !== at || !isFinished(operation, next)) return undefined;
     this.#issued.push(next as AnswerEvent);
     return next as AnswerEvent;
@@ -123,12 +138,11 @@ export class HistoryCheck {
     { eventId }: Standing,
     did: string,
   ): NondeterminismError {
-    const { instanceId, executionId } = this.#subject;
+    const { instanceId, executionId, advice = changedCode } = this.#subject;
     const records =
       recorded === undefined ? 'goes no further' : `records ${describeEvent(recorded)}`;
     return new NondeterminismError(
-      `Instance '${instanceId}', execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ` +
-        'Restore the old code path, or register the changed code as a new version beside the old one.',
+      `Instance '${instanceId}', execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ${advice}`,
       eventId,
     );
   }

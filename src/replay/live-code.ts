@@ -4,6 +4,7 @@ import type {
   BufferedEvent,
   CommandEvent,
   ExecutionStarted,
+  HistoryEvent,
   IncomingEvent,
   TerminalEvent,
 } from '../model/event.ts';
@@ -34,6 +35,8 @@ export interface LiveCodeOptions {
   readonly payloadLimitBytes?: number;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
+  /** What to do about a disagreement between code and history. Default: undo or version the change of the code. */
+  readonly advice?: string;
   /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
   readonly onBroken?: (failure: Failure) => void;
 }
@@ -46,6 +49,8 @@ export interface Recorder {
   readonly isBusy: boolean;
   record(command: CommandEvent): void;
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined;
+  /** The event that history records where the next command of the code belongs; absent outside a replay. */
+  readonly recordedNext: HistoryEvent | undefined;
 }
 
 // Measured, for an instance that waits for one activity.
@@ -101,6 +106,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
 
   get isReplaying(): boolean {
     return this.#recorder.isReplaying;
+  }
+
+  /** What history records where the next command of the code belongs; absent outside a replay. */
+  get recordedNext(): HistoryEvent | undefined {
+    return this.#recorder.recordedNext;
   }
 
   get nowMs(): number {

@@ -15,6 +15,8 @@ const finished: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
   'timerFired',
   'childCompleted',
   'childFailed',
+  'detachedConfirmed',
+  'detachedFailed',
 ]);
 
 /** Says whether an event is the answer to an operation that ran to its end, rather than being stopped. */

@@ -1,4 +1,4 @@
-import { CanceledError, FailedError } from '../model/errors.ts';
+import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
 import type { AnswerEvent } from '../model/event.ts';
 import { toError, type Failure } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
@@ -14,6 +14,8 @@ const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   childCompleted: 'child',
   childFailed: 'child',
   childCanceled: 'child',
+  detachedConfirmed: 'detached',
+  detachedFailed: 'detached',
 };
 
 /** Says whether an answer is one that an operation of this kind can have. */
@@ -105,6 +107,12 @@ export class OperationTable {
         break;
       case 'activityCanceled':
         operation.reject(toCanceled(operation, event));
+        break;
+      case 'detachedConfirmed':
+        operation.resolve(operation.childId);
+        break;
+      case 'detachedFailed':
+        operation.reject(new PerdureError('INSTANCE_ALREADY_EXISTS', event.failure.message));
         break;
       case 'childCanceled': {
         const { trigger } = operation.withdrawal ?? { trigger: 'cancel' };

@@ -3,7 +3,7 @@ import type { CancelScope } from './cancel-scope.ts';
 import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
 import type { Withdrawal } from './withdrawal.ts';
 
-export type OperationKind = 'activity' | 'timer' | 'event' | 'child';
+export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
 
 /** Who can give an operation up: it has to record that it did. */
 export interface OperationOwner {
@@ -25,7 +25,7 @@ export interface OperationOptions {
 export class Operation extends Deferred<unknown> implements DurableSource {
   readonly kind: OperationKind;
   readonly id: number;
-  /** The name of the activity, event or child; empty for a timer. */
+  /** The name of the activity, event, child or detached instance; empty for a timer. */
   readonly name: string;
   /** Where the code issued it. */
   readonly scope: CancelScope;

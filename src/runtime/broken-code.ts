@@ -17,6 +17,7 @@ export class BrokenCode {
   readonly #report: (report: BrokenReport) => void;
   #failure: Failure | undefined;
   #turnId: string | undefined;
+  #joined: BrokenCode | undefined;
 
   constructor(instanceId: string, report: (report: BrokenReport) => void) {
     this.#instanceId = instanceId;
@@ -24,8 +25,18 @@ export class BrokenCode {
   }
 
   broke(failure: Failure): void {
+    if (this.#joined !== undefined) {
+      this.#joined.broke(failure);
+      return;
+    }
     this.#failure = failure;
     this.#tell();
+  }
+
+  /** Reports through another from now on: this code continues what that code began. */
+  join(other: BrokenCode): void {
+    this.#joined = other;
+    if (this.#failure !== undefined) other.broke(this.#failure);
   }
 
   committed(turnId: string): void {

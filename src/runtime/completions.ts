@@ -120,6 +120,7 @@ export class Completions {
     let turn: Turn;
     try {
       const result = await live.execution.turn({ messages, nowMs, version: live.version });
+      if (options.alwaysReplay) await turns.replay(live, result);
       turn = turns.plan(live, result);
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
@@ -139,7 +140,7 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        await turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
+        turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
         return;
       }
     } catch (error) {

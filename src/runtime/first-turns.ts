@@ -4,7 +4,9 @@ import { decodeMessage } from '../model/message.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
+import type { FreshReplays } from './fresh-replays.ts';
 import { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from './options.ts';
 import type { ProgramFactory } from './program-factory.ts';
 import type { TurnSubject } from './turn-effects.ts';
 import type { Turns } from './turns.ts';
@@ -15,6 +17,8 @@ export interface FirstTurnsParams {
   readonly registry: Registry;
   readonly programs: ProgramFactory;
   readonly turns: Turns;
+  readonly options: ResolvedOptions;
+  readonly replays: FreshReplays;
 }
 
 /** Creates an instance together with its first turn when its code is registered in this process: fast path 3. */
@@ -47,16 +51,17 @@ export class FirstTurns {
   }
 
   async #create(instance: NewInstance, version: string): Promise<CreateResult> {
-    const { provider, clock, programs, turns } = this.#params;
+    const { provider, clock, programs, turns, options, replays } = this.#params;
     const { instanceId, incarnation, name } = instance;
     const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
-    const code = programs.create({ ...subject, incarnation });
+    let code = programs.create({ ...subject, incarnation });
     const { execution } = code;
     const nowMs = Math.floor(clock.now());
     const messages = [decodeMessage(instance.start)];
     let ran;
     try {
       ran = await execution.turn({ messages, nowMs, version });
+      if (options.alwaysReplay) code = await replays.replay({ ...subject, incarnation }, code, ran);
     } catch (error) {
       // Code that cannot run this start: it is kept, and held back until somebody can.
       execution.dispose();
@@ -70,7 +75,7 @@ export class FirstTurns {
       [result] = await provider.createInstances([{ ...instance, firstTurn }]);
     } finally {
       if (result?.kind !== 'created') {
-        execution.dispose();
+        code.execution.dispose();
         turns.refused(undefined, firstTurn);
       }
     }
@@ -83,7 +88,7 @@ export class FirstTurns {
         code,
         lastTurn: null,
       });
-      await turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
+      turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
     }
     return result as CreateResult;
   }

@@ -45,7 +45,10 @@ export interface WorkerOptions {
   readonly deterministicGlobals?: boolean;
   /** Take the short cuts that save transactions. Default true; off, outcomes are the same. */
   readonly fastPaths?: boolean;
-  /** Replay every instance from its stored history after each turn: finds nondeterminism in tests. Default false. */
+  /**
+   * Replay the history with fresh code before each turn is committed, to find nondeterminism in tests. A turn whose
+   * replay disagrees is not committed: `onNondeterminism` decides. Default false.
+   */
   readonly alwaysReplay?: boolean;
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;

@@ -194,7 +194,7 @@ export class OrchestrationDispatcher {
       const result = results[index];
       if (result?.ok === true) {
         const { claimed: started } = result;
-        await turns.committed(live, turn, { claimed: started, path: 'slow', nowMs: item.nowMs });
+        turns.committed(live, turn, { claimed: started, path: 'slow', nowMs: item.nowMs });
       } else {
         turns.refused(live, turn);
         refused.push({ live, error: result?.error });

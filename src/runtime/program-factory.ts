@@ -20,6 +20,9 @@ export interface LiveCode {
   readonly broken: BrokenCode;
 }
 
+const notDeterministic =
+  'The same code was replayed right after this turn: it depends on something that is not recorded. Read time, randomness and outside state through the context or in an activity.';
+
 /** Makes executions from the registered code. */
 export class ProgramFactory {
   readonly #registry: Registry;
@@ -43,7 +46,8 @@ export class ProgramFactory {
     return { execution, broken: new BrokenCode(instanceId, this.#onBroken) };
   }
 
-  create(subject: ProgramSubject): LiveCode {
+  /** `replay`: for code that replays what the same code has just done. */
+  create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): LiveCode {
     const { instanceId, incarnation, executionId, name, version } = subject;
     const definition = this.#registry.find(name, version);
     if (definition === undefined) {
@@ -57,9 +61,13 @@ export class ProgramFactory {
       instanceId,
       incarnation,
       executionId,
-      program: createProgram(definition, { log: this.#options.logger }),
+      program: createProgram(definition, {
+        log: this.#options.logger,
+        scheduleDefaults: (activity) => this.#registry.scheduleDefaults(activity),
+      }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       deterministicGlobals: this.#options.deterministicGlobals,
+      ...(purpose === 'replay' && { advice: notDeterministic }),
       onBroken: (failure) => broken.broke(failure),
     });
     return { execution, broken };

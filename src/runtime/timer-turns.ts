@@ -78,6 +78,7 @@ export class TimerTurns {
     });
     try {
       const result = await live.execution.turn({ messages, nowMs, version });
+      if (options.alwaysReplay) await turns.replay(live, result);
       return { live, lastTurn, operations, turn: turns.plan(live, result) };
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
@@ -102,7 +103,7 @@ export class TimerTurns {
     for (const [index, { live, turn }] of ran.entries()) {
       const result = results[index];
       if (result?.ok === true) {
-        await turns.committed(live, turn, { claimed: result.claimed, path: 'fast', nowMs });
+        turns.committed(live, turn, { claimed: result.claimed, path: 'fast', nowMs });
       } else {
         turns.refused(live, turn);
         this.#restsUntil = nowMs + restMs;

@@ -179,7 +179,8 @@ function toChild(
   const { name, version, childId, payload, operation } = event;
   const waits = event.kind === 'childScheduled';
   const { executionId } = subject;
-  const parent: ParentRef = { instanceId: subject.instanceId, executionId, operation };
+  const answered = { executionId, operation };
+  const parent: ParentRef = { instanceId: subject.instanceId, ...answered };
   return {
     instanceId: childId,
     incarnation: randomToken(),
@@ -190,18 +191,27 @@ function toChild(
     parentOperation: waits ? operation : null,
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     shielded: event.kind === 'childScheduled' && event.shielded === true,
-    ifTaken: waits
-      ? encodeMessage({
-          kind: 'childFailed',
-          executionId,
-          operation,
-          failure: takenFailure(childId),
-        })
-      : null,
+    ...(waits
+      ? { ifTaken: encodeMessage({ kind: 'childFailed', ...answered, failure: taken(childId) }) }
+      : {
+          ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...answered }),
+          ifTaken: encodeMessage({
+            kind: 'detachedFailed',
+            ...answered,
+            failure: takenByOther(childId),
+          }),
+        }),
   };
 }
 
-function takenFailure(childId: string) {
+function takenByOther(childId: string) {
+  return platformFailure(
+    'INSTANCE_ALREADY_EXISTS',
+    `Instance ${JSON.stringify(childId)} was started before with another orchestration or input. Choose another id for startDetached().`,
+  );
+}
+
+function taken(childId: string) {
   return platformFailure(
     'INSTANCE_ALREADY_EXISTS',
     `The id ${JSON.stringify(childId)} already belongs to an instance. Give the child another id, or leave it out to have one generated.`,

@@ -6,6 +6,7 @@ import type { Registry } from '../orchestration/registry.ts';
 import type { OrchestrationAbandon, OrchestrationItem } from '../providers/orchestration-queue.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { Turn } from '../providers/turn.ts';
+import type { FreshReplays } from './fresh-replays.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import type { ProgramFactory } from './program-factory.ts';
@@ -43,6 +44,7 @@ export interface TurnRunnerParams {
   readonly cache: WarmCache;
   readonly programs: ProgramFactory;
   readonly turns: Turns;
+  readonly replays: FreshReplays;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
   readonly release: (live: LiveInstance) => void;
 }
@@ -112,9 +114,11 @@ export class TurnRunner {
     warm: LiveInstance | undefined,
     history: readonly StoredEvent[],
   ): Promise<RunResult> {
-    const { options, turns } = this.#params;
+    const { options, turns, replays } = this.#params;
     let live = warm;
     try {
+      const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
+      if (disagreement !== undefined) throw disagreement;
       if (item.claims > options.maxClaims) {
         return this.#end(item, live, {
           kind: 'executionFailed',
@@ -126,6 +130,7 @@ export class TurnRunner {
       live ??= await this.#rebuild(item, messages, history);
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
+      if (options.alwaysReplay) await turns.replay(live, result);
       this.#holdBackMs.delete(item.instanceId);
       return { kind: 'turn', item, live, turn: turns.plan(live, result) };
     } catch (error) {

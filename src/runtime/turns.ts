@@ -1,12 +1,12 @@
-import { decodeEvent, isIncoming, type HistoryEvent } from '../model/event.ts';
+import { isIncoming, type HistoryEvent } from '../model/event.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { ClaimedAtInsert, Turn } from '../providers/turn.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
 import type { TurnResult } from '../replay/execution.ts';
+import type { FreshReplays } from './fresh-replays.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
-import type { LiveCode, ProgramFactory } from './program-factory.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Slots } from './slots.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
@@ -20,7 +20,7 @@ export interface TurnsParams {
   readonly cache: WarmCache;
   readonly timers: WarmTimers;
   readonly slots: Slots;
-  readonly programs: ProgramFactory;
+  readonly replays: FreshReplays;
   /** Starts items that a commit claimed for this process. */
   readonly startClaimed: (items: readonly WorkItem[]) => void;
 }
@@ -31,6 +31,11 @@ export class Turns {
 
   constructor(params: TurnsParams) {
     this.#params = params;
+  }
+
+  /** With `alwaysReplay`: continues with code that was replayed up to the end of the turn. Throws `NondeterminismError`. */
+  async replay(live: LiveInstance, result: TurnResult): Promise<void> {
+    live.code = await this.#params.replays.replay(live, live.code, result);
   }
 
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
@@ -58,7 +63,7 @@ export class Turns {
   }
 
   /** The turn is in the store: the instance stays live or ends, and what was claimed for us starts. */
-  async committed(
+  committed(
     live: LiveInstance,
     turn: Turn,
     commit: {
@@ -66,7 +71,7 @@ export class Turns {
       readonly path: 'fast' | 'slow';
       readonly nowMs: number;
     },
-  ): Promise<void> {
+  ): void {
     const { cache, options } = this.#params;
     live.lastTurn = turn.turnId;
     for (const { operation, claimMs } of turn.workItems) {
@@ -77,10 +82,7 @@ export class Turns {
     this.#report(live, turn, commit.path);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
-    else {
-      if (options.alwaysReplay) await this.#replayAfresh(live);
-      if (!live.gone) this.#keep(live, turn);
-    }
+    else if (!live.gone) this.#keep(live, turn);
     this.#startClaimed(live, turn, commit.claimed, commit.nowMs);
   }
 
@@ -133,26 +135,6 @@ export class Turns {
       });
     }
     startClaimed(items);
-  }
-
-  async #replayAfresh(live: LiveInstance): Promise<void> {
-    const { provider, programs, options, cache } = this.#params;
-    const { instanceKey, executionId } = live;
-    let fresh: LiveCode | undefined;
-    try {
-      const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
-      fresh = programs.create(live);
-      await fresh.execution.replay(stored.map(decodeEvent));
-      fresh.execution.assertReplayed();
-      live.execution.dispose();
-      live.code = fresh;
-      if (live.lastTurn !== null) fresh.broken.committed(live.lastTurn);
-    } catch (error) {
-      // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.
-      options.logger.error({ error, instanceId: live.instanceId }, 'a fresh replay failed');
-      fresh?.execution.dispose();
-      cache.evict(live);
-    }
   }
 
   #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {

@@ -2,6 +2,7 @@ import type { StandardSchema } from '../model/definition.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
 import type { OnAbandoned } from '../orchestration/abandoned-context.ts';
 import type { ActivityDefinition } from '../orchestration/activity.ts';
+import { toAttemptDefaults } from '../orchestration/call-options.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';
 import type { TaskGate } from './task-gate.ts';
 import { decodeWorkOptions, type WorkOptions } from './work-options.ts';
@@ -26,14 +27,19 @@ export interface WorkHandler {
   readonly onAbandoned?: OnAbandoned<unknown>;
 }
 
-/** The handler of an activity: its options were chosen by the call, and are stored with the item. */
+/**
+ * The handler of an activity: its options were chosen by the call, and are stored with the item. What the call left
+ * open, such as one by plain name, the definition of this worker decides.
+ */
 export function activityHandler(definition: ActivityDefinition): WorkHandler {
+  const defaults = toAttemptDefaults(definition.defaults);
   return {
     what: `activity ${JSON.stringify(definition.name)}`,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
     hasOnFail: false,
-    options: (item) => decodeWorkOptions(item.options),
+    options: (item) =>
+      item.options === null ? defaults : { ...defaults, ...decodeWorkOptions(item.options) },
     run: (context, input) => definition.handler(context, input),
     ...(definition.onAbandoned !== undefined && {
       onAbandoned: (output, context) => definition.onAbandoned?.(output, context),

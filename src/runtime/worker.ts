@@ -21,6 +21,7 @@ import type { ActivityRun } from './activity-run.ts';
 import type { BrokenReport } from './broken-code.ts';
 import { Completions } from './completions.ts';
 import { FirstTurns } from './first-turns.ts';
+import { FreshReplays } from './fresh-replays.ts';
 import { LateResults } from './late-results.ts';
 import { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
@@ -78,6 +79,7 @@ export class Worker {
     const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
     const slots = new Slots(options.activityConcurrency);
     const programs = new ProgramFactory(registry, options, (report) => this.#wake(report));
+    const replays = new FreshReplays({ provider, programs, options });
     const turns = new Turns({
       provider,
       registry,
@@ -85,7 +87,7 @@ export class Worker {
       cache,
       timers,
       slots,
-      programs,
+      replays,
       startClaimed: (items) => this.#activities.startClaimed(items),
     });
     this.#provider = provider;
@@ -148,13 +150,30 @@ export class Worker {
       registry,
       options,
       leases: this.#orchestrationLeases,
-      runner: new TurnRunner({ provider, registry, options, cache, programs, turns, release }),
+      runner: new TurnRunner({
+        provider,
+        registry,
+        options,
+        cache,
+        programs,
+        turns,
+        replays,
+        release,
+      }),
       turns,
       timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
       onLook: () => this.#reclaimer.lookIfDue(),
     });
-    this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
+    this.#firstTurns = new FirstTurns({
+      provider,
+      clock,
+      registry,
+      programs,
+      turns,
+      options,
+      replays,
+    });
     const { retention } = options;
     this.#sweeper = retention && new Sweeper({ store: provider, clock, logger, retention });
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));

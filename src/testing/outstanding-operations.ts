@@ -21,6 +21,9 @@ export function outstandingOperations(history: readonly HistoryEvent[]): readonl
       case 'childScheduled':
         outstanding.set(event.operation, `child '${event.childId}'`);
         break;
+      case 'detachedStarted':
+        outstanding.set(event.operation, `the start of '${event.childId}'`);
+        break;
       case 'eventAwaited':
         if (events.wait(event.name, event.operation)) {
           outstanding.set(event.operation, `event '${event.name}'`);
@@ -43,6 +46,8 @@ export function outstandingOperations(history: readonly HistoryEvent[]): readonl
       case 'childCompleted':
       case 'childFailed':
       case 'childCanceled':
+      case 'detachedConfirmed':
+      case 'detachedFailed':
         outstanding.delete(event.operation);
         break;
       default:

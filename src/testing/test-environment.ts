@@ -130,7 +130,7 @@ export async function createTestEnvironment(
   const perdure = await Perdure.open(watched.provider, { clock });
   try {
     await perdure.startWorker({
-      // A test wants to hear of code that does not agree with its own history.
+      // Nondeterministic code must fail the test.
       onNondeterminism: 'fail',
       alwaysReplay: true,
       // Nobody moves the clock during `close`, so there is no grace to wait for.

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { PerdureError } from '../../src/model/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
@@ -66,6 +67,35 @@ describeEngine('children, detached runs and continue-as-new', (open) => {
     const { client } = await open({ orchestrations: [loop, once] });
     expect(await (await client.start(loop, 0)).result()).toBe('end');
     for (const n of [0, 1, 2]) expect(await client.handle(`once-${n}`).result()).toBe(n);
+  });
+
+  it('startDetached onto the id of the same start resolves, onto another start rejects', async () => {
+    const other = orchestration('other', async (ctx) => ctx.waitFor('never'));
+    const start = orchestration('start', async (ctx, n: number) => {
+      const outcomes: unknown[] = [];
+      for (const [definition, input] of [
+        [child, n],
+        [child, n],
+        [child, n + 1],
+        [other, n],
+      ] as const) {
+        outcomes.push(
+          await ctx.startDetached(definition as typeof child, input, { id: 'free' }).then(
+            (id) => id,
+            (error: unknown) => (error instanceof PerdureError ? error.code : 'untyped'),
+          ),
+        );
+      }
+      return outcomes;
+    });
+    const { client } = await open({ orchestrations: [start, child, other], activities: [double] });
+    const expected = ['free', 'free', 'INSTANCE_ALREADY_EXISTS', 'INSTANCE_ALREADY_EXISTS'];
+    expect(await (await client.start(start, 4)).result()).toEqual(expected);
+    expect(await client.handle('free').result()).toBe(8);
+    await expect(client.start(child, 5, { id: 'free' })).rejects.toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+    });
+    expect(await (await client.start(start, 4)).result()).toEqual(expected);
   });
 
   it('events that nobody has taken are carried into the next execution, ahead of newer ones', async () => {

@@ -106,10 +106,13 @@ function isScheduled(event: HistoryEvent): event is Scheduled {
 }
 
 function isAnswer(event: HistoryEvent): event is Extract<HistoryEvent, { kind: 'timerFired' }> {
-  return /^(?:activity|child)(?:Completed|Failed|Canceled)$|^timerFired$/.test(event.kind);
+  return /^(?:activity|child|detached)(?:Completed|Confirmed|Failed|Canceled)$|^timerFired$/.test(
+    event.kind,
+  );
 }
 
 function cancellationOf(event: HistoryEvent | undefined): string | undefined {
+  if (event?.kind === 'detachedStarted') return 'abandon';
   return event !== undefined && isScheduled(event) ? event.cancellation : undefined;
 }
 

@@ -4,7 +4,10 @@ import { DeterministicRandom } from '../../src/replay/deterministic-random.ts';
 
 type Scheduled = Extract<
   HistoryEvent,
-  { kind: 'activityScheduled' | 'timerCreated' | 'childScheduled' | 'eventAwaited' }
+  {
+    kind:
+      'activityScheduled' | 'timerCreated' | 'childScheduled' | 'detachedStarted' | 'eventAwaited';
+  }
 >;
 
 /** Whether and how the world asks an instance to stop. */
@@ -40,6 +43,7 @@ export class RandomWorld {
         case 'activityScheduled':
         case 'timerCreated':
         case 'childScheduled':
+        case 'detachedStarted':
         case 'eventAwaited':
           this.#outstanding.set(event.operation, event);
           break;
@@ -145,6 +149,10 @@ export class RandomWorld {
         return fails
           ? { kind: 'childFailed', executionId, operation, failure }
           : { kind: 'childCompleted', executionId, operation, payload };
+      case 'detachedStarted':
+        return fails
+          ? { kind: 'detachedFailed', executionId, operation, failure }
+          : { kind: 'detachedConfirmed', executionId, operation };
       case 'eventAwaited':
         return this.#event(event.name);
       default:

@@ -110,6 +110,16 @@ export class TurnDriver {
     return { kind: 'childFailed', executionId, operation, failure: toFailure(failure) };
   }
 
+  detachedConfirmed(operation: number): Message {
+    return { kind: 'detachedConfirmed', executionId: this.executionId, operation };
+  }
+
+  /** The id of a detached start is taken. */
+  detachedFailed(operation: number, failure: Partial<Failure> = {}): Message {
+    const { executionId } = this;
+    return { kind: 'detachedFailed', executionId, operation, failure: toFailure(failure) };
+  }
+
   /** An activity was stopped, or never started. */
   canceled(operation: number, why: Partial<Canceled> = {}): Message {
     const { executionId } = this;

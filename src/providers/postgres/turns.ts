@@ -10,6 +10,7 @@ import type { InstanceLocks } from './instance-locks.ts';
 import { isOver, type InstanceRow, type InstanceRows } from './instance-rows.ts';
 import type { InstanceStops, StopRequest } from './instance-stops.ts';
 import type { CancelItems, ItemCancels } from './item-cancels.ts';
+import { knownStart } from './known-start.ts';
 import type { Messages } from './messages.ts';
 import type { StopRows } from './stop-rows.ts';
 import type { TaskRows } from './task-rows.ts';
@@ -132,6 +133,7 @@ export class Turns {
     );
     const rows = children.map(({ parent, child }) => toRow(parent, child, keyOf));
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
+    const isRepeated = await this.#repeatedStarts(batch, children, inserted);
     for (const commit of commits) setTimers(batch, commit);
     const late: StopRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {
@@ -139,14 +141,13 @@ export class Turns {
       const definitionKey = rows[index]?.definitionKey;
       // The first of an id has it; for the others it is taken.
       inserted.delete(child.instanceId);
-      if (instanceKey === undefined || definitionKey === undefined) {
-        if (child.ifTaken !== null) {
-          // The release that follows sees it and makes the parent visible again.
-          const message = child.ifTaken;
-          changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
-        }
-        continue;
+      const exists = instanceKey !== undefined || isRepeated(child);
+      const message = exists ? child.ifStarted : child.ifTaken;
+      if (message !== undefined && message !== null) {
+        // The release that follows sees it and makes the parent visible again.
+        changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
       }
+      if (instanceKey === undefined || definitionKey === undefined) continue;
       batch.instances.set(newInstanceRow(parent, child, { instanceKey, definitionKey }));
       changes.send(scope, { instanceKey, definitionKey }, child.start);
       if (child.parentOperation !== null && comesTooLate(parent, child)) {
@@ -154,6 +155,35 @@ export class Turns {
       }
     }
     return late;
+  }
+
+  /** Tells of detached starts whose ids are taken whether the same start took them. */
+  async #repeatedStarts(
+    { scope }: Batch,
+    children: readonly { readonly child: NewChild }[],
+    inserted: ReadonlyMap<string, number>,
+  ): Promise<(child: NewChild) => boolean> {
+    const seen = new Set<string>();
+    const ids: string[] = [];
+    for (const { child } of children) {
+      const { instanceId, ifStarted } = child;
+      const isTaken = seen.has(instanceId) || !inserted.has(instanceId);
+      seen.add(instanceId);
+      if (isTaken && ifStarted !== undefined) ids.push(instanceId);
+    }
+    const { instances, definitions } = this.#parts;
+    const starts = await instances.selectStarts(scope.tx, ids);
+    await definitions.load(
+      scope.tx,
+      starts.map(({ definitionKey }) => definitionKey),
+    );
+    const byId = new Map(starts.map((start) => [start.instanceId, start]));
+    return (child) => {
+      const start = child.ifStarted === undefined ? undefined : byId.get(child.instanceId);
+      if (start === undefined) return false;
+      const wanted = { ...child, kind: 'orchestration' as const };
+      return knownStart(definitions, wanted, start).kind === 'exists';
+    };
   }
 
   async #cancelActivities(

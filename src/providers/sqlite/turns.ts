@@ -8,6 +8,7 @@ import type { InstanceLocks } from './instance-locks.ts';
 import type { InstanceRows } from './instance-rows.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { ItemCancels } from './item-cancels.ts';
+import { knownStart } from './known-start.ts';
 import type { LateWrites } from './late-writes.ts';
 import type { Messages } from './messages.ts';
 import type { OutcomeUpdates } from './outcome-updates.ts';
@@ -200,6 +201,11 @@ export class Turns {
             },
       now: scope.now,
     });
+    // The release that follows sees it and makes the parent visible again.
+    const answer = instanceKey === undefined ? this.#answerToTaken(child) : child.ifStarted;
+    if (answer !== undefined && answer !== null) {
+      this.#messages.insert(parent.instanceKey, answer, scope.now);
+    }
     if (instanceKey !== undefined) {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
@@ -208,10 +214,14 @@ export class Turns {
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
-    } else if (child.ifTaken !== null) {
-      // The release that follows sees it and makes the parent visible again.
-      this.#messages.insert(parent.instanceKey, child.ifTaken, scope.now);
     }
+  }
+
+  #answerToTaken(child: NewChild): StoredMessage | null {
+    if (child.ifStarted === undefined) return child.ifTaken;
+    const parts = { instances: this.#instances, definitions: this.#definitions };
+    const { kind } = knownStart(parts, 'orchestration', child);
+    return kind === 'exists' ? child.ifStarted : child.ifTaken;
   }
 
   #tellNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {

@@ -83,6 +83,21 @@ export function child(
   };
 }
 
+/** A detached instance whose start the starting instance waits for at `operation`. */
+export function awaitedDetached(
+  instanceId: string,
+  operation: number,
+  parts: Partial<NewChild> = {},
+): NewChild {
+  const answered = { executionId: 1, operation };
+  const failure = { name: 'Taken', message: instanceId };
+  return detached(instanceId, {
+    ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...answered }),
+    ifTaken: encodeMessage({ kind: 'detachedFailed', ...answered, failure }),
+    ...parts,
+  });
+}
+
 /** An instance that a turn starts and does not wait for. */
 export function detached(instanceId: string, parts: Partial<NewChild> = {}): NewChild {
   return child(instanceId, 0, {

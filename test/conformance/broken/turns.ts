@@ -1,4 +1,5 @@
 import { LockLostError } from '../../../src/model/errors.ts';
+import { randomToken } from '../../../src/model/random-id.ts';
 import type { CommitResult } from '../../../src/providers/turn.ts';
 import { aroundTurns, editTurns, lockedKey, type BrokenProvider } from './broken-provider.ts';
 
@@ -203,6 +204,46 @@ export const brokenTurns: readonly BrokenProvider[] = [
       editTurns(intact, (turn) => ({
         ...turn,
         children: turn.children.map((child) => ({ ...child, ifTaken: null })),
+      })),
+  },
+  {
+    fault: 'a detached start is not confirmed',
+    rejectedBy: 'child/a-detached-start-is-confirmed',
+    override: (intact) =>
+      editTurns(intact, (turn) => ({
+        ...turn,
+        children: turn.children.map(({ ifStarted: _, ...child }) => child),
+      })),
+  },
+  {
+    fault: 'a detached start is refused although the same start was made before',
+    rejectedBy: 'child/a-repeated-detached-start-is-confirmed',
+    override: (intact) =>
+      editTurns(intact, (turn) => ({
+        ...turn,
+        children: turn.children.map((child) => ({ ...child, inputHash: randomToken() })),
+      })),
+  },
+  {
+    fault: 'a detached start onto the id of another start is confirmed',
+    rejectedBy: 'child/a-detached-id-of-another-start-is-taken',
+    override: (intact) =>
+      editTurns(intact, (turn) => ({
+        ...turn,
+        children: turn.children.map((child) =>
+          child.ifStarted === undefined ? child : { ...child, ifTaken: child.ifStarted },
+        ),
+      })),
+  },
+  {
+    fault: 'the second of several detached starts of one id is dropped',
+    rejectedBy: 'child/the-second-detached-start-of-one-id',
+    override: (intact) =>
+      editTurns(intact, (turn) => ({
+        ...turn,
+        children: [...new Map(turn.children.toReversed().map((one) => [one.instanceId, one]))]
+          .map(([, one]) => one)
+          .toReversed(),
       })),
   },
   {

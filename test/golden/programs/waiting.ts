@@ -1,3 +1,4 @@
+import type { PerdureError } from '../../../src/model/errors.ts';
 import { golden, type GoldenProgram } from '../golden-program.ts';
 
 /** Timers, external events, children, detached starts, continue-as-new, status, time and randomness. */
@@ -70,6 +71,7 @@ export const waiting: readonly GoldenProgram[] = [
     play: async (run) => {
       await run.start(1);
       await run.turn(run.raised('tick'), run.raised('tick'), run.raised('tock', 7));
+      await run.turn(run.detachedConfirmed(2));
     },
     mutants: [
       [
@@ -80,7 +82,7 @@ export const waiting: readonly GoldenProgram[] = [
         },
       ],
       [
-        5,
+        8,
         async (ctx, round: number) => {
           await ctx.waitFor('tick');
           await ctx.startDetached('audit', round, { id: `audit-${round}` });
@@ -136,8 +138,30 @@ export const waiting: readonly GoldenProgram[] = [
       const ids = [1, 2].map((n) => ctx.startDetached('mail', n, { id: `mail-${n}` }));
       return Promise.all(ids);
     },
-    play: (run) => run.start(),
+    play: async (run) => {
+      await run.start();
+      await run.turn(run.detachedConfirmed(2), run.detachedConfirmed(1));
+    },
     mutants: [[3, (ctx) => ctx.startDetached('mail', 1, { id: 'mail-1' })]],
+  }),
+  golden('detached-taken', {
+    code: async (ctx) => {
+      try {
+        return await ctx.startDetached('mail', 1, { id: 'taken' });
+      } catch (error) {
+        const { code } = error as PerdureError;
+        return [code, await ctx.startDetached('mail', 1, { id: 'free' })];
+      }
+    },
+    play: async (run) => {
+      await run.start();
+      await run.turn(run.detachedFailed(1, { code: 'INSTANCE_ALREADY_EXISTS' }));
+      await run.turn(run.detachedConfirmed(2));
+    },
+    mutants: [
+      [4, (ctx) => ctx.startDetached('mail', 1, { id: 'taken' }).catch(() => 'none')],
+      [2, (ctx) => ctx.startDetached('mail', 2, { id: 'taken' })],
+    ],
   }),
   golden('custom-status', {
     code: async (ctx) => {

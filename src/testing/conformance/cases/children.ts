@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
-import { child, detached, event, newTurn } from '../sample-data.ts';
+import { awaitedDetached, child, detached, event, newTurn } from '../sample-data.ts';
 import { expectCommitted, expectInAnyOrder } from '../expectations.ts';
 import { labels } from '../store-under-test.ts';
+import { createTask } from '../task-moves.ts';
 
 export const children: Capability = {
   title: 'children and detached instances',
@@ -137,6 +138,89 @@ export const children: Capability = {
         expectInAnyOrder(items, [
           [loser, 'childFailed 1'],
           ['kid', 'start'],
+        ]);
+      },
+    },
+    {
+      id: 'child/a-detached-start-is-confirmed',
+      title: 'a detached start with ifStarted sends it to the starting instance',
+      async run(store) {
+        const free = awaitedDetached('free', 4);
+        await store.begin('a', { children: [free] });
+        const items = await store.claim();
+        expectInAnyOrder(
+          items.map((item) => [item.instanceId, ...labels(item)]),
+          [
+            ['a', 'detachedConfirmed 4'],
+            ['free', 'start'],
+          ],
+        );
+        const starter = items.find(({ instanceId }) => instanceId === 'a');
+        const { messageKey: _key, ...told } = starter?.messages[0] ?? assert.fail();
+        assert.deepEqual(told, free.ifStarted);
+      },
+    },
+    {
+      id: 'child/a-repeated-detached-start-is-confirmed',
+      title: 'a detached id taken by the same name and input hash is confirmed and left alone',
+      async run(store) {
+        await store.begin('running');
+        await store.begin('ended', { outcome: { status: 'completed', payload: '1' } });
+        const owners = [await store.record('running'), await store.record('ended')];
+        const before = await Promise.all(owners.map((owner) => store.snapshotOf(owner)));
+        await store.begin('a', {
+          children: [awaitedDetached('running', 1), awaitedDetached('ended', 2)],
+        });
+        const item = await store.claimOne();
+        assert.deepEqual(
+          [item.instanceId, ...labels(item)],
+          ['a', 'detachedConfirmed 1', 'detachedConfirmed 2'],
+        );
+        const after = await Promise.all(owners.map((owner) => store.snapshotOf(owner)));
+        assert.deepEqual(after, before);
+      },
+    },
+    {
+      id: 'child/a-detached-id-of-another-start-is-taken',
+      title: 'a detached id taken by another name, input hash or kind sends ifTaken',
+      async run(store) {
+        await store.begin('taken');
+        const owner = await store.snapshotOf(await store.record('taken'));
+        await createTask(store, 'task', { name: 'sample' });
+        const otherInput = awaitedDetached('taken', 1, { inputHash: 'other' });
+        await store.begin('a', {
+          children: [
+            otherInput,
+            awaitedDetached('taken', 2, { name: 'other' }),
+            awaitedDetached('task', 3),
+            awaitedDetached('a', 4, { inputHash: 'other' }),
+          ],
+        });
+        const item = await store.claimOne();
+        assert.deepEqual(
+          [item.instanceId, ...labels(item)],
+          ['a', 'detachedFailed 1', 'detachedFailed 2', 'detachedFailed 3', 'detachedFailed 4'],
+        );
+        const { messageKey: _key, ...told } = item.messages[0] ?? assert.fail();
+        assert.deepEqual(told, otherInput.ifTaken);
+        assert.deepEqual(await store.snapshotOf(await store.record('taken')), owner);
+      },
+    },
+    {
+      id: 'child/the-second-detached-start-of-one-id',
+      title: 'of several detached starts of one id in one turn each is compared with the first',
+      async run(store) {
+        const [first, second, third] = [
+          awaitedDetached('free', 1),
+          awaitedDetached('free', 2),
+          awaitedDetached('free', 3, { inputHash: 'other' }),
+        ];
+        await store.begin('a', { children: [first, second, third] });
+        assert.equal((await store.record('free')).incarnation, first.incarnation);
+        const items = (await store.claim()).map((item) => [item.instanceId, ...labels(item)]);
+        expectInAnyOrder(items, [
+          ['a', 'detachedConfirmed 1', 'detachedConfirmed 2', 'detachedFailed 3'],
+          ['free', 'start'],
         ]);
       },
     },
