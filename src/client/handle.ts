@@ -47,7 +47,10 @@ export class Handle<Output = unknown> {
   }
 
   /** Sends an external event to the instance, where it waits until the code asks for it. */
-  raiseEvent<Value>(event: EventToken<Value>, ...payload: EventArguments<Value>): Promise<void>;
+  raiseEvent<Value>(
+    event: EventToken<Value, unknown>,
+    ...payload: EventArguments<Value>
+  ): Promise<void>;
   raiseEvent(name: string, payload?: unknown): Promise<void>;
   raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
     return this.#access.raise(this.id, event, payload);

@@ -22,8 +22,8 @@ export interface FlowDefinition<Input = unknown, Output = unknown> {
   readonly orchestration: OrchestrationDefinition<RunInput>;
   /** The activities that run its steps. */
   readonly activities: readonly ActivityDefinition[];
-  readonly '~input'?: Input;
-  readonly '~output'?: Output;
+  readonly '~input'?: readonly [Input];
+  readonly '~output'?: readonly [Output];
   /** Starts a run; what `client.runFlow` calls. */
   start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
