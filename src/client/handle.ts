@@ -34,7 +34,7 @@ export class Handle<Output = unknown> {
   }
 
   /**
-   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`) when
+   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`, or `POISON`) when
    * it failed, a `CanceledError` when it was canceled, and with `TIMEOUT` when it is not over in time.
    */
   result(options?: WaitOptions): Promise<Output> {
