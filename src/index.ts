@@ -24,7 +24,7 @@ export type {
   StandardSchema,
   TaskRef,
 } from './model/definition.ts';
-export type { RetryPolicy } from './model/retry-policy.ts';
+export type { ErrorClass, RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
 
 // Inside orchestrations, activities and tasks

@@ -121,6 +121,28 @@ describeEngine('failures and retries', (open) => {
     expect(tried).toEqual(['Plain', 'Plain', 'Plain', 'Listed', 'Final']);
   });
 
+  it('nonRetryable takes classes, which stand for their subclasses too', async () => {
+    class Declined extends Error {}
+    class DeclinedForever extends Declined {}
+    const errors = { plain: Error, declined: Declined, forever: DeclinedForever };
+    const tried: string[] = [];
+    const fail = activity('fail', async (_ctx, kind: keyof typeof errors) => {
+      tried.push(kind);
+      throw new errors[kind]('no');
+    });
+    const nonRetryable = [Declined, 'Other'];
+    const run = orchestration('run', async (ctx, kind: keyof typeof errors) =>
+      ctx.call(fail, kind, { retry: { maxAttempts: 2, initialDelay: 1, nonRetryable } }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [fail] });
+    for (const kind of ['plain', 'declined', 'forever'] as const) {
+      await expect((await client.start(run, kind)).result()).rejects.toMatchObject({
+        code: 'INSTANCE_FAILED',
+      });
+    }
+    expect(tried).toEqual(['plain', 'plain', 'declined', 'forever']);
+  });
+
   it('an attempt that takes too long is told to stop and tried again', async () => {
     const reasons: unknown[] = [];
     const slow = activity('slow', async (ctx) => {
