@@ -12,6 +12,7 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
+export { flowVersion } from './model/flow-version.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';

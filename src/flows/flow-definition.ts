@@ -1,4 +1,5 @@
 import {
+  flowVersion,
   orchestration,
   type OnAbandoned,
   type ActivityDefinition,
@@ -43,6 +44,7 @@ export function defineFlow(parts: {
   // that runs which are held back for want of one are tried at once where it has come.
   Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });
   const definition = orchestration<RunInput>(graph.name, code, {
+    version: flowVersion,
     ...(schema !== undefined && { input: runSchema(schema) }),
     ...(onAbandoned !== undefined && { onAbandoned }),
   });
