@@ -1,17 +1,21 @@
 /**
  * Uses the package as its users do: packs it, installs the tarball into an empty project, runs the
- * quick start as plain ESM JavaScript, type-checks it, imports every entry point, and reads what a
- * Node.js that is too old gets to see. Needs a build.
+ * quick start as plain ESM JavaScript, type-checks it and the type tests with plain `strict` on the oldest and newest
+ * supported compilers, imports every entry point, and reads what a Node.js that is too old gets to see. Needs a build.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import { nodeVersionProblem } from '../src/require-node.ts';
 import { BROWSER_ENTRIES } from './layer-rules.ts';
 
 const root = join(import.meta.dirname, '..');
+
+/** The oldest supported TypeScript first; README and the quick start name it. */
+const compilers = ['typescript-5.6', 'typescript-5.9', 'typescript'];
 
 interface Manifest {
   readonly name: string;
@@ -55,6 +59,7 @@ function installInto(project: string): void {
 
 function writeSources(project: string): void {
   cpSync(join(import.meta.dirname, 'package-consumer'), project, { recursive: true });
+  cpSync(join(root, 'test', 'types'), join(project, 'types'), { recursive: true });
   const source = readFileSync(join(project, 'quick-start.ts'), 'utf8');
   writeFileSync(join(project, 'quick-start.js'), stripTypeScriptTypes(source));
   writeFileSync(
@@ -76,8 +81,27 @@ function checkEntryPoints(project: string): void {
   }
 }
 
-function checkTypes(project: string): void {
-  run(project, join(root, 'node_modules', '.bin', 'tsc'), '-p', 'tsconfig.json');
+async function checkTypes(project: string): Promise<void> {
+  const problems = await Promise.all(
+    compilers.map(async (name) => {
+      const compiler = join(root, 'node_modules', name, 'bin', 'tsc');
+      const output = await promisify(execFile)(process.execPath, [compiler, '-p', project]).then(
+        () => '',
+        (error: { stdout: string; stderr: string }) => error.stdout + error.stderr,
+      );
+      return output
+        .split('\n')
+        .filter(isOurs)
+        .map((line) => `${name}: ${line}`);
+    }),
+  );
+  expect(problems.flat().length === 0, problems.flat().join('\n'));
+}
+
+/** Whether a line of a compiler is about the consumer or this package, not about the declarations of a dependency. */
+function isOurs(line: string): boolean {
+  const [, dependency] = /^\S*node_modules\/([^/]+)\//.exec(line) ?? [];
+  return line !== '' && (dependency === undefined || dependency === manifest.name);
 }
 
 /** The first Node.js on the PATH that the package must refuse. */
@@ -136,7 +160,7 @@ try {
   writeSources(project);
   checkQuickStart(project);
   checkEntryPoints(project);
-  checkTypes(project);
+  await checkTypes(project);
   console.log(
     `${entryPoints.join(', ')} work as installed; an old Node.js: ${checkOldNode(project)}.`,
   );

@@ -12,6 +12,7 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
+export { flowVersion } from './model/flow-version.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
@@ -24,7 +25,7 @@ export type {
   StandardSchema,
   TaskRef,
 } from './model/definition.ts';
-export type { RetryPolicy } from './model/retry-policy.ts';
+export type { ErrorClass, RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
 
 // Inside orchestrations, activities and tasks

@@ -265,7 +265,7 @@ export class Client implements Submitter {
   /** Sends an external event to an instance, where it waits until the code asks for it. */
   raiseEvent<Value>(
     id: string,
-    event: EventToken<Value>,
+    event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
   raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;

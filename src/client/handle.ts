@@ -34,7 +34,7 @@ export class Handle<Output = unknown> {
   }
 
   /**
-   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`) when
+   * Waits until the instance is over and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED`, or `POISON`) when
    * it failed, a `CanceledError` when it was canceled, and with `TIMEOUT` when it is not over in time.
    */
   result(options?: WaitOptions): Promise<Output> {
@@ -47,7 +47,10 @@ export class Handle<Output = unknown> {
   }
 
   /** Sends an external event to the instance, where it waits until the code asks for it. */
-  raiseEvent<Value>(event: EventToken<Value>, ...payload: EventArguments<Value>): Promise<void>;
+  raiseEvent<Value>(
+    event: EventToken<Value, unknown>,
+    ...payload: EventArguments<Value>
+  ): Promise<void>;
   raiseEvent(name: string, payload?: unknown): Promise<void>;
   raiseEvent(event: EventToken | string, payload?: unknown): Promise<void> {
     return this.#access.raise(this.id, event, payload);

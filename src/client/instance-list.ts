@@ -1,4 +1,5 @@
 import { byteLength } from '../model/byte-length.ts';
+import { flowVersion } from '../model/flow-version.ts';
 import { maxIdBytes, maxNameBytes } from '../model/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import type { InstanceConditions, ListInstancesParams } from '../providers/instances.ts';
@@ -9,7 +10,8 @@ import { invalid, readFields } from '../model/option-fields.ts';
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
   readonly status?: InstanceStatus | readonly InstanceStatus[] | undefined;
-  readonly kind?: 'orchestration' | 'task' | undefined;
+  /** `'orchestration'` includes the runs of flows, `'flow'` is those alone. */
+  readonly kind?: 'orchestration' | 'task' | 'flow' | undefined;
   readonly name?: string | undefined;
   readonly idPrefix?: string | undefined;
   readonly parentId?: string | undefined;
@@ -107,7 +109,7 @@ function readFilter(given: unknown): InstanceConditions {
   const { status, kind, name, idPrefix, parentId, createdFrom, createdBefore, blocked } = filter;
   return {
     ...(status !== undefined && { status: readStatus(status) }),
-    ...(kind !== undefined && { kind: readKind(kind) }),
+    ...(kind !== undefined && readKind(kind)),
     ...(name !== undefined && { name: readText('name', name, maxNameBytes) }),
     ...(idPrefix !== undefined && { idPrefix: readText('idPrefix', idPrefix, maxIdBytes) }),
     ...(parentId !== undefined && { parentInstanceId: readText('parentId', parentId, maxIdBytes) }),
@@ -124,9 +126,10 @@ function readStatus(value: unknown): readonly InstanceStatus[] {
   throw invalid('status', value, `one or several of ${instanceStatuses.join(', ')}`);
 }
 
-function readKind(kind: unknown): 'orchestration' | 'task' {
-  if (kind === 'orchestration' || kind === 'task') return kind;
-  throw invalid('kind', kind, "'orchestration' or 'task'");
+function readKind(kind: unknown): Pick<InstanceConditions, 'kind' | 'version'> {
+  if (kind === 'orchestration' || kind === 'task') return { kind };
+  if (kind === 'flow') return { kind: 'orchestration', version: flowVersion };
+  throw invalid('kind', kind, "'orchestration', 'task' or 'flow'");
 }
 
 function readText(key: string, value: unknown, maxBytes: number): string {

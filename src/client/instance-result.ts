@@ -1,5 +1,5 @@
 import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
-import { decodeFailure, toError } from '../model/failure.ts';
+import { decodeFailure, isEndedBy, toError } from '../model/failure.ts';
 import { decodePayload } from '../model/payload.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Completion } from './completion-waiter.ts';
@@ -44,7 +44,8 @@ export function takeResult(record: Ending | Completion): unknown {
 function failed(record: Ending, which: string): FailedError {
   const failure = decodeFailure(record.failure);
   return new FailedError({
-    code: 'INSTANCE_FAILED',
+    // Not `TIMEOUT`: from a result that means that the instance goes on.
+    code: isEndedBy(failure, 'POISON') ? failure.code : 'INSTANCE_FAILED',
     message: `${which} failed: ${failure.message}`,
     subject: record.name,
     failure,

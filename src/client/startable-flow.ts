@@ -7,8 +7,8 @@ import type { Handle } from './handle.ts';
 export interface StartableFlow<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
-  readonly '~input'?: Input;
-  readonly '~output'?: Output;
+  readonly '~input'?: readonly [Input];
+  readonly '~output'?: readonly [Output];
   // A method, so that flows of all inputs are references.
   start(client: ClientSurface, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }

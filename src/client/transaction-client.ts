@@ -44,7 +44,7 @@ export interface TransactionClient {
   /** Sends an external event to an instance. */
   raiseEvent<Value>(
     id: string,
-    event: EventToken<Value>,
+    event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
   raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;

@@ -1,4 +1,5 @@
 import {
+  flowVersion,
   orchestration,
   type OnAbandoned,
   type ActivityDefinition,
@@ -22,8 +23,8 @@ export interface FlowDefinition<Input = unknown, Output = unknown> {
   readonly orchestration: OrchestrationDefinition<RunInput>;
   /** The activities that run its steps. */
   readonly activities: readonly ActivityDefinition[];
-  readonly '~input'?: Input;
-  readonly '~output'?: Output;
+  readonly '~input'?: readonly [Input];
+  readonly '~output'?: readonly [Output];
   /** Starts a run; what `client.runFlow` calls. */
   start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
@@ -43,6 +44,7 @@ export function defineFlow(parts: {
   // that runs which are held back for want of one are tried at once where it has come.
   Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });
   const definition = orchestration<RunInput>(graph.name, code, {
+    version: flowVersion,
     ...(schema !== undefined && { input: runSchema(schema) }),
     ...(onAbandoned !== undefined && { onAbandoned }),
   });

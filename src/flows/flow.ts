@@ -10,6 +10,9 @@ import type { StepContext } from './step-context.ts';
 
 /** What is known of a flow while it is being built. */
 interface Shape {
+  /** What a run is started with. */
+  readonly started: unknown;
+  /** What the schema of the input makes of that; without a schema the same. */
   readonly input: unknown;
   /** The output of each step, by name. */
   readonly steps: object;
@@ -67,7 +70,7 @@ interface StepOptions<
   /** Skips the step unless this holds. It is data, frozen into the run. */
   readonly when?: ((given: Visible<S, Needs, Optional>) => Condition<Skips>) | undefined;
   /** Waits for this signal as well as for its dependencies. */
-  readonly signal?: EventToken<Signal> | undefined;
+  readonly signal?: EventToken<unknown, Signal> | undefined;
 }
 
 /** How a map is run. */
@@ -130,6 +133,7 @@ type Added<
   Skips extends boolean,
   Used extends string,
 > = Flow<{
+  readonly started: S['started'];
   readonly input: S['input'];
   readonly steps: Flat<S['steps'] & { readonly [Key in Name]: Awaited<Output> }>;
   readonly skippable: S['skippable'] | (true extends Skips ? Name : never);
@@ -140,9 +144,9 @@ type Added<
 /** A flow that is being built. Each call answers a new one; `output` ends it. */
 export interface Flow<S extends Shape> {
   /** Says what the flow is started with; a schema checks it. */
-  input<Input>(
-    schema?: StandardSchema<Input>,
-  ): Flow<Flat<Omit<S, 'input'> & { readonly input: Input }>>;
+  input<Parsed, Input = Parsed>(
+    schema?: StandardSchema<Input, Parsed>,
+  ): Flow<Flat<Omit<S, 'input' | 'started'> & { readonly started: Input; readonly input: Parsed }>>;
 
   /** Says what `ctx.completeEarly` may complete the flow with, `undefined` included. */
   completesEarly<Output>(): Flow<
@@ -252,14 +256,15 @@ export interface Flow<S extends Shape> {
    * Ends the definition. The flow's output is that of the first of these steps that completed; with none named, of
    * the steps that no other depends on, in the order of their definition.
    */
-  output(): FlowDefinition<S['input'], OutputOf<S, Exclude<StepName<S>, S['used']>> | S['early']>;
+  output(): FlowDefinition<S['started'], OutputOf<S, Exclude<StepName<S>, S['used']>> | S['early']>;
   output<const Names extends readonly [StepName<S>, ...StepName<S>[]]>(
     ...names: Names
-  ): FlowDefinition<S['input'], OutputOf<S, Names[number]> | S['early']>;
+  ): FlowDefinition<S['started'], OutputOf<S, Names[number]> | S['early']>;
 }
 
 /** A flow without steps. */
 export interface EmptyShape {
+  readonly started: undefined;
   readonly input: undefined;
   readonly steps: object;
   readonly skippable: never;

@@ -31,8 +31,11 @@ export interface StepNode {
 
 /** The options of a call as JSON carries them. */
 export interface FrozenCall extends Omit<CallOptions, 'retry'> {
-  /** `maxAttempts: null` stands for no limit: JSON has no Infinity. */
-  readonly retry?: Omit<RetryPolicy, 'maxAttempts'> & { readonly maxAttempts?: number | null };
+  /** `maxAttempts: null` stands for no limit: JSON has no Infinity. Classes of errors are kept by their names. */
+  readonly retry?: Omit<RetryPolicy, 'maxAttempts' | 'nonRetryable'> & {
+    readonly maxAttempts?: number | null;
+    readonly nonRetryable?: readonly (string | { readonly class: string })[];
+  };
 }
 
 /** A flow without its code: what a run is started with, and keeps whatever later definitions say. */
@@ -145,8 +148,22 @@ export function pickCall(options: object): CallOptions {
 export function freezeCall(options: CallOptions): FrozenCall | undefined {
   const { retry, ...rest } = pickCall(options);
   if (retry === undefined) return Object.keys(rest).length === 0 ? undefined : rest;
-  const isEndless = retry.maxAttempts === Infinity;
-  return { ...rest, retry: { ...retry, ...(isEndless && { maxAttempts: null }) } };
+  const { nonRetryable, ...policy } = retry;
+  return {
+    ...rest,
+    retry: {
+      ...policy,
+      ...(retry.maxAttempts === Infinity && { maxAttempts: null }),
+      ...(nonRetryable !== undefined && { nonRetryable: nonRetryable.map(nameClass) }),
+    },
+  };
+}
+
+// Whether an entry makes sense is for activities to say, as for all options.
+function nameClass(
+  entry: NonNullable<RetryPolicy['nonRetryable']>[number],
+): string | { readonly class: string } {
+  return typeof entry === 'function' ? { class: entry.name } : entry;
 }
 
 /** The options that were frozen, with the priority of the run where they have none. */

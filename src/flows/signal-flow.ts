@@ -28,7 +28,7 @@ const longestPauseMs = 100;
 export function signalFlow<Value>(
   client: Client,
   id: string,
-  signal: EventToken<Value>,
+  signal: EventToken<Value, unknown>,
   ...args: SignalArguments<Value>
 ): Promise<void>;
 export function signalFlow(

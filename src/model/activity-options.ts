@@ -45,12 +45,17 @@ function parse(stored: string): unknown {
 function isRetry(value: unknown): boolean {
   if (value === undefined) return true;
   if (!isObject(value) || !Array.isArray(value['nonRetryable'])) return false;
+  if (!value['nonRetryable'].every(isErrorName)) return false;
   const { maxAttempts, backoff, initialDelayMs, maxDelayMs, factor, jitter } = value;
   return (
     (maxAttempts === null || typeof maxAttempts === 'number') &&
     (backoff === 'fixed' || backoff === 'linear' || backoff === 'exponential') &&
     [initialDelayMs, maxDelayMs, factor, jitter].every((number) => typeof number === 'number')
   );
+}
+
+function isErrorName(value: unknown): boolean {
+  return typeof value === 'string' || (isObject(value) && typeof value['class'] === 'string');
 }
 
 function isOptionalNumber(value: unknown): boolean {

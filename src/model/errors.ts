@@ -166,14 +166,17 @@ export class CanceledError extends PerdureError {
   }
 }
 
-/** User code failed: the activity, child or instance, and what it failed with. */
+/**
+ * An activity, a child or an instance failed. `failure` and `cause` hold what it failed with. The code is `TIMEOUT` when
+ * the last attempt of an activity timed out, and `POISON` when the work was claimed too often without an outcome.
+ */
 export class FailedError extends PerdureError {
   /** The name of the activity or orchestration that failed. */
   readonly subject: string;
   readonly failure: Failure;
 
   constructor(options: {
-    readonly code: 'ACTIVITY_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED';
+    readonly code: 'ACTIVITY_FAILED' | 'CHILD_FAILED' | 'INSTANCE_FAILED' | 'TIMEOUT' | 'POISON';
     readonly message: string;
     readonly subject: string;
     readonly failure: Failure;

@@ -210,6 +210,7 @@ test('a failure that Perdure itself states has a code and is never retried', () 
     message: 'too often',
     code: 'POISON',
     nonRetryable: true,
+    platform: true,
   });
   expect(new PerdureError('POISON', 'x').name).toBe('PerdureError');
 });

@@ -14,6 +14,8 @@ export interface Failure {
   readonly cause?: Failure;
   /** Set when the retry policy must not try again. */
   readonly nonRetryable?: boolean;
+  /** Set when Perdure itself ended the work, so that no code threw this. */
+  readonly platform?: true;
   /** How many attempts an activity made, when there was more than one. */
   readonly attempts?: number;
 }
@@ -134,7 +136,15 @@ export function decodeFailure(text: string | null): Failure {
 
 /** A failure that Perdure itself states, with one of its own codes. */
 export function platformFailure(code: ErrorCode, message: string): Failure {
-  return { name: PerdureError.name, message, code, nonRetryable: true };
+  return { name: PerdureError.name, message, code, nonRetryable: true, platform: true };
+}
+
+/** Whether Perdure itself ended the work with this code; an error of user code with the same code does not count. */
+export function isEndedBy<Code extends ErrorCode>(
+  failure: Failure,
+  ...codes: readonly Code[]
+): failure is Failure & { readonly code: Code } {
+  return failure.platform === true && codes.some((code) => code === failure.code);
 }
 
 function define(error: Error, key: string, value: unknown): void {

@@ -1,11 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nextRetryDelayMs, resolveRetryPolicy, type RetryPolicy } from './retry-policy.ts';
+import { errorClasses, withClasses } from './error-classes.ts';
+import { toError, toFailure } from './failure.ts';
+import {
+  nextRetryDelayMs,
+  resolveRetryPolicy,
+  type ResolvedRetryPolicy,
+  type RetryPolicy,
+} from './retry-policy.ts';
 
 const failure = { name: 'Error', message: 'it broke' };
 const delays = (policy: RetryPolicy, count: number, random = () => 1) =>
   Array.from({ length: count }, (_, index) =>
-    nextRetryDelayMs(resolveRetryPolicy(policy), index + 1, failure, random),
+    nextRetryDelayMs(resolveRetryPolicy(policy), index + 1, { failure, classes: [] }, random),
   );
 
 describe('a retry policy', () => {
@@ -25,7 +32,9 @@ describe('a retry policy', () => {
   test('survives being stored as JSON, also without a limit', () => {
     const policy = resolveRetryPolicy({ maxAttempts: Infinity, nonRetryable: ['Fatal'] });
     expect(JSON.parse(JSON.stringify(policy))).toEqual(policy);
-    expect(nextRetryDelayMs(policy, 1_000_000, failure, Math.random)).toBeDefined();
+    expect(
+      nextRetryDelayMs(policy, 1_000_000, { failure, classes: [] }, Math.random),
+    ).toBeDefined();
   });
 
   test('of one attempt never tries again', () => {
@@ -63,7 +72,7 @@ describe('a retry policy', () => {
     fc.assert(
       fc.property(anyPolicy, fc.integer({ min: 1, max: 1e9 }), (options, failures) => {
         const policy = resolveRetryPolicy({ ...options, maxAttempts: Infinity });
-        const delay = nextRetryDelayMs(policy, failures, failure, Math.random);
+        const delay = nextRetryDelayMs(policy, failures, { failure, classes: [] }, Math.random);
         expect(Number.isSafeInteger(delay)).toBe(true);
         expect(delay).toBeGreaterThanOrEqual(0);
         expect(delay).toBeLessThanOrEqual(policy.maxDelayMs);
@@ -74,12 +83,65 @@ describe('a retry policy', () => {
   test('gives up at once on a failure that says so, or whose name or code is listed', () => {
     const policy = resolveRetryPolicy({ nonRetryable: ['CardDeclined', 'ENOSPC'] });
     const next = (thrown: object) =>
-      nextRetryDelayMs(policy, 1, { ...failure, ...thrown }, () => 1);
+      nextRetryDelayMs(policy, 1, { failure: { ...failure, ...thrown }, classes: [] }, () => 1);
     expect(next({ nonRetryable: true })).toBeUndefined();
     expect(next({ name: 'CardDeclined' })).toBeUndefined();
     expect(next({ code: 'ENOSPC' })).toBeUndefined();
     expect(next({ code: 'ECONNRESET' })).toBe(1_000);
     expect(next({ message: 'CardDeclined' })).toBe(1_000);
+  });
+
+  describe('nonRetryable', () => {
+    class Declined extends Error {}
+    class DeclinedForever extends Declined {}
+    class Named extends Error {
+      override readonly name = 'PaymentError';
+    }
+    const isFinal = (entries: RetryPolicy['nonRetryable'], thrown: unknown) => {
+      // As it is stored with the work item, and read by another process.
+      const policy = JSON.parse(
+        JSON.stringify(resolveRetryPolicy({ nonRetryable: entries ?? [] })),
+      ) as ResolvedRetryPolicy;
+      const attempt = { failure: toFailure(thrown), classes: errorClasses(thrown) };
+      return nextRetryDelayMs(policy, 1, attempt, () => 1) === undefined;
+    };
+
+    test('matches the name of a class that sets no name', () => {
+      expect(isFinal(['Declined'], new Declined('no'))).toBe(true);
+      expect(isFinal(['Declined'], new DeclinedForever('no'))).toBe(false);
+      expect(isFinal(['PaymentError'], new Named('no'))).toBe(true);
+      expect(isFinal(['Named'], new Named('no'))).toBe(false);
+    });
+
+    test('matches a class and its subclasses', () => {
+      expect(isFinal([Declined], new Declined('no'))).toBe(true);
+      expect(isFinal([Declined], new DeclinedForever('no'))).toBe(true);
+      expect(isFinal([DeclinedForever], new Declined('no'))).toBe(false);
+      expect(isFinal([Named, 'Other'], new Named('no'))).toBe(true);
+      expect(isFinal([TypeError], new TypeError('no'))).toBe(true);
+      expect(isFinal([TypeError], new Error('no'))).toBe(false);
+      expect(isFinal([Error], new Declined('no'))).toBe(true);
+      expect(isFinal([{ class: 'Declined' }], new DeclinedForever('no'))).toBe(true);
+    });
+
+    test('matches no class where something else than an error was thrown', () => {
+      for (const thrown of [undefined, null, 'Declined', { name: 'Declined' }]) {
+        expect(isFinal([Declined, Error], thrown)).toBe(false);
+      }
+      const hostile = new Proxy(new Error('no'), {
+        getPrototypeOf: () => {
+          throw new Error('never');
+        },
+      });
+      expect(isFinal([Declined], hostile)).toBe(false);
+    });
+
+    test('matches an error that was rebuilt from another thread', () => {
+      const original = new DeclinedForever('no');
+      const rebuilt = withClasses(toError(toFailure(original)), errorClasses(original));
+      expect(isFinal([Declined], rebuilt)).toBe(true);
+      expect(isFinal(['DeclinedForever'], rebuilt)).toBe(true);
+    });
   });
 
   test('does not change when the list it was made from does', () => {
@@ -104,7 +166,13 @@ describe('a retry policy is refused when', () => {
     ['jitter is negative', { jitter: -0.1 }, 'INVALID_OPTION'],
     ['jitter is text', { jitter: '0.5' }, 'INVALID_OPTION'],
     ['nonRetryable is not a list', { nonRetryable: 'Fatal' }, 'INVALID_OPTION'],
-    ['nonRetryable holds classes', { nonRetryable: [TypeError] }, 'INVALID_OPTION'],
+    ['nonRetryable holds a number', { nonRetryable: [5] }, 'INVALID_OPTION'],
+    ['nonRetryable holds null', { nonRetryable: [null] }, 'INVALID_OPTION'],
+    [
+      'nonRetryable holds a nameless class',
+      { nonRetryable: [class extends Error {}] },
+      'INVALID_OPTION',
+    ],
     ['a delay is negative', { initialDelay: -1 }, 'INVALID_DURATION'],
     ['a delay is unparsable', { maxDelay: 'soon' }, 'INVALID_DURATION'],
     ['it is null', null, 'INVALID_OPTION'],

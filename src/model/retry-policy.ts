@@ -2,6 +2,14 @@ import { toMs, type Duration } from './duration.ts';
 import { PerdureError } from './errors.ts';
 import type { Failure } from './failure.ts';
 
+/** A class of errors, abstract or not. */
+export type ErrorClass = abstract new (...args: never) => Error;
+
+/** A class of errors by its name, as it is stored and as flows keep it. */
+interface NamedClass {
+  readonly class: string;
+}
+
 /** How often and how patiently a failed activity is tried again. */
 export interface RetryPolicy {
   /** Attempts in all, the first included. Default 3; `Infinity` never gives up. */
@@ -15,8 +23,11 @@ export interface RetryPolicy {
   readonly factor?: number;
   /** Random part of each wait, 0 to 1, so that many failures do not come back together. Default 0.2. */
   readonly jitter?: number;
-  /** Failures with one of these names or codes are final. */
-  readonly nonRetryable?: readonly string[];
+  /**
+   * Failures that are final. Text is the name or the code of an error, or the name of its class if the class sets no
+   * `name`. A class also stands for its subclasses; it is stored, and matched, by its name.
+   */
+  readonly nonRetryable?: readonly (string | ErrorClass | NamedClass)[];
 }
 
 /** A retry policy with every field decided, as it is stored with the work item. */
@@ -28,7 +39,7 @@ export interface ResolvedRetryPolicy {
   readonly maxDelayMs: number;
   readonly factor: number;
   readonly jitter: number;
-  readonly nonRetryable: readonly string[];
+  readonly nonRetryable: readonly (string | NamedClass)[];
 }
 
 /** Fills in the defaults and refuses what makes no sense. */
@@ -52,11 +63,6 @@ export function resolveRetryPolicy(policy: RetryPolicy = {}): ResolvedRetryPolic
     'jitter must be a number from 0 to 1',
     jitter,
   );
-  check(
-    Array.isArray(nonRetryable) && nonRetryable.every((entry) => typeof entry === 'string'),
-    'nonRetryable must be an array of names or codes of errors',
-    nonRetryable,
-  );
   return {
     maxAttempts: maxAttempts === Infinity ? null : maxAttempts,
     backoff,
@@ -64,19 +70,43 @@ export function resolveRetryPolicy(policy: RetryPolicy = {}): ResolvedRetryPolic
     maxDelayMs: toMs(policy.maxDelay ?? 60_000, 'retry.maxDelay'),
     factor,
     jitter,
-    nonRetryable: [...nonRetryable],
+    nonRetryable: nameClasses(nonRetryable),
   };
+}
+
+/** The same entries as plain data: each class by its name. */
+export function nameClasses(
+  entries: NonNullable<RetryPolicy['nonRetryable']>,
+): ResolvedRetryPolicy['nonRetryable'] {
+  check(Array.isArray(entries), 'nonRetryable must be an array', entries);
+  return entries.map((entry) => {
+    if (typeof entry === 'string') return entry;
+    const name: unknown = typeof entry === 'function' ? entry.name : entry?.class;
+    if (typeof name === 'string' && name !== '') return { class: name };
+    return check(
+      false,
+      'nonRetryable must hold names or codes of errors, or classes that have a name',
+      entry,
+    );
+  });
+}
+
+/** A failed attempt: what is recorded, and the classes of what was thrown. */
+export interface FailedAttempt {
+  readonly failure: Failure;
+  /** From its own class up to the built-in ones; empty where nothing was thrown. */
+  readonly classes: readonly string[];
 }
 
 /** The wait before the next attempt, or `undefined` when the failure is final. `failures` counts this one. */
 export function nextRetryDelayMs(
   policy: ResolvedRetryPolicy,
   failures: number,
-  failure: Failure,
+  attempt: FailedAttempt,
   random: () => number,
 ): number | undefined {
   if (policy.maxAttempts !== null && failures >= policy.maxAttempts) return undefined;
-  if (failure.nonRetryable === true || isListed(policy, failure)) return undefined;
+  if (attempt.failure.nonRetryable === true || isListed(policy, attempt)) return undefined;
   const base = Math.min(backoffMs(policy, failures), policy.maxDelayMs);
   return Math.round(base * (1 - policy.jitter + policy.jitter * random()));
 }
@@ -93,10 +123,30 @@ function backoffMs(policy: ResolvedRetryPolicy, failures: number): number {
   }
 }
 
-function isListed(policy: ResolvedRetryPolicy, failure: Failure): boolean {
-  return policy.nonRetryable.some((entry) => entry === failure.name || entry === failure.code);
+/** The names that an error has from JavaScript itself, if its class sets none. */
+const builtinNames: ReadonlySet<string> = new Set([
+  'Error',
+  'AggregateError',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError',
+]);
+
+function isListed(policy: ResolvedRetryPolicy, { failure, classes }: FailedAttempt): boolean {
+  const { name, code } = failure;
+  const className = builtinNames.has(name) ? classes[0] : undefined;
+  return policy.nonRetryable.some((entry) =>
+    typeof entry === 'string'
+      ? entry === name || entry === code || entry === className
+      : classes.includes(entry.class),
+  );
 }
 
+function check(holds: false, problem: string, value: unknown): never;
+function check(holds: boolean, problem: string, value: unknown): void;
 function check(holds: boolean, problem: string, value: unknown): void {
   if (holds) return;
   const shown = typeof value === 'object' && value !== null ? 'an object' : String(value);

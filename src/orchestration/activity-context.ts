@@ -22,7 +22,11 @@ export interface ActivityClient {
     options?: { readonly id?: string | undefined },
   ): Promise<{ readonly id: string }>;
   /** Sends an external event to an instance. */
-  raiseEvent<Value>(id: string, event: EventToken<Value> | string, payload?: Value): Promise<void>;
+  raiseEvent<Value>(
+    id: string,
+    event: EventToken<Value, unknown> | string,
+    payload?: Value,
+  ): Promise<void>;
   /** Asks an instance to stop, this one included. */
   cancel(id: string, options?: { readonly reason?: string | undefined }): Promise<unknown>;
   /** Reads what is known of an instance; `undefined` for an unknown id. */

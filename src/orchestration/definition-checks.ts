@@ -32,14 +32,14 @@ export function checkOptions(what: string, options: object, known: readonly stri
 }
 
 /** Returns the schema if it is one, throws otherwise. */
-export function checkSchema<Output>(
-  schema: StandardSchema<Output> | undefined,
+export function checkSchema<Input, Output>(
+  schema: StandardSchema<Input, Output> | undefined,
   what: string,
-): StandardSchema<Output> | undefined {
+): StandardSchema<Input, Output> | undefined {
   if (schema === undefined) return undefined;
-  const standard: { validate?: unknown } | undefined = (
-    schema as Partial<StandardSchema<Output>> | null
-  )?.['~standard'];
+  const standard: { validate?: unknown } | undefined = (schema as Partial<StandardSchema> | null)?.[
+    '~standard'
+  ];
   if (typeof standard?.validate === 'function') return schema;
   throw new PerdureError(
     'INVALID_OPTION',

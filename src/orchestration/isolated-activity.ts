@@ -13,16 +13,17 @@ export interface IsolatedHandler {
  * Defines an activity that runs in a worker thread of its own. A handler that ignores its signal past the grace
  * period is really stopped: its thread is terminated.
  */
-export function isolatedActivity<Input = void, Output = unknown>(
+export function isolatedActivity<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: IsolatedHandler,
-  options: ActivityDefinitionOptions<Input, NoInfer<Output>> = {},
-): ActivityDefinition<Input, Output> {
+  options: ActivityDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
+): ActivityDefinition<Input, Output, Parsed> {
   const isolated = locateHandler(handler);
   const runsElsewhere = (): never => {
     throw new Error(`Activity '${name}' runs in a thread of its own.`);
   };
-  return Object.freeze({ ...activity<Input, Output>(name, runsElsewhere, options), isolated });
+  const definition = activity<Parsed, Output, Input>(name, runsElsewhere, options);
+  return Object.freeze({ ...definition, isolated });
 }
 
 /** Where the handler is found, as text that a thread can be given. */

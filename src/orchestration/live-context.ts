@@ -128,16 +128,16 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.commands.startTimer(fireAt);
   }
 
-  waitFor<Value>(
-    event: EventToken<Value> | string,
+  waitFor<Value, Parsed>(
+    event: EventToken<Value, Parsed> | string,
     options: WaitOptions = {},
-  ): DurablePromise<Value> {
+  ): DurablePromise<Parsed> {
     const name = nameOf(event, 'event');
     checkOptions('waitFor', options, ['timeout']);
     const { timeout } = options;
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
     const { commands } = this.#code;
-    const operation = commands.awaitEvent(name) as DurablePromise<Value>;
+    const operation = commands.awaitEvent(name) as DurablePromise<Parsed>;
     if (timeoutMs === undefined) return operation;
     return withDeadline({
       operation,

@@ -95,7 +95,10 @@ export interface OrchestrationContext<Input = unknown> {
   /** Waits until a moment, given as a date or in milliseconds since the epoch; at once if it has passed. */
   sleepUntil(moment: Date | number): DurablePromise<void>;
   /** Waits for an external event; one that has already arrived is taken at once. */
-  waitFor<Value>(event: EventToken<Value>, options?: WaitOptions): DurablePromise<Value>;
+  waitFor<Value, Parsed>(
+    event: EventToken<Value, Parsed>,
+    options?: WaitOptions,
+  ): DurablePromise<Parsed>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
 
   /** Starts a child and waits for it. A failed one rejects with code `CHILD_FAILED`, a canceled one with a `CanceledError`. */

@@ -5,11 +5,11 @@ import { checkDefinition, checkSchema } from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
 /** How an orchestration is defined: its version and its schema. */
-export interface OrchestrationDefinitionOptions<Input, Output = unknown> {
+export interface OrchestrationDefinitionOptions<Parsed, Output = unknown, Input = Parsed> {
   /** Default '1'. A run stays on the version it started with; several versions may be registered together. */
   readonly version?: string | undefined;
-  /** A Standard Schema that every input must satisfy. */
-  readonly input?: StandardSchema<Input> | undefined;
+  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Disposes of the result of a job that completed although its caller had gone; tried until it succeeds. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
@@ -18,20 +18,21 @@ export interface OrchestrationDefinitionOptions<Input, Output = unknown> {
 export interface OrchestrationDefinition<
   Input = unknown,
   Output = unknown,
+  Parsed = Input,
 > extends OrchestrationRef<Input, Output> {
   // A method, so that definitions of all inputs fit into one list.
-  handler(context: OrchestrationContext<Input>, input: Input): Output | Promise<Output>;
+  handler(context: OrchestrationContext<Input>, input: Parsed): Output | Promise<Output>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
 const known = ['input', 'version', 'onAbandoned'];
 
 /** Defines an orchestration: code that may await only what its context gives it, and survives crashes. */
-export function orchestration<Input = void, Output = unknown>(
+export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
-  handler: (context: OrchestrationContext<Input>, input: Input) => Output | Promise<Output>,
-  options: OrchestrationDefinitionOptions<Input, NoInfer<Output>> = {},
-): OrchestrationDefinition<Input, Output> {
+  handler: (context: OrchestrationContext<Input>, input: Parsed) => Output | Promise<Output>,
+  options: OrchestrationDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
+): OrchestrationDefinition<Input, Output, Parsed> {
   const what = `orchestration '${checkName(name, 'Orchestration name')}'`;
   checkDefinition({ what, handler, options, known });
   return Object.freeze({

@@ -105,6 +105,7 @@ export interface InstanceConditions {
   readonly status?: readonly InstanceStatus[];
   readonly kind?: 'orchestration' | 'task';
   readonly name?: string;
+  readonly version?: string;
   readonly idPrefix?: string;
   readonly parentInstanceId?: string;
   readonly createdFrom?: number;
@@ -181,9 +182,9 @@ export interface InstanceStore {
    * A provider must:
    * - list the newest first, at most `limit`, and only those older than `beforeKey` (read/list-is-newest-first,
    *   read/list-pages-have-no-gaps-or-repeats)
-   * - list exactly those for which all conditions hold; `idPrefix` and `name` are literal, `createdFrom` is
+   * - list exactly those for which all conditions hold; `idPrefix`, `name` and `version` are literal, `createdFrom` is
    *   included and `createdBefore` is not (read/list-filters-by-status, read/list-filters-by-name,
-   *   read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
+   *   read/list-filters-by-version, read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
    *   read/list-filters-by-hold-back, read/list-filters-by-kind, read/list-filters-combine)
    */
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;

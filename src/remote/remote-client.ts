@@ -179,7 +179,7 @@ export class RemoteClient implements ClientSurface {
   /** Sends an external event. When its answer is lost it rejects: it may have been raised, and is not raised twice. */
   raiseEvent<Value>(
     id: string,
-    event: EventToken<Value>,
+    event: EventToken<Value, unknown>,
     ...payload: EventArguments<Value>
   ): Promise<void>;
   raiseEvent(id: string, name: string, payload?: unknown): Promise<void>;

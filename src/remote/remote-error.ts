@@ -20,16 +20,16 @@ export function readWireError(body: unknown): WireError | undefined {
 export function toTypedError(error: WireError, operation: string): PerdureError {
   const { message } = error;
   const code = error.code as ErrorCode;
+  if (code === 'POISON' || code === 'TIMEOUT') {
+    return error.failure === undefined ? new PerdureError(code, message) : toFailed(code, error);
+  }
   switch (code) {
     case 'OPERATION_CANCELED':
       return new CanceledError(error.reason ?? message, error.trigger ?? 'cancel');
     case 'INSTANCE_FAILED':
     case 'ACTIVITY_FAILED':
-    case 'CHILD_FAILED': {
-      const failure = error.failure ?? { name: 'Error', message };
-      const subject = error.subject ?? '';
-      return new FailedError({ code, message, subject, failure, cause: toError(failure) });
-    }
+    case 'CHILD_FAILED':
+      return toFailed(code, error);
     case 'NONDETERMINISM':
       return new NondeterminismError(message, error.eventId ?? 0);
     case 'PROVIDER':
@@ -51,4 +51,11 @@ export function toTypedError(error: WireError, operation: string): PerdureError 
     default:
       return new PerdureError(code, message);
   }
+}
+
+type FailedCode = ConstructorParameters<typeof FailedError>[0]['code'];
+
+function toFailed(code: FailedCode, error: WireError): FailedError {
+  const { message, subject = '', failure = { name: 'Error', message } } = error;
+  return new FailedError({ code, message, subject, failure, cause: toError(failure) });
 }

@@ -1,6 +1,6 @@
 import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
 import type { AnswerEvent } from '../model/event.ts';
-import { toError, type Failure } from '../model/failure.ts';
+import { isEndedBy, toError, type Failure } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import { EventInbox } from './event-inbox.ts';
 import type { Operation, OperationKind } from './operation.ts';
@@ -147,8 +147,9 @@ function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
 
 function toFailedError(operation: Operation, failure: Failure): FailedError {
   const isActivity = operation.kind === 'activity';
+  const general = isActivity ? 'ACTIVITY_FAILED' : 'CHILD_FAILED';
   return new FailedError({
-    code: isActivity ? 'ACTIVITY_FAILED' : 'CHILD_FAILED',
+    code: isEndedBy(failure, 'TIMEOUT', 'POISON') ? failure.code : general,
     message: `${isActivity ? 'Activity' : 'Child orchestration'} '${operation.name}' failed: ${failure.message}`,
     subject: operation.name,
     failure,

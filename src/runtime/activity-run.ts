@@ -3,6 +3,7 @@ import { CanceledError, PerdureError } from '../model/errors.ts';
 import { platformFailure, toFailure, type Failure } from '../model/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { nextRetryDelayMs } from '../model/retry-policy.ts';
+import { errorClasses } from '../model/error-classes.ts';
 import { validateInput } from '../model/validate-input.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
@@ -248,20 +249,20 @@ export class ActivityRun {
 
   #judge(error: unknown): AttemptResult {
     const stopping = this.#stopping;
-    if (stopping === undefined) return this.#failed(toFailure(error));
-    if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure());
+    if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
+    if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
     if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
     if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
     // A handler that was told to stop and fails with something of its own is heard, but not tried again.
     return { kind: 'failed', failure: toFailure(error) };
   }
 
-  #failed(failure: Failure): AttemptResult {
+  #failed(failure: Failure, classes: readonly string[]): AttemptResult {
     const { retry } = this.#activityOptions;
     const delayMs =
       retry === undefined
         ? undefined
-        : nextRetryDelayMs(retry, this.item.failures + 1, failure, Math.random);
+        : nextRetryDelayMs(retry, this.item.failures + 1, { failure, classes }, Math.random);
     const attempts = this.item.failures + 1;
     return delayMs === undefined
       ? { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure }

@@ -1,5 +1,6 @@
 /** The inside of an isolated handler's thread: loads the handler, runs it once, and answers. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { errorClasses } from '../model/error-classes.ts';
 import { CanceledError, PerdureError } from '../model/errors.ts';
 import { toFailure } from '../model/failure.ts';
 import type { Logger } from '../model/logger.ts';
@@ -128,7 +129,13 @@ try {
 } catch (error) {
   const { signal } = controller;
   const stopped = signal.aborted && isStop(error, signal.reason as CanceledError);
-  send({ kind: 'failed', failure: toFailure(error), stopped, refused: PerdureError.is(error) });
+  send({
+    kind: 'failed',
+    failure: toFailure(error),
+    classes: errorClasses(error),
+    stopped,
+    refused: PerdureError.is(error),
+  });
 }
 
 function plain(fields: object): object {

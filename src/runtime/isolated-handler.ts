@@ -1,5 +1,6 @@
 import { Worker as Thread } from 'node:worker_threads';
 import { CanceledError, PerdureError } from '../model/errors.ts';
+import { withClasses } from '../model/error-classes.ts';
 import { toError } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import type { ActivityContext } from '../orchestration/activity-context.ts';
@@ -126,10 +127,10 @@ async function answerCancel(
 }
 
 function toThrown(
-  { failure, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
+  { failure, classes, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
   signal: AbortSignal,
 ): Error {
   if (stopped && signal.aborted) return signal.reason as CanceledError;
-  if (!refused) return toError(failure);
+  if (!refused) return withClasses(toError(failure), classes);
   return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
 }

@@ -41,6 +41,8 @@ export type FromThread =
   | {
       readonly kind: 'failed';
       readonly failure: Failure;
+      /** The names of the classes of what was thrown. */
+      readonly classes: readonly string[];
       /** It threw the reason of its own aborted signal. */
       readonly stopped: boolean;
       /** One of our own errors: trying again would not help. */

@@ -24,6 +24,7 @@ import type { TaskAttempt, TaskContext } from './task-context.ts';
 
 /** A run that has failed for good, as its handler for failures sees it. */
 export interface FailedRun<Input = unknown> {
+  /** As the caller passed it: the schema has not parsed it. */
   readonly input: Input;
   readonly failure: Failure;
   /** How many attempts were made. */
@@ -40,9 +41,9 @@ export interface OnFailOptions<Input> {
 }
 
 /** How a task is run. */
-export interface TaskOptions<Input, Output = unknown> {
-  /** A Standard Schema that every input must satisfy. */
-  readonly input?: StandardSchema<Input> | undefined;
+export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
+  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Absent: one attempt. */
   readonly retry?: RetryPolicy | undefined;
   /** How long one attempt may take. */
@@ -55,7 +56,7 @@ export interface TaskOptions<Input, Output = unknown> {
   readonly concurrency?: number | undefined;
   /** Asked before the first attempt: where it answers `false`, the run ends as `skipped`. */
   readonly condition?:
-    ((input: Input, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
+    ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
   /** Makes a worker pause this task while it keeps failing. */
   readonly circuitBreaker?: CircuitBreakerOptions | undefined;
   /** What to do after a run has failed for good; a run that is canceled, skipped or expired has not failed. */
@@ -65,7 +66,10 @@ export interface TaskOptions<Input, Output = unknown> {
 }
 
 /** A single durable background job: one handler, no orchestration code. */
-export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskRef<Input, Output> {
+export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input> extends TaskRef<
+  Input,
+  Output
+> {
   readonly retry?: ResolvedRetryPolicy | undefined;
   readonly attemptTimeoutMs?: number | undefined;
   readonly concurrency?: number | undefined;
@@ -74,8 +78,8 @@ export interface TaskDefinition<Input = unknown, Output = unknown> extends TaskR
   /** Where its handler is found, when it runs in a thread of its own. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
   // Methods, so that definitions of all inputs fit into one list.
-  handler(context: TaskContext, input: Input): Output | Promise<Output>;
-  condition?(input: Input, context: TaskAttempt): boolean | Promise<boolean>;
+  handler(context: TaskContext, input: Parsed): Output | Promise<Output>;
+  condition?(input: Parsed, context: TaskAttempt): boolean | Promise<boolean>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
@@ -100,11 +104,11 @@ const known = [
 ];
 
 /** Defines a task: a background job that is run at least once. Its input and result are stored as JSON. */
-export function task<Input = void, Output = unknown>(
+export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
-  handler: (context: TaskContext, input: Input) => Output | Promise<Output>,
-  options: TaskOptions<Input, NoInfer<Output>> = {},
-): TaskDefinition<Input, Output> {
+  handler: (context: TaskContext, input: Parsed) => Output | Promise<Output>,
+  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;
   checkDefinition({ what, handler, options, known });
   const { input, priority, expiresIn, concurrency, condition, circuitBreaker, onFail } = options;

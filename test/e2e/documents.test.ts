@@ -79,7 +79,7 @@ describe('documents', () => {
       own.forEach(({ code }, index) => writeFileSync(join(folder, names[index] ?? ''), code));
       symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
       writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(snippetConfig()));
-      const tsc = join(root, 'node_modules', '.bin', 'tsc');
+      const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
       const output = await promisify(execFile)(tsc, ['-p', folder]).then(
         () => '',
         (error: { stdout: string }) => error.stdout,

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { FailedError, isPerdureError } from '../../src/model/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
@@ -11,9 +12,7 @@ describeEngine('damaged data and poison', (open) => {
     return first;
   });
   const parent = orchestration('parent', async (ctx) =>
-    ctx
-      .child(waits, 1, { id: 'child' })
-      .catch((error: Error) => (error.cause as { code: string }).code),
+    ctx.child(waits, 1, { id: 'child' }).catch((error: FailedError) => error.code),
   );
 
   it.each([
@@ -42,20 +41,26 @@ describeEngine('damaged data and poison', (open) => {
       expect(await engine.tamper(sql)).toBe(1);
       await engine.startWorker({ orchestrations: [waits], activities: [step], maxClaims: 1 });
       expect(await good.result()).toBe(2);
-      await expect(bad.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      await expect(bad.result()).rejects.toMatchObject({ code: 'POISON' });
       expect((await engine.client.get('bad'))?.failure).toMatchObject({ code: 'POISON' });
     },
   );
 
   it('an activity whose workers died too often fails, and the orchestration can catch it', async () => {
     const run = orchestration('run', async (ctx) =>
-      ctx.call(step, 1).catch((error: Error) => (error.cause as { code: string }).code),
+      ctx
+        .call(step, 1)
+        .catch((error: FailedError) => [
+          isPerdureError(error, 'POISON'),
+          error instanceof FailedError,
+          error.failure.code,
+        ]),
     );
     const engine = await open({ orchestrations: [run] });
     const handle = await engine.client.start(run, undefined);
     await expect.poll(() => engine.tamper('UPDATE worker_queue SET claims = 10')).toBe(1);
     await engine.startWorker({ activities: [step] });
-    expect(await handle.result()).toBe('POISON');
+    expect(await handle.result()).toEqual([true, true, 'POISON']);
   });
 
   it('the parent of a child that ends as poison is told', async () => {

@@ -1,9 +1,16 @@
 import { expect, it } from 'vitest';
+import { FailedError, isPerdureError, PerdureError } from '../../src/model/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
+import type { CallOptions } from '../../src/orchestration/call-options.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine('failures and retries', (open) => {
+  const endless = activity('endless', async (ctx) => {
+    await ctx.canceled();
+    ctx.throwIfCanceled();
+  });
+
   it('a failed activity rejects in the orchestration with what it threw', async () => {
     class CardError extends Error {
       override readonly name = 'CardError';
@@ -114,6 +121,28 @@ describeEngine('failures and retries', (open) => {
     expect(tried).toEqual(['Plain', 'Plain', 'Plain', 'Listed', 'Final']);
   });
 
+  it('nonRetryable takes classes, which stand for their subclasses too', async () => {
+    class Declined extends Error {}
+    class DeclinedForever extends Declined {}
+    const errors = { plain: Error, declined: Declined, forever: DeclinedForever };
+    const tried: string[] = [];
+    const fail = activity('fail', async (_ctx, kind: keyof typeof errors) => {
+      tried.push(kind);
+      throw new errors[kind]('no');
+    });
+    const nonRetryable = [Declined, 'Other'];
+    const run = orchestration('run', async (ctx, kind: keyof typeof errors) =>
+      ctx.call(fail, kind, { retry: { maxAttempts: 2, initialDelay: 1, nonRetryable } }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [fail] });
+    for (const kind of ['plain', 'declined', 'forever'] as const) {
+      await expect((await client.start(run, kind)).result()).rejects.toMatchObject({
+        code: 'INSTANCE_FAILED',
+      });
+    }
+    expect(tried).toEqual(['plain', 'plain', 'declined', 'forever']);
+  });
+
   it('an attempt that takes too long is told to stop and tried again', async () => {
     const reasons: unknown[] = [];
     const slow = activity('slow', async (ctx) => {
@@ -128,6 +157,55 @@ describeEngine('failures and retries', (open) => {
     const { client } = await open({ orchestrations: [run], activities: [slow] });
     expect(await (await client.start(run, undefined)).result()).toBe('quick');
     expect(reasons).toMatchObject([{ code: 'OPERATION_CANCELED', trigger: 'timeout' }]);
+  });
+
+  it('isPerdureError(error, "TIMEOUT") is true for the attempt timeout and for the overall timeout', async () => {
+    const run = orchestration('run', async (ctx, options: CallOptions) => {
+      try {
+        await ctx.call(endless, undefined, options);
+        return 'finished';
+      } catch (error) {
+        return isPerdureError(error, 'TIMEOUT') && error.message;
+      }
+    });
+    const { client } = await open({ orchestrations: [run], activities: [endless] });
+    const retry = { maxAttempts: 2, initialDelay: 1 };
+    const attempt = await client.start(run, { attemptTimeout: 20, retry });
+    const overall = await client.start(run, { timeout: 30 });
+    expect(await attempt.result()).toMatch(/'endless' failed: Attempt 2 .* longer than 20 ms/);
+    expect(await overall.result()).toMatch(/30 ms/);
+  });
+
+  it('an uncaught attempt timeout fails the instance with its code and its cause', async () => {
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(endless, undefined, { attemptTimeout: 20 }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [endless] });
+    const error: unknown = await (
+      await client.start(run)
+    )
+      .result()
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({
+      code: 'INSTANCE_FAILED',
+      failure: { name: 'FailedError', code: 'TIMEOUT', cause: { code: 'TIMEOUT' } },
+      cause: { code: 'TIMEOUT', cause: { code: 'TIMEOUT' } },
+    });
+  });
+
+  it('an error that a handler throws with code TIMEOUT or POISON is ACTIVITY_FAILED', async () => {
+    const fails = activity('fails', (_ctx, code: 'TIMEOUT' | 'POISON') => {
+      throw new PerdureError(code, 'of its own');
+    });
+    const run = orchestration('run', async (ctx, code: 'TIMEOUT' | 'POISON') => {
+      return await ctx
+        .call(fails, code)
+        .catch((error: FailedError) => [error.code, error.failure.code]);
+    });
+    const { client } = await open({ orchestrations: [run], activities: [fails] });
+    for (const code of ['TIMEOUT', 'POISON'] as const) {
+      expect(await (await client.start(run, code)).result()).toEqual(['ACTIVITY_FAILED', code]);
+    }
   });
 
   it('a total timeout rejects the call and tells the handler', async () => {

@@ -4,6 +4,7 @@ import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import { describeEngine } from './describe-engine.ts';
+import { Declined } from './isolated-handlers.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);
 
@@ -47,6 +48,19 @@ describeEngine('isolated activities', (open) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
     expect((await handle.status()).failure?.cause).toMatchObject({ code: 'TIMEOUT' });
     await expectNoThread();
+  });
+
+  it('nonRetryable knows the class of an error that was thrown in the thread', async () => {
+    const declined = isolatedActivity('decline', { module, exportName: 'decline' });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(declined, undefined, {
+        retry: { maxAttempts: 5, initialDelay: 1, nonRetryable: [Declined] },
+      }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [declined] });
+    await expect((await client.start(run)).result()).rejects.toMatchObject({
+      failure: { cause: { message: 'attempt 1' } },
+    });
   });
 
   it('a shutdown ends the thread, and another worker takes the attempt over at once', async () => {

@@ -19,6 +19,13 @@ export async function fail(): Promise<never> {
   throw Object.assign(new RangeError('too far'), { code: 'FAR' });
 }
 
+/** An error whose class sets no name. */
+export class Declined extends Error {}
+
+export async function decline(ctx: ActivityContext): Promise<never> {
+  throw new Declined(`attempt ${ctx.attempt}`);
+}
+
 export function exit(): never {
   process.exit(3);
 }

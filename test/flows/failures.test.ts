@@ -83,6 +83,24 @@ describeEngine(
       expect((await readFlowRun(client, run.id))?.steps[0]).toMatchObject({ attempts: 3 });
     });
 
+    it('is not tried again after an error whose class is listed as non-retryable', async () => {
+      class Declined extends Error {}
+      class DeclinedForever extends Declined {}
+      const picky = flow('picky')
+        .step(
+          'pay',
+          { retry: { maxAttempts: 5, initialDelay: 1, nonRetryable: [Declined] } },
+          () => {
+            throw new DeclinedForever('no');
+          },
+        )
+        .output();
+      const { client } = await open({ flows: [picky] });
+      await expect((await client.runFlow(picky)).result()).rejects.toMatchObject({
+        failure: { details: { step: 'pay', attempts: 1 } },
+      });
+    });
+
     it('stops a step that takes longer than its timeout, which the handler can tell apart', async () => {
       const stopped = signalled<unknown>();
       const slow = flow('slow')

@@ -245,7 +245,7 @@ describeEngine(
       await expect.poll(() => tamper('UPDATE worker_queue SET claims = 3')).toBe(1);
       await startWorker({ tasks: [deadly], maxClaims: 3 });
       await expect(job.result()).rejects.toMatchObject({
-        code: 'INSTANCE_FAILED',
+        code: 'POISON',
         failure: { code: 'POISON' },
       });
     });

@@ -1,12 +1,15 @@
 /** What the compiler accepts and refuses at the client; `tsc` is the test, nothing here runs. */
-import type { Client } from '../../src/client/client.ts';
-import type { Handle } from '../../src/client/handle.ts';
-import type { InstanceInfo } from '../../src/client/instance-info.ts';
-import type { EventToken, OrchestrationRef } from '../../src/model/definition.ts';
-import type { ActivityClient } from '../../src/orchestration/activity-context.ts';
+import type {
+  ActivityClient,
+  EventToken,
+  Handle,
+  InstanceInfo,
+  OrchestrationRef,
+  Perdure,
+} from 'perdure';
 import { exactly } from './exactly.ts';
 
-declare const client: Client;
+declare const client: Perdure['client'];
 declare const order: OrchestrationRef<{ sku: string; qty?: number }, { total: number }>;
 declare const cleanUp: OrchestrationRef<void, string>;
 declare const tick: OrchestrationRef<undefined, Date>;

@@ -1,8 +1,9 @@
 /** A remote client is as good as a local one to whoever takes a client; `tsc` is the test, nothing here runs. */
-import type { Client as LocalClient } from '../../src/client/client.ts';
-import type { Client } from '../../src/index.ts';
-import type { RemoteClient } from '../../src/remote/remote-client.ts';
+import type { Client, Perdure } from 'perdure';
+import type { RemoteClient } from 'perdure/remote';
 import { exactly } from './exactly.ts';
+
+type LocalClient = Perdure['client'];
 
 declare const local: LocalClient;
 declare const remote: RemoteClient;

@@ -1,13 +1,17 @@
 /** What the compiler accepts and refuses of tasks and schedules; `tsc` is the test, nothing here runs. */
 import * as z from 'zod';
-import type { Client } from '../../src/client/client.ts';
-import type { Handle } from '../../src/client/handle.ts';
-import type { TaskHandle } from '../../src/client/task-handle.ts';
-import type { OrchestrationRef } from '../../src/model/definition.ts';
-import { task, type FailedRun, type TaskDefinition } from '../../src/tasks/task.ts';
+import {
+  task,
+  type FailedRun,
+  type Handle,
+  type OrchestrationRef,
+  type Perdure,
+  type TaskDefinition,
+  type TaskHandle,
+} from 'perdure';
 import { exactly } from './exactly.ts';
 
-declare const client: Client;
+declare const client: Perdure['client'];
 declare const report: OrchestrationRef<{ day: string }, number>;
 
 const mail = task('mail', async (_ctx, input: { to: string }) => input.to.length);

@@ -91,14 +91,15 @@ function isLive(status: InstanceStatus | undefined): status is LiveStatus {
 
 /** The definitions that the instances may have; `undefined`: any. */
 function definitionsOf(
-  { name, kind }: InstanceConditions,
+  { name, kind, version }: InstanceConditions,
   schema: string,
   values: Values,
 ): string | undefined {
-  if (name === undefined && kind === undefined) return undefined;
+  if (name === undefined && kind === undefined && version === undefined) return undefined;
   const conditions = [
     kind === undefined ? `kind <> 'activity'` : `kind = ${values.add(kind, 'text')}`,
     ...(name === undefined ? [] : [`name = ${values.add(text(name), 'text')}`]),
+    ...(version === undefined ? [] : [`version = ${values.add(text(version), 'text')}`]),
   ];
   return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
     WHERE ${conditions.join(' AND ')}) AS version`;

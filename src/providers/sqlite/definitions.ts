@@ -69,13 +69,16 @@ export class Definitions {
     return this.#definitions.get(definitionKey) ?? missing;
   }
 
-  /** The keys of all definitions of some kinds, or of all versions of a name. */
-  keysOf(kinds: readonly DefinitionKind[], name?: string): readonly number[] {
+  /** The keys of all definitions of some kinds, or of those with a name or a version. */
+  keysOf(kinds: readonly DefinitionKind[], name?: string, version?: string): readonly number[] {
     this.#refresh();
     const keys: number[] = [];
     for (const [key, definition] of this.#definitions) {
-      if (kinds.includes(definition.kind) && (name === undefined || definition.name === name))
-        keys.push(key);
+      const isWanted =
+        kinds.includes(definition.kind) &&
+        (name === undefined || definition.name === name) &&
+        (version === undefined || definition.version === version);
+      if (isWanted) keys.push(key);
     }
     return keys;
   }

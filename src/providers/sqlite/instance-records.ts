@@ -72,10 +72,10 @@ export class InstanceRecords {
   }
 
   list(params: ListInstancesParams): readonly InstanceRecord[] {
-    const { name, kind } = params.filter;
+    const { name, kind, version } = params.filter;
     const kinds = kind === undefined ? (['orchestration', 'task'] as const) : [kind];
-    const isAnything = name === undefined && kind === undefined;
-    const keys = isAnything ? undefined : this.#definitions.keysOf(kinds, name);
+    const isAnything = name === undefined && kind === undefined && version === undefined;
+    const keys = isAnything ? undefined : this.#definitions.keysOf(kinds, name, version);
     const query = listQuery(params, keys);
     if (query === undefined) return [];
     let statement = this.#lists.get(query.keys);

@@ -27,6 +27,7 @@ export const failure: z.ZodType<Failure> = z
       return failure.exactOptional();
     },
     nonRetryable: z.boolean().exactOptional(),
+    platform: z.literal(true).exactOptional(),
     attempts: z.number().exactOptional(),
   })
   .meta({ id: 'Failure', description: 'What user code failed with.' });

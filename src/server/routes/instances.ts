@@ -52,7 +52,7 @@ export const instanceRoutes = {
     summary: 'Lists instances, the newest first, one page at a time.',
     query: z.strictObject({
       status: several(status).optional(),
-      kind: z.enum(['orchestration', 'task']).optional(),
+      kind: z.enum(['orchestration', 'task', 'flow']).optional(),
       name: name.optional(),
       idPrefix: id.optional(),
       parentId: id.optional(),

@@ -166,6 +166,23 @@ export const reads: Capability = {
       },
     },
     {
+      id: 'read/list-filters-by-version',
+      title: 'a list by version holds exactly the instances of that version, whatever their name',
+      async run(store) {
+        await store.create('a', { name: 'one', version: '1' });
+        await store.create('b', { name: 'two', version: '2' });
+        await store.create('c', { name: 'one', version: '2' });
+        await store.create('d', { name: 'one', version: null });
+        await createTasks(store, [newTask('t')]);
+        assert.deepEqual(await list(store, { version: '2' }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', kind: 'orchestration' }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', name: 'one' }), ['c']);
+        assert.deepEqual(await list(store, { version: '2', status: ['pending'] }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', kind: 'task' }), []);
+        assert.deepEqual(await list(store, { version: '3' }), []);
+      },
+    },
+    {
       id: 'read/list-filters-combine',
       title: 'conditions of a list must all hold, page by page',
       async run(store) {

@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import type { InstanceInfo } from '../../src/client/instance-info.ts';
+import { FailedError } from '../../src/model/errors.ts';
+import { platformFailure } from '../../src/model/failure.ts';
+import { toTypedError } from '../../src/remote/remote-error.ts';
+import { resultOf } from '../../src/remote/remote-result.ts';
+
+describe('errors of a remote client', () => {
+  const failure = platformFailure('POISON', 'claimed 10 times');
+
+  it('the result of an instance that ended as poison rejects with POISON', () => {
+    const info = { id: 'a', name: 'order', status: 'failed', failure } as unknown as InstanceInfo;
+    const poison: unknown = expect.objectContaining({ code: 'POISON', failure });
+    expect(() => resultOf(info)).toThrow(poison as Error);
+  });
+
+  it.each(['POISON', 'TIMEOUT', 'ACTIVITY_FAILED'])(
+    'a FailedError with code %s arrives as one, with its failure and its cause',
+    (code) => {
+      const error = toTypedError({ code, message: 'm', subject: 'charge', failure }, 'result');
+      expect(error).toBeInstanceOf(FailedError);
+      expect(error).toMatchObject({ code, subject: 'charge', failure, cause: { code: 'POISON' } });
+    },
+  );
+
+  it('a TIMEOUT of a wait arrives without a failure', () => {
+    const error = toTypedError({ code: 'TIMEOUT', message: 'm' }, 'result');
+    expect(error).not.toBeInstanceOf(FailedError);
+    expect(error).toMatchObject({ code: 'TIMEOUT' });
+  });
+});
