@@ -105,7 +105,12 @@ export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { TransactionConnection } from './providers/transactional.ts';
 export type { InstanceInfo, MeasuredInstance } from './client/instance-info.ts';
-export type { InstancePage, ListFilter, ListPage } from './client/instance-list.ts';
+export type {
+  InstanceListPage,
+  InstancePage,
+  ListFilter,
+  ListPage,
+} from './client/instance-list.ts';
 export type {
   ExportedHistory,
   HistoryEntry,

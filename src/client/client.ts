@@ -48,6 +48,7 @@ import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './inst
 import {
   listInstances,
   type InstancePage,
+  type InstanceListPage,
   type ListFilter,
   type ListPage,
 } from './instance-list.ts';
@@ -321,8 +322,8 @@ export class Client implements Submitter {
     return toInstanceInfo(await this.#completions.wait(checkInstanceId(id), timeoutMs));
   }
 
-  /** Lists instances, newest first, one page at a time. */
-  async list(filter?: ListFilter, page?: ListPage): Promise<InstancePage> {
+  /** Lists instances, newest first, one page at a time; outputs and custom statuses only with `payloads: true`. */
+  async list(filter?: ListFilter, page?: InstanceListPage): Promise<InstancePage> {
     this.#assertOpen();
     return listInstances(this.#provider, filter, page);
   }

@@ -85,6 +85,7 @@ export class CompletionWaiter {
       provider,
       onRecord: (instanceId, record) => this.#onRecord(instanceId, record),
       onError: (instanceId, error) => this.#onError(instanceId, error),
+      isWanted: (instanceId) => this.#waiters.has(instanceId),
     });
   }
 

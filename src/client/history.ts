@@ -6,6 +6,7 @@ import type { Provider } from '../providers/provider.ts';
 
 import { maxPageLimit, readLimit } from './instance-list.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
+import { maxPageBytes } from './page-bytes.ts';
 
 /** Which part of a history. */
 export interface HistoryOptions {
@@ -26,6 +27,7 @@ export interface HistoryEntry {
 /** Some events of one execution, in order. */
 export interface HistoryPage {
   readonly executionId: number;
+  /** May be fewer than `limit` also where there are more: a page ends at 8 MiB. */
   readonly items: readonly HistoryEntry[];
   /** The `after` of the next page; absent when there are no more events yet. */
   readonly nextAfter?: number;
@@ -50,31 +52,54 @@ export async function readHistoryPage(
   const limit = readLimit(given.limit);
   const { executionId } = await findExecution(provider, instanceId, given.executionId);
   // One more than asked tells whether there is a next page.
-  const entries = await readEntries(provider, { instanceId, executionId, after, limit: limit + 1 });
+  const wanted = { instanceId, executionId, after, limit: limit + 1 };
+  const { entries, more } = await readEntries(provider, wanted);
   if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
-  const page = { executionId, items: entries.slice(0, limit) };
-  return entries.length > limit ? { ...page, nextAfter: after + limit } : page;
+  const items = entries.slice(0, limit);
+  const page = { executionId, items };
+  return more || entries.length > limit ? { ...page, nextAfter: after + items.length } : page;
+}
+
+/** A whole history that is read as it is asked for, one page after the other. */
+export interface HistoryExport extends Omit<ExportedHistory, 'events'> {
+  /** Rejects where the instance or the execution was deleted meanwhile. */
+  readonly pages: AsyncGenerator<readonly HistoryEvent[], void, undefined>;
 }
 
 /** Reads a whole history. */
 export async function exportHistory(
   provider: Provider,
   instanceId: string,
-  givenExecutionId?: number,
+  executionId?: number,
 ): Promise<ExportedHistory> {
-  const { incarnation, executionId } = await findExecution(provider, instanceId, givenExecutionId);
+  const { pages, ...of } = await openHistoryExport(provider, instanceId, executionId);
   const events: HistoryEvent[] = [];
-  let page: readonly HistoryEntry[];
-  do {
-    const after = events.length;
-    page = await readEntries(provider, { instanceId, executionId, after, limit: maxPageLimit });
-    for (const { event } of page) events.push(event);
-  } while (page.length === maxPageLimit);
-  // A history grows only at its end, so pages fit together, unless the id was given to another instance meanwhile.
-  const [now] = await provider.getInstances([instanceId]);
-  if (now?.incarnation !== incarnation) throw notFound(instanceId);
-  await assertNotPruned(provider, instanceId, executionId);
-  return { instanceId, incarnation, executionId, events };
+  for await (const page of pages) for (const event of page) events.push(event);
+  return { ...of, events };
+}
+
+/** Begins to read a whole history; never more of it is in memory than one page. */
+export async function openHistoryExport(
+  provider: Provider,
+  instanceId: string,
+  givenExecutionId?: number,
+): Promise<HistoryExport> {
+  const { incarnation, executionId } = await findExecution(provider, instanceId, givenExecutionId);
+  async function* read(): HistoryExport['pages'] {
+    let after = 0;
+    for (;;) {
+      const wanted = { instanceId, executionId, after, limit: maxPageLimit };
+      const { entries, more } = await readEntries(provider, wanted);
+      after += entries.length;
+      if (entries.length > 0) yield entries.map(({ event }) => event);
+      if (!more && entries.length < maxPageLimit) break;
+    }
+    // A history grows only at its end, so pages fit together, unless the id was given to another instance meanwhile.
+    const [now] = await provider.getInstances([instanceId]);
+    if (now?.incarnation !== incarnation) throw notFound(instanceId);
+    await assertNotPruned(provider, instanceId, executionId);
+  }
+  return { instanceId, incarnation, executionId, pages: read() };
 }
 
 async function findExecution(
@@ -112,9 +137,11 @@ async function assertNotPruned(
 async function readEntries(
   provider: Provider,
   params: Parameters<Provider['readInstanceHistory']>[0],
-): Promise<readonly HistoryEntry[]> {
-  const stored = await provider.readInstanceHistory(params);
-  return stored.map((event, index) => {
+): Promise<{ readonly entries: readonly HistoryEntry[]; readonly more: boolean }> {
+  const read = await provider.readInstanceHistory({ ...params, maxBytes: maxPageBytes });
+  // The event at which the page ended comes last, and without its data.
+  const stored = read.filter(({ withheld }) => withheld !== true);
+  const entries = stored.map((event, index) => {
     const id = params.after + index + 1;
     try {
       return { id, event: decodeEvent(event) };
@@ -126,6 +153,7 @@ async function readEntries(
       );
     }
   });
+  return { entries, more: stored.length < read.length };
 }
 
 function readCount(key: string, value: unknown, min: number): number {

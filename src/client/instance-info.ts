@@ -50,6 +50,14 @@ export interface MeasuredInstance<Output = unknown> extends InstanceInfo<Output>
   readonly size: InstanceSize;
 }
 
+/** An entry of a list: without its output and custom status, and with no more than name, message and code of a failure. */
+export function toSummary(record: InstanceRecord): InstanceInfo {
+  const { output: _, customStatus: __, failure, ...info } = toInstanceInfo(record);
+  if (failure === undefined) return info;
+  const { name, message, code } = failure;
+  return { ...info, failure: { name, message, ...(code !== undefined && { code }) } };
+}
+
 /** Decodes a row. Damage shows in `undecodable`, so that one bad row does not hide a page of good ones. */
 export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
   const undecodable: ('output' | 'customStatus')[] = [];

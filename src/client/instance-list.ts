@@ -4,8 +4,9 @@ import { maxIdBytes, maxNameBytes } from '../model/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../model/status.ts';
 import type { InstanceConditions, ListInstancesParams } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
-import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
+import { toInstanceInfo, toSummary, type InstanceInfo } from './instance-info.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
+import { maxPageBytes } from './page-bytes.ts';
 
 /** Conditions that must all hold. Absent: any. */
 export interface ListFilter {
@@ -31,7 +32,16 @@ export interface ListPage {
   readonly cursor?: string | undefined;
 }
 
-/** A page of a list, and where the next one begins. */
+/** Which page of a list of instances, and how much of each. */
+export interface InstanceListPage extends ListPage {
+  /**
+   * Whether entries have their `output` and `customStatus`, and all of their `failure`. Default `false`: a failure then has
+   * its name, message and code. A page with payloads may be shorter than `limit`: it ends at 8 MiB.
+   */
+  readonly payloads?: boolean | undefined;
+}
+
+/** A page of a list, and where the next one begins. It may have fewer entries than `limit` and still not be the last. */
 export interface InstancePage {
   readonly items: readonly InstanceInfo[];
   /** Where the next page begins; absent on the last. */
@@ -60,18 +70,32 @@ export async function listInstances(
   page: unknown,
 ): Promise<InstancePage> {
   const params = readListParams(filter, page);
-  // One more than asked tells whether there is a next page.
-  const records = await provider.listInstances({ ...params, limit: params.limit + 1 });
-  const shown = records.slice(0, params.limit);
-  const items = shown.map(toInstanceInfo);
+  const records = await provider.listInstances({
+    ...params,
+    // One more than asked tells whether there is a next page.
+    limit: params.limit + 1,
+    maxBytes: maxPageBytes,
+  });
+  // An entry that is withheld is that one more.
+  const shown = records.slice(0, params.limit).filter(({ withheld }) => withheld !== true);
+  const items = shown.map(params.payloads ? toInstanceInfo : toSummary);
   const last = shown.at(-1);
-  if (last === undefined || records.length <= params.limit) return { items };
+  if (last === undefined || records.length === shown.length) return { items };
   return { items, nextCursor: toCursor(last.instanceKey) };
 }
 
 /** Turns what a caller asks for into what a provider understands; bad values are `INVALID_INPUT`. */
-export function readListParams(filter: unknown, page: unknown): ListInstancesParams {
-  return { filter: readFilter(filter), ...readPage(page) };
+export function readListParams(
+  filter: unknown,
+  page: unknown,
+): ListInstancesParams & { readonly payloads: boolean } {
+  const keys = ['limit', 'cursor', 'payloads'] as const;
+  const { payloads = false, ...rest } = readFields(page, 'page', keys);
+  return {
+    filter: readFilter(filter),
+    ...readPage(rest),
+    payloads: readFlag('payloads', payloads),
+  };
 }
 
 /** Reads which page of a list. */

@@ -1,16 +1,21 @@
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
+import { maxPageBytes } from './page-bytes.ts';
 
 const maxBatch = 1_000;
+// So few are read whatever their size: measuring them costs more than it saves.
+const fewRows = 4;
 
 export interface InstanceReaderParams {
   readonly provider: Provider;
   readonly onRecord: (instanceId: string, record: InstanceRecord | undefined) => void;
   readonly onError: (instanceId: string, error: Error) => void;
+  /** Whether a row is still waited for: others need not be read. */
+  readonly isWanted: (instanceId: string) => boolean;
 }
 
 /**
- * Reads rows, at most 1,000 at a time. Reads never overlap: what is asked for during one is read together in the
+ * Reads rows, at most 1,000 and about 8 MiB at a time. Reads never overlap: what is asked for during one is read together in the
  * next, so that a burst of hints costs two reads and not one each.
  */
 export class InstanceReader {
@@ -40,7 +45,7 @@ export class InstanceReader {
     const batch: string[] = [];
     for (const instanceId of this.#due) {
       if (batch.length === maxBatch) break;
-      batch.push(instanceId);
+      if (this.#params.isWanted(instanceId)) batch.push(instanceId);
       this.#due.delete(instanceId);
     }
     return batch;
@@ -48,9 +53,18 @@ export class InstanceReader {
 
   async #read(instanceIds: readonly string[]): Promise<void> {
     const { provider, onRecord, onError } = this.#params;
+    if (instanceIds.length === 0) return;
     try {
-      const records = await provider.getInstances(instanceIds);
-      for (const [index, instanceId] of instanceIds.entries()) onRecord(instanceId, records[index]);
+      const hasFew = instanceIds.length <= fewRows;
+      const records = await (hasFew
+        ? provider.getInstances(instanceIds)
+        : provider.getInstances(instanceIds, maxPageBytes));
+      const count = hasFew ? instanceIds.length : Math.max(1, records.length);
+      // What was not read, because it did not fit, is read next.
+      for (const instanceId of instanceIds.slice(count)) this.#due.add(instanceId);
+      for (const [index, instanceId] of instanceIds.slice(0, count).entries()) {
+        onRecord(instanceId, records[index]);
+      }
     } catch (error) {
       for (const instanceId of instanceIds) onError(instanceId, error as Error);
     }

@@ -23,6 +23,7 @@ import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
 import { takeResult } from './instance-result.ts';
 import { toNewJob } from './new-job.ts';
 import { News } from './news.ts';
+import { maxPageBytes } from './page-bytes.ts';
 import { readAfter, toJobInfo, toPage, toSessionInfo } from './session-view.ts';
 
 export interface LocalJobsParams {
@@ -116,6 +117,7 @@ export class LocalJobs implements JobBackend {
   async listSessions({ limit, after, state, label }: SessionQuery): Promise<SessionPage> {
     const records = await this.#provider.listSessions({
       limit: limit + 1,
+      maxBytes: maxPageBytes,
       ...readAfter(after),
       ...(state !== undefined && { state }),
       ...(label !== undefined && { label }),

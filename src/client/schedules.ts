@@ -9,6 +9,7 @@ import {
   timingOf,
   type ScheduleDefinition,
 } from '../schedules/schedule-definition.ts';
+import { maxPageBytes } from './page-bytes.ts';
 import { toScheduleInfo, type ScheduleInfo } from './schedule-info.ts';
 import {
   readSchedule,
@@ -118,11 +119,13 @@ export class Schedules {
     // One more than asked tells whether there is a next page.
     const records = await this.#params.provider.listSchedules({
       limit: limit + 1,
+      maxBytes: maxPageBytes,
       ...(after !== undefined && { afterName: checkScheduleName(after) }),
     });
-    const items = records.slice(0, limit).map(toScheduleInfo);
+    const shown = records.slice(0, limit).filter(({ withheld }) => withheld !== true);
+    const items = shown.map(toScheduleInfo);
     const last = items.at(-1);
-    return last === undefined || records.length <= limit
+    return last === undefined || records.length === shown.length
       ? { items }
       : { items, nextAfter: last.name };
   }

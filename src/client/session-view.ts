@@ -1,5 +1,6 @@
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import { PerdureError } from '../model/errors.ts';
+import type { Withheld } from '../providers/page-bytes.ts';
 import type { JobRecord, SessionRecord } from '../providers/sessions.ts';
 
 /** A session as it is shown. */
@@ -33,16 +34,16 @@ export function toJobInfo(record: JobRecord): JobInfo {
   };
 }
 
-/** The first items of one more than asked for, and where the next page begins. */
-export function toPage<Row, Item>(
+/** The first items of one more than asked for, up to one that is withheld, and where the next page begins. */
+export function toPage<Row extends object, Item>(
   rows: readonly Row[],
   limit: number,
   { show, keyOf }: { readonly show: (row: Row) => Item; readonly keyOf: (row: Row) => number },
 ): { readonly items: readonly Item[]; readonly nextAfter?: string } {
-  const shown = rows.slice(0, limit);
+  const shown = rows.slice(0, limit).filter((row) => (row as Withheld).withheld !== true);
   const items = shown.map(show);
   const last = shown.at(-1);
-  if (last === undefined || rows.length <= limit) return { items };
+  if (last === undefined || rows.length === shown.length) return { items };
   return { items, nextAfter: String(keyOf(last)) };
 }
 

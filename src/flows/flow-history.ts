@@ -29,11 +29,13 @@ interface RecordedEnd {
   readonly reason?: string;
 }
 
-/** What is kept of payloads: of steps that others look at, and of a page of items that somebody asked for. */
+/** What is kept of payloads: of steps that others depend on, and of a page of items that was asked for. */
 export interface HistoryFocus {
   readonly step: string;
   readonly after: number;
   readonly limit: number;
+  /** The page ends before the item, but never the first, whose payloads would take it over so many bytes. */
+  readonly maxBytes: number;
 }
 
 const pageSize = 1_000;
@@ -52,6 +54,11 @@ export class FlowHistory {
   #itemActivities: ReadonlySet<string> = new Set();
   #reduceActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
+  /** The items of the focus that are kept, with the bytes of their payloads, in order. */
+  readonly #focused: { readonly call: MutableCall; bytes: number }[] = [];
+  #focusedBytes = 0;
+  /** The place of the first item of the focus that did not fit. */
+  #cutAt = Number.POSITIVE_INFINITY;
   #run: RunInput | undefined;
 
   constructor(focus?: HistoryFocus) {
@@ -82,6 +89,11 @@ export class FlowHistory {
     return this.#run;
   }
 
+  /** The place of the first item of the focus that is not kept, because the page is full; infinite where all are. */
+  get cutAt(): number {
+    return this.#cutAt;
+  }
+
   calls(activity: string): readonly RecordedCall[] {
     return this.#byActivity.get(activity) ?? [];
   }
@@ -101,7 +113,8 @@ export class FlowHistory {
         return;
       case 'activityCompleted':
         this.#change(event.operation, (call, keeps) => {
-          const result = readResult(event.payload, keeps);
+          const isKept = keeps && this.#keepsItem(call, event.payload);
+          const result = readResult(event.payload, isKept);
           call.end = { kind: 'completed', at: event.at, ran: ranBy(event), ...result };
         });
         return;
@@ -146,14 +159,18 @@ export class FlowHistory {
     if (this.#itemActivities.has(name)) {
       // Items are called in order, so the place needs no look into the payload.
       call.index = calls.length;
-      if (isFocused) call.item = (JSON.parse(payload ?? '{}') as { item?: unknown }).item;
+      if (isFocused && this.#focusOn(call, payload)) {
+        call.item = (JSON.parse(payload ?? '{}') as { item?: unknown }).item;
+      }
     }
     if (this.#reduceActivities.has(name)) {
       const { items, offset } = JSON.parse(payload ?? '{}') as ReduceInput;
       call.folds = offset + items.length;
     }
     calls.push(call);
-    this.#byOperation.set(operation, { call, keeps: isFocused || this.#kept.has(name) });
+    // A page of items needs nothing of other steps.
+    const keeps = this.#focus === undefined ? this.#kept.has(name) : isFocused;
+    this.#byOperation.set(operation, { call, keeps });
   }
 
   #isFocused(activity: string, index: number): boolean {
@@ -164,6 +181,40 @@ export class FlowHistory {
     if (node === undefined || activityNames[node.kind](flow.name, node.name) !== activity)
       return false;
     return index > focus.after && index <= focus.after + focus.limit;
+  }
+
+  /** Keeps the payload of an item of the focus, if the page has room for it. */
+  #focusOn(call: MutableCall, payload: string | null): boolean {
+    if ((call.index ?? 0) >= this.#cutAt) return false;
+    this.#focused.push({ call, bytes: 0 });
+    return this.#keepsItem(call, payload);
+  }
+
+  /** Whether a payload is kept. One of a page of items may end that page earlier than it was to end until now. */
+  #keepsItem(call: MutableCall, payload: string | null): boolean {
+    if (this.#focus === undefined) return true;
+    const place = (call.index ?? 0) - this.#focus.after - 1;
+    const entry = this.#focused[place];
+    if (entry === undefined) return false;
+    const bytes = payload === null ? 0 : Buffer.byteLength(payload);
+    entry.bytes += bytes;
+    this.#focusedBytes += bytes;
+    while (this.#focusedBytes > (this.#focus?.maxBytes ?? 0) && this.#focused.length > 1) {
+      this.#dropLast();
+    }
+    return this.#focused[place] === entry;
+  }
+
+  #dropLast(): void {
+    const last = this.#focused.pop();
+    if (last === undefined) return;
+    this.#focusedBytes -= last.bytes;
+    this.#cutAt = last.call.index ?? this.#cutAt;
+    delete last.call.item;
+    if (last.call.end !== undefined) {
+      const { output: _, ...end } = last.call.end;
+      last.call.end = end;
+    }
   }
 
   #change(operation: number, change: (call: MutableCall, keeps: boolean) => void): void {

@@ -14,7 +14,10 @@ export interface ItemPageOptions {
   readonly limit?: number | undefined;
 }
 
-/** Some items of a map or generator, in order. */
+// As every page: an item that is larger comes alone.
+const maxPageBytes = 8 * 1024 * 1024;
+
+/** Some items of a map or generator, in order. A page ends at 8 MiB, so it may be shorter than its limit. */
 export interface FlowItemPage {
   readonly items: readonly FlowItem[];
   /** The `after` of the next page; absent when there are no more items yet. */
@@ -53,7 +56,8 @@ export async function readFlowItems(
 ): Promise<FlowItemPage> {
   const { after = -1, limit = 100 } = options;
   const info = await client.handle(id).status();
-  const history = await FlowHistory.read(client, id, { step, after, limit });
+  const focus = { step, after, limit, maxBytes: maxPageBytes };
+  const history = await FlowHistory.read(client, id, focus);
   const flow = history.run?.flow;
   const node = flow?.steps.find(({ name }) => name === step);
   if (flow === undefined) return { items: [] };
@@ -62,8 +66,9 @@ export async function readFlowItems(
   }
   const calls = history.calls(activityNames[node.kind](flow.name, step));
   const reader = new RunReader(info, history);
-  const items = calls.slice(after + 1, after + 1 + limit).map((call) => reader.item(call));
-  const last = after + limit;
+  const end = Math.min(after + 1 + limit, history.cutAt);
+  const items = calls.slice(after + 1, end).map((call) => reader.item(call));
+  const last = end - 1;
   return calls.length > last + 1 ? { items, nextAfter: last } : { items };
 }
 

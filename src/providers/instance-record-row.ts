@@ -1,10 +1,19 @@
 import type { InstanceRecord, TaskRecord } from './instances.ts';
+import { bytesOfTexts } from './page-bytes.ts';
 import type { OnFailState } from './tasks.ts';
 
 /** An instance as a store reads it, with what is a flag there as a boolean or as 0 and 1. */
 export interface InstanceRecordRow extends Omit<
   InstanceRecord,
-  'kind' | 'name' | 'version' | 'cancel' | 'cleanupSkipped' | 'terminated' | 'blocked' | 'task'
+  | 'kind'
+  | 'name'
+  | 'version'
+  | 'cancel'
+  | 'cleanupSkipped'
+  | 'terminated'
+  | 'blocked'
+  | 'task'
+  | 'withheld'
 > {
   readonly definitionKey: number;
   readonly cancelRequestedAt: number | null;
@@ -25,6 +34,18 @@ export interface InstanceRecordRow extends Omit<
   readonly failures: number | null;
   readonly onFail: OnFailState | 'ready' | null;
   readonly onFailFailure: string | null;
+}
+
+/** The bytes of what users stored with an instance, as it was read. */
+export function payloadBytes(row: InstanceRecordRow): number {
+  const { output, failure, customStatus, input, options, onFailFailure } = row;
+  return bytesOfTexts(output, failure, customStatus, input, options, onFailFailure);
+}
+
+/** A row without what users stored with the instance. */
+export function withoutPayloads(row: InstanceRecordRow): InstanceRecordRow {
+  const none = { output: null, failure: null, customStatus: null, input: null, options: null };
+  return { ...row, ...none, onFailFailure: null };
 }
 
 /** The instance of a row, whose definition the store has looked up. */

@@ -3,6 +3,7 @@ import type { StoredEvent } from '../model/event.ts';
 import type { StoredMessage } from '../model/message.ts';
 import type { Payload } from '../model/payload.ts';
 import type { ExecutionStatus, InstanceStatus } from '../model/status.ts';
+import type { Withheld } from './page-bytes.ts';
 import type { OnFailState } from './tasks.ts';
 import type { ClaimedAtInsert, Turn } from './turn.ts';
 
@@ -43,7 +44,7 @@ export interface NewMessage {
 export type EnqueueResult = 'enqueued' | 'missing' | 'over' | 'full';
 
 /** What is known of an instance, read from its row and never from its history. */
-export interface InstanceRecord {
+export interface InstanceRecord extends Withheld {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
@@ -119,6 +120,10 @@ export interface ListInstancesParams {
   readonly limit: number;
   /** Only instances older than this key: where the last page ended. */
   readonly beforeKey?: number;
+  /** `false`: leave out `output`, `customStatus` and `input`, which are then `null`. Default `true`. */
+  readonly payloads?: boolean;
+  /** End the page at the first entry whose stored payloads would take it over so many bytes. Default: no bound. */
+  readonly maxBytes?: number;
 }
 
 /** One page of an instance's executions. */
@@ -173,8 +178,13 @@ export interface InstanceStore {
    * A provider must:
    * - answer in the order asked, with `undefined` for a missing one (read/instances-come-in-the-order-asked)
    * - return output, failure and custom status as they were stored (data/results-come-back-as-they-are)
+   * - with `maxBytes`, return only as many of the first ones as have so many bytes of payloads together, at least one:
+   *   the result is then shorter than what was asked for (read/instances-end-at-their-bytes)
    */
-  getInstances(instanceIds: readonly string[]): Promise<readonly (InstanceRecord | undefined)[]>;
+  getInstances(
+    instanceIds: readonly string[],
+    maxBytes?: number,
+  ): Promise<readonly (InstanceRecord | undefined)[]>;
 
   /**
    * Lists instances, one page at a time.
@@ -186,6 +196,9 @@ export interface InstanceStore {
    *   included and `createdBefore` is not (read/list-filters-by-status, read/list-filters-by-name,
    *   read/list-filters-by-version, read/list-filters-by-id-prefix, read/list-filters-by-parent, read/list-filters-by-time,
    *   read/list-filters-by-hold-back, read/list-filters-by-kind, read/list-filters-combine)
+   * - leave out payloads that are not asked for (read/list-leaves-payloads-out)
+   * - with `maxBytes`, end the page with the first entry, but never the first of the page, that would take it over so many
+   *   bytes of payloads; that one is `withheld` and has none. Nothing after it is read (read/list-ends-at-its-bytes)
    */
   listInstances(params: ListInstancesParams): Promise<readonly InstanceRecord[]>;
 
@@ -206,11 +219,14 @@ export interface InstanceStore {
    * A provider must:
    * - return the events after a point, in order, at most `limit`; none for a missing instance or execution
    *   (read/history-comes-in-pages, read/history-of-nobody-is-empty)
+   * - with `maxBytes`, end the page with the first event, but never the first of the page, that would take it over so many
+   *   bytes; that one is `withheld`, with empty `data` and no payload (read/history-ends-at-its-bytes)
    */
   readInstanceHistory(params: {
     readonly instanceId: string;
     readonly executionId: number;
     readonly after: number;
     readonly limit: number;
-  }): Promise<readonly StoredEvent[]>;
+    readonly maxBytes?: number;
+  }): Promise<readonly (StoredEvent & Withheld)[]>;
 }

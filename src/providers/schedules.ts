@@ -1,8 +1,9 @@
 import type { NewInstance } from './instances.ts';
+import type { Withheld } from './page-bytes.ts';
 import type { NewTask } from './tasks.ts';
 
 /** A schedule as it is stored; what the texts mean is not the store's business. */
-export interface ScheduleRecord {
+export interface ScheduleRecord extends Withheld {
   readonly name: string;
   /** When it fires, what it starts, what it does about missed ticks: JSON text. */
   readonly definition: string;
@@ -84,11 +85,15 @@ export interface ScheduleStore {
    *
    * A provider must:
    * - list by name, compared by code points, at most `limit`, and only those that are named (schedule/lists-by-name)
+   * - with `maxBytes` and without names, end the page with the first entry, but never the first of the page, whose
+   *   definition would take it over so many bytes; that one is `withheld` and has an empty one
+   *   (schedule/list-ends-at-its-bytes)
    */
   listSchedules(params: {
     readonly limit: number;
     readonly afterName?: string;
     readonly names?: readonly string[];
+    readonly maxBytes?: number;
   }): Promise<readonly ScheduleRecord[]>;
 
   /**

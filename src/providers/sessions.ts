@@ -2,6 +2,7 @@ import type { Payload } from '../model/payload.ts';
 import type { InstanceStatus } from '../model/status.ts';
 import type { StopResult } from './cancellation.ts';
 import type { NewInstance } from './instances.ts';
+import type { Withheld } from './page-bytes.ts';
 import type { NewTask } from './tasks.ts';
 
 /**
@@ -25,7 +26,7 @@ export interface NewSession {
 }
 
 /** What is known of a session. */
-export interface SessionRecord {
+export interface SessionRecord extends Withheld {
   /** Grows with every session that is opened; pages of a listing end at one. */
   readonly sessionKey: number;
   readonly sessionId: string;
@@ -145,6 +146,8 @@ export interface ListSessionsParams {
   readonly limit: number;
   /** Only sessions older than this key: where the last page ended. */
   readonly after?: number;
+  /** End the page at the first entry whose variables would take it over so many bytes. Default: no bound. */
+  readonly maxBytes?: number;
 }
 
 /**
@@ -294,6 +297,8 @@ export interface SessionStore {
    *
    * A provider must:
    * - list at most `limit` of those for which all conditions hold (session/is-listed-newest-first)
+   * - with `maxBytes`, end the page with the first entry, but never the first of the page, whose variables would take it
+   *   over so many bytes; that one is `withheld` and has none (session/list-ends-at-its-bytes)
    */
   listSessions(params: ListSessionsParams): Promise<readonly SessionRecord[]>;
 

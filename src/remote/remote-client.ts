@@ -16,6 +16,7 @@ import {
   readPage,
   toCursor,
   type InstancePage,
+  type InstanceListPage,
   type ListFilter,
   type ListPage,
 } from '../client/instance-list.ts';
@@ -230,13 +231,14 @@ export class RemoteClient implements ClientSurface {
     return this.#completions.wait(params.id, this.#readTimeout(options));
   }
 
-  async list(filter?: ListFilter, page?: ListPage): Promise<InstancePage> {
+  async list(filter?: ListFilter, page?: InstanceListPage): Promise<InstancePage> {
     this.#assertOpen();
-    const { filter: conditions, limit, beforeKey } = readListParams(filter, page);
+    const { filter: conditions, limit, beforeKey, payloads } = readListParams(filter, page);
     const { status, parentInstanceId, ...others } = conditions;
     const query = {
       ...others,
       limit,
+      ...(payloads && { payloads }),
       ...(status !== undefined && { status: [...status] }),
       ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
       ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }),

@@ -13,9 +13,12 @@ export interface AnswerOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An answer of JSON. */
-export function jsonAnswer(value: unknown, options: AnswerOptions): Response {
-  return answer(JSON.stringify(value), 'application/json; charset=utf-8', options);
+/** An answer of JSON, as text or as its bytes. */
+export function jsonAnswer(
+  body: string | ReadableStream<Uint8Array>,
+  options: AnswerOptions,
+): Response {
+  return answer(body, 'application/json; charset=utf-8', options);
 }
 
 /** An answer of text, in the version of the format that Prometheus reads. */

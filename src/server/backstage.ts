@@ -1,5 +1,7 @@
 import { Client } from '../client/client.ts';
+import { openHistoryExport } from '../client/history.ts';
 import { LocalJobs } from '../client/local-jobs.ts';
+import { checkInstanceId } from '../model/names.ts';
 import type { Backstage } from './call.ts';
 import { ChangeFeed } from './change-feed.ts';
 import type { CheckedOptions } from './handler-options.ts';
@@ -29,6 +31,7 @@ export function makeBackstage(
     jobs,
     owners: new SessionOwners(jobs),
     payloadLimitBytes,
+    openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
     changes: new ChangeFeed(provider),
     figures,

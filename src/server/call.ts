@@ -1,5 +1,6 @@
 import type { Client } from '../client/client.ts';
 import type { CompletionWaiter } from '../client/completion-waiter.ts';
+import type { HistoryExport } from '../client/history.ts';
 import type { LocalJobs } from '../client/local-jobs.ts';
 import type { FlowDefinition } from '../flows/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
@@ -19,6 +20,8 @@ export interface Backstage {
   readonly jobs: LocalJobs;
   readonly owners: SessionOwners;
   readonly payloadLimitBytes: number;
+  /** Begins to read a whole history, one page after the other. */
+  readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
   /** Flows that can be started by name. */
   readonly flows: ReadonlyMap<string, FlowDefinition>;
   readonly changes: ChangeFeed;
@@ -37,13 +40,15 @@ type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly signal: AbortSignal;
 };
 
-/** Does what a route says: answers its JSON value, its text, or its messages one after the other. */
+/** Does what a route says: returns its JSON value, its text, the parts of its JSON text, or its messages in order. */
 type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
   backstage: Backstage,
 ) => Shape extends { readonly as: 'events' }
   ? AsyncIterable<AnswerOf<Shape>>
-  : Promise<AnswerOf<Shape>>;
+  : Shape extends { readonly exports: true }
+    ? Promise<AsyncIterable<string>>
+    : Promise<AnswerOf<Shape>>;
 
 /** A handler for each of some routes. */
 export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {

@@ -13,15 +13,20 @@ export interface CheckedRequest {
 const maxIssues = 10;
 const maxIssueLength = 300;
 
-/** Checks the path and the query of a request. */
-export function checkAddress({ shape, params }: Match, search: URLSearchParams): CheckedRequest {
-  const query = toFields(search);
-  if (shape.query === undefined && Object.keys(query).length > 0) {
-    throw invalidRequest('This takes no query.');
+/** Checks the path and the query of a request. The query is only parsed where the route has one. */
+export function checkAddress(
+  { shape, params }: Match,
+  url: URL,
+  maxParameters: number,
+): CheckedRequest {
+  if (shape.query === undefined && url.search !== '') {
+    throw invalidRequest('This route takes no query. Remove everything from the "?" on.');
   }
   return {
     ...(shape.params !== undefined && { params: check(shape.params, params, 'path') }),
-    ...(shape.query !== undefined && { query: check(shape.query, query, 'query') }),
+    ...(shape.query !== undefined && {
+      query: check(shape.query, toFields(url, maxParameters), 'query'),
+    }),
   };
 }
 
@@ -49,12 +54,23 @@ function cut(text: string): string {
 }
 
 /** Repeated names become lists. */
-function toFields(search: URLSearchParams): Readonly<Record<string, string | readonly string[]>> {
+function toFields(
+  { search, searchParams }: URL,
+  maxParameters: number,
+): Readonly<Record<string, string | readonly string[]>> {
+  // Counted before anything is parsed.
+  const count = search === '' ? 0 : search.split('&').length;
+  if (count > maxParameters) {
+    throw invalidRequest(
+      `The query has ${count} parameters. Send at most ${maxParameters}, or several requests.`,
+    );
+  }
   const fields = new Map<string, string | string[]>();
-  for (const [name, value] of search) {
+  for (const [name, value] of searchParams) {
     const before = fields.get(name);
     if (before === undefined) fields.set(name, value);
-    else fields.set(name, [...(typeof before === 'string' ? [before] : before), value]);
+    else if (typeof before === 'string') fields.set(name, [before, value]);
+    else before.push(value);
   }
   // Not by assignment: a name may be one that every object has.
   return Object.fromEntries(fields);

@@ -1,15 +1,32 @@
-import { unavailable } from './refusal.ts';
+import { rateLimited, unavailable } from './refusal.ts';
 
-/** Lets so many in at once; some more wait for their turn, in order, and the others are refused. */
+/** How many may be inside, and how many may wait, in all and for one caller. */
+export interface GateParams {
+  readonly max: number;
+  readonly maxPerCaller: number;
+  readonly maxQueued: number;
+  readonly maxQueuedPerCaller: number;
+}
+
+/** What one caller has in a gate. */
+interface Share {
+  inside: number;
+  readonly queue: Set<() => void>;
+}
+
+/**
+ * Admits a bounded number of requests at once. Others wait: each caller in its own queue, in order, and the callers take
+ * turns. A caller that has its share waits while others pass. What finds no place in a queue is refused.
+ */
 export class Gate {
-  readonly #max: number;
-  readonly #maxQueued: number;
-  readonly #queue = new Set<() => void>();
+  readonly #params: GateParams;
+  /** Callers that have something inside or queued; the one served longest ago comes first. */
+  readonly #shares = new Map<string, Share>();
   #inside = 0;
+  #queued = 0;
 
-  constructor(max: number, maxQueued: number) {
-    this.#max = max;
-    this.#maxQueued = maxQueued;
+  constructor(params: GateParams) {
+    this.#params = params;
   }
 
   get inside(): number {
@@ -17,40 +34,77 @@ export class Gate {
   }
 
   get queued(): number {
-    return this.#queue.size;
+    return this.#queued;
   }
 
   /** Resolves, once there is room, with how to leave again; rejects when the signal aborts first. */
-  async enter(signal: AbortSignal): Promise<() => void> {
+  async enter(caller: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    if (this.#inside >= this.#max) {
-      if (this.#queue.size >= this.#maxQueued) throw unavailable('Too many requests wait already.');
-      await this.#wait(signal);
-    } else {
-      this.#inside += 1;
-    }
+    const share = this.#shareOf(caller);
+    if (this.#hasRoom(share)) this.#admit(share);
+    else await this.#wait(caller, share, signal);
     let isInside = true;
     return () => {
-      if (isInside) this.#leave();
+      if (!isInside) return;
       isInside = false;
+      share.inside -= 1;
+      this.#inside -= 1;
+      this.#forget(caller, share);
+      this.#admitNext();
     };
   }
 
-  // Whoever leaves hands the place on, so nobody can slip in between.
-  #leave(): void {
-    const [next] = this.#queue;
-    if (next === undefined) {
-      this.#inside -= 1;
-      return;
-    }
-    this.#queue.delete(next);
-    next();
+  #shareOf(caller: string): Share {
+    const share = this.#shares.get(caller) ?? { inside: 0, queue: new Set() };
+    this.#shares.set(caller, share);
+    return share;
   }
 
-  #wait(signal: AbortSignal): Promise<void> {
+  #hasRoom(share: Share): boolean {
+    return this.#inside < this.#params.max && share.inside < this.#params.maxPerCaller;
+  }
+
+  #admit(share: Share): void {
+    share.inside += 1;
+    this.#inside += 1;
+  }
+
+  /** Gives free places to those who wait, one caller after the other. */
+  #admitNext(): void {
+    for (const [caller, share] of this.#shares) {
+      const [next] = share.queue;
+      if (next === undefined || !this.#hasRoom(share)) continue;
+      this.#dequeue(share, next);
+      // Admitted here and not when it wakes up, so that no other request slips in between.
+      this.#admit(share);
+      this.#shares.delete(caller);
+      this.#shares.set(caller, share);
+      next();
+      return;
+    }
+  }
+
+  #dequeue(share: Share, entry: () => void): void {
+    if (share.queue.delete(entry)) this.#queued -= 1;
+  }
+
+  #forget(caller: string, share: Share): void {
+    if (share.inside === 0 && share.queue.size === 0) this.#shares.delete(caller);
+  }
+
+  #wait(caller: string, share: Share, signal: AbortSignal): Promise<void> {
+    const { maxQueued, maxQueuedPerCaller } = this.#params;
+    if (this.#queued >= maxQueued) {
+      this.#forget(caller, share);
+      throw unavailable(`${maxQueued} requests wait already.`);
+    }
+    if (share.queue.size >= maxQueuedPerCaller) {
+      throw rateLimited(`${maxQueuedPerCaller} requests of this token wait already.`);
+    }
     return new Promise((resolve, reject) => {
       const giveUp = (): void => {
-        this.#queue.delete(enter);
+        this.#dequeue(share, enter);
+        this.#forget(caller, share);
         reject(signal.reason as Error);
       };
       const enter = (): void => {
@@ -58,19 +112,23 @@ export class Gate {
         resolve();
       };
       signal.addEventListener('abort', giveUp, { once: true });
-      this.#queue.add(enter);
+      share.queue.add(enter);
+      this.#queued += 1;
     });
   }
 }
 
-/** So many seats; who finds none is refused. */
+/** A number of seats, in all and for one caller; a request that finds none is refused. */
 export class Seats {
   readonly #max: number;
+  readonly #maxPerCaller: number;
   readonly #what: string;
+  readonly #byCaller = new Map<string, number>();
   #taken = 0;
 
-  constructor(max: number, what: string) {
+  constructor(max: number, maxPerCaller: number, what: string) {
     this.#max = max;
+    this.#maxPerCaller = maxPerCaller;
     this.#what = what;
   }
 
@@ -78,15 +136,28 @@ export class Seats {
     return this.#taken;
   }
 
-  /** Takes a seat, and answers how to give it back. */
-  take(): () => void {
-    if (this.#taken >= this.#max)
+  /** Takes a seat, and returns how to give it back. */
+  take(caller: string): () => void {
+    const own = this.#byCaller.get(caller) ?? 0;
+    if (this.#taken >= this.#max) {
       throw unavailable(`There are ${this.#max} ${this.#what} already.`);
+    }
+    if (own >= this.#maxPerCaller) {
+      throw rateLimited(`This token has ${own} ${this.#what} already.`);
+    }
+    this.#byCaller.set(caller, own + 1);
     this.#taken += 1;
     let isTaken = true;
     return () => {
-      if (isTaken) this.#taken -= 1;
+      if (isTaken) this.#giveBack(caller);
       isTaken = false;
     };
+  }
+
+  #giveBack(caller: string): void {
+    const left = (this.#byCaller.get(caller) ?? 1) - 1;
+    if (left > 0) this.#byCaller.set(caller, left);
+    else this.#byCaller.delete(caller);
+    this.#taken -= 1;
   }
 }

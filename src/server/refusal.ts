@@ -44,6 +44,14 @@ export function unavailable(why: string): Refusal {
   });
 }
 
+/** This caller does too much at once: the others are not affected, and it may try again later. */
+export function rateLimited(why: string): Refusal {
+  return new Refusal('RATE_LIMITED', `${why} Slow down.`, {
+    status: 429,
+    headers: { 'retry-after': '1' },
+  });
+}
+
 /** A request that could never be understood. */
 export function invalidRequest(message: string, issues?: WireError['issues']): Refusal {
   return new Refusal('INVALID_REQUEST', message, {

@@ -1,11 +1,16 @@
+import type { HeldBytes } from './byte-budget.ts';
 import { invalidRequest, Refusal } from './refusal.ts';
 
-/** Reads the body of a request as JSON, within a limit. */
-export async function readJson(request: Request, limitBytes: number): Promise<unknown> {
+/** Reads the body of a request as JSON, within a limit; its bytes are held until the caller releases them. */
+export async function readJson(
+  request: Request,
+  limitBytes: number,
+  held: HeldBytes,
+): Promise<unknown> {
   checkKind(request.headers);
   const announced = Number(request.headers.get('content-length') ?? 0);
   if (announced > limitBytes) throw tooLarge(limitBytes);
-  return parse(await readText(request, limitBytes));
+  return parse(await readText(request, limitBytes, held));
 }
 
 function checkKind(headers: Headers): void {
@@ -17,7 +22,7 @@ function checkKind(headers: Headers): void {
   });
 }
 
-async function readText(request: Request, limitBytes: number): Promise<string> {
+async function readText(request: Request, limitBytes: number, held: HeldBytes): Promise<string> {
   // Bytes that are no UTF-8 would else be replaced silently.
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let text = '';
@@ -26,6 +31,8 @@ async function readText(request: Request, limitBytes: number): Promise<string> {
     for await (const chunk of request.body ?? []) {
       bytes += chunk.byteLength;
       if (bytes > limitBytes) throw tooLarge(limitBytes);
+      // Counted as they arrive: a length that is only announced takes nothing from other requests.
+      held.add(chunk.byteLength);
       text += decoder.decode(chunk, { stream: true });
     }
     return text + decoder.decode();

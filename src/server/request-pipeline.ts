@@ -1,9 +1,11 @@
 import { randomToken } from '../model/random-id.ts';
 import type { Admission } from './admission.ts';
-import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './answers.ts';
+import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer, type AnswerOptions } from './answers.ts';
+import type { HeldBytes } from './byte-budget.ts';
 import type { Backstage } from './call.ts';
 import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
 import { toEventStream } from './event-stream.ts';
+import { toByteStream, toTextStream } from './answer-streams.ts';
 import type { CheckedOptions } from './handler-options.ts';
 import { handlers } from './handlers/table.ts';
 import { Refusal, unauthenticated, unavailable } from './refusal.ts';
@@ -17,8 +19,10 @@ import { statusOf, toWireError } from './wire-error.ts';
 
 /** What is known of the connection that a request came by. */
 export interface Connection {
-  /** Where it comes from: wrong tokens are counted by it. */
+  /** Where it comes from: wrong tokens are counted by it, and limits where there are no tokens. */
   readonly remoteAddress?: string | undefined;
+  /** Called when a request was authenticated. */
+  readonly onAuthenticated?: (() => void) | undefined;
 }
 
 export interface PipelineParams extends CheckedOptions {
@@ -39,24 +43,32 @@ interface Passage {
   /** Says that the passage is over, also where its answer goes on as a stream. */
   readonly end: () => void;
   route: RouteName | 'none';
+  /** Its answer is written while it is read: whoever reads it ends the passage. */
+  goesOn: boolean;
 }
 
 /** A request that was let in. */
 interface Admitted {
   readonly passage: Passage;
   readonly caller: Caller;
+  /** Who its limits are counted for. */
+  readonly key: string;
   readonly asked: CheckedRequest;
-  /** Gives its place back. */
+  /** Gives its place and the bytes of its body back. */
   readonly leave: () => void;
 }
 
 type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
 
+// Smaller answers are not counted: as many as there are connections fit into memory.
+const smallAnswerLength = 64 * 1024;
+
 const anonymous: Caller = { name: null, role: 'admin' };
 
 /**
  * The way of every request: the name that it asks for and the origin that it comes from, its route, who asks, whether
- * they may, whether there is room, what they ask, and only then the work. What fails on the way is refused there.
+ * they may, what they ask, whether there is room, and only then the work. What fails on the way is refused there. A body
+ * is read before a place is taken, so that a body that comes slowly keeps no other request out.
  */
 export class RequestPipeline {
   readonly #params: PipelineParams;
@@ -77,7 +89,7 @@ export class RequestPipeline {
     let goesOn = false;
     try {
       response = await this.#pass(passage, headers);
-      goesOn = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+      goesOn = passage.goesOn;
     } catch (error) {
       response = this.#refuse(error, passage, headers);
     } finally {
@@ -114,12 +126,13 @@ export class RequestPipeline {
       giveUp,
       end,
       route: 'none',
+      goesOn: false,
     };
   }
 
   async #pass(passage: Passage, headers: Readonly<Record<string, string>>): Promise<Response> {
     const { request, requestId } = passage;
-    const { origins } = this.#params;
+    const { origins, limits } = this.#params;
     if (this.#closed) throw goingAway();
     origins.check(request.headers);
     const preflight = request.method === 'OPTIONS' && origins.preflightHeaders(request.headers);
@@ -129,26 +142,68 @@ export class RequestPipeline {
     passage.route = match.name;
     const { shape } = match;
     const caller = this.#authorize(shape, passage);
-    const address = checkAddress(match, url.searchParams);
-    const leave = await this.#params.admission.enter(shape, caller, passage.signal);
-    let asked: CheckedRequest;
+    const address = checkAddress(match, url, limits.queryParameters);
+    const call = await this.#admit(match, { passage, caller, address });
+    if (shape.as === 'events') return this.#stream(match, call, headers);
+    if (shape.exports === true) return this.#export(match, call, headers);
+    const value = await this.#work(match, call);
+    if (shape.as === 'text') return textAnswer(String(value), { requestId, headers });
+    return this.#answer(match, call, value, { requestId, headers });
+  }
+
+  /** Reads the body of a request, and then waits until there is a place for it. */
+  async #admit(
+    { shape }: Match,
+    asks: {
+      readonly passage: Passage;
+      readonly caller: Caller;
+      readonly address: CheckedRequest;
+    },
+  ): Promise<Admitted> {
+    const { admission } = this.#params;
+    const { passage, caller, address } = asks;
+    // The space keeps addresses and names of tokens apart.
+    const key = caller.name ?? ` ${passage.connection.remoteAddress ?? ''}`;
+    admission.checkRate(shape, key);
+    const held = admission.openBody(shape, key);
     try {
-      asked = { ...address, ...(await this.#readBody(shape, request)) };
+      const asked = { ...address, ...(await this.#readBody(shape, passage.request, held)) };
+      const giveBack = await admission.enter(shape, key, passage.signal);
+      const leave = (): void => {
+        giveBack();
+        held.release();
+      };
+      return { passage, caller, key, asked, leave };
     } catch (error) {
-      leave();
+      held.release();
       throw error;
     }
-    const call = { passage, caller, asked, leave };
-    if (shape.as === 'events') return this.#stream(match, call, headers);
-    const value = await this.#work(match, call);
-    return shape.as === 'text'
-      ? textAnswer(String(value), { requestId, headers })
-      : jsonAnswer(value, { requestId, headers });
+  }
+
+  /** Answers with a JSON value. A large one counts as held until its caller has read it. */
+  #answer(
+    { shape }: Match,
+    { passage, key }: Admitted,
+    value: unknown,
+    options: AnswerOptions,
+  ): Response {
+    const text = JSON.stringify(value);
+    // What was changed is told in any case: its answers are small, and their number has other limits.
+    const isCounted = shape.method === 'GET' || shape.waits === true;
+    if (!isCounted || text.length <= smallAnswerLength) return jsonAnswer(text, options);
+    const bytes = Buffer.from(text);
+    const held = this.#params.admission.openAnswer(key);
+    held.add(bytes.byteLength);
+    return jsonAnswer(toByteStream(bytes, passage.request.signal, held.release), options);
   }
 
   #authorize(shape: RouteShape, { request, connection }: Passage): Caller {
     const { tokens, admission } = this.#params;
-    if (shape.role === 'public' || tokens === undefined) return anonymous;
+    if (shape.role === 'public') return anonymous;
+    if (tokens === undefined) {
+      connection.onAuthenticated?.();
+      return anonymous;
+    }
     const header = request.headers.get('authorization') ?? '';
     const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header)?.[1];
     const caller = token === undefined ? undefined : tokens.find(token);
@@ -156,6 +211,7 @@ export class RequestPipeline {
       admission.countWrongToken(connection.remoteAddress ?? '');
       throw unauthenticated();
     }
+    connection.onAuthenticated?.();
     if (rank(caller.role) >= rank(shape.role)) return caller;
     throw new Refusal(
       'FORBIDDEN',
@@ -164,10 +220,15 @@ export class RequestPipeline {
     );
   }
 
-  async #readBody({ body, bulk }: RouteShape, request: Request): Promise<CheckedRequest> {
+  async #readBody(
+    { body, bulk, urgent }: RouteShape,
+    request: Request,
+    held: HeldBytes,
+  ): Promise<CheckedRequest> {
     if (body === undefined) return {};
-    const { bulkBodyBytes, bodyBytes, requestMs } = this.#params.limits;
-    const json = readJson(request, bulk === true ? bulkBodyBytes : bodyBytes);
+    const { bulkBodyBytes, bodyBytes, urgentBodyBytes, requestMs } = this.#params.limits;
+    const limit = urgent === true ? urgentBodyBytes : bulk === true ? bulkBodyBytes : bodyBytes;
+    const json = readJson(request, limit, held);
     return checkBody(body, await within(json, requestMs, bodyTooSlow));
   }
 
@@ -180,6 +241,35 @@ export class RequestPipeline {
     const settled = work().finally(leave);
     if (shape.waits === true) return settled;
     return within(settled, this.#params.limits.requestMs, tookTooLong);
+  }
+
+  /** Answers with JSON that is written while it is read; holds the seat of a stream until then. */
+  async #export(
+    { name }: Match,
+    { passage, caller, asked, leave }: Admitted,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Response> {
+    const { requestId, signal } = passage;
+    const handler = handlers[name] as unknown as AnyHandler;
+    const end = (): void => {
+      leave();
+      passage.giveUp();
+      passage.end();
+    };
+    try {
+      const begun = handler({ ...asked, caller, signal }, this.#params.backstage);
+      const parts = await within(
+        begun as Promise<AsyncIterable<string>>,
+        this.#params.limits.requestMs,
+        tookTooLong,
+      );
+      const onError = (error: unknown): void => this.#log(error, passage);
+      passage.goesOn = true;
+      return jsonAnswer(toTextStream(parts, { onError, onEnd: end }), { requestId, headers });
+    } catch (error) {
+      end();
+      throw error;
+    }
   }
 
   #stream(
@@ -204,6 +294,7 @@ export class RequestPipeline {
       },
       signal,
     });
+    passage.goesOn = true;
     return eventAnswer(stream, { requestId, headers });
   }
 
@@ -211,7 +302,7 @@ export class RequestPipeline {
     this.#log(error, passage);
     const { requestId } = passage;
     return jsonAnswer(
-      { error: toWireError(error, this.#params.showStacks), requestId },
+      JSON.stringify({ error: toWireError(error, this.#params.showStacks), requestId }),
       {
         status: statusOf(error),
         requestId,

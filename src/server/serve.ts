@@ -124,11 +124,9 @@ function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
     },
-    (incoming, outgoing) =>
-      void exchange(handler, { connections, incoming, outgoing, stallMs: limits.requestMs }),
+    (incoming, outgoing) => void exchange(handler, { connections, incoming, outgoing, limits }),
   );
-  const connections = new Connections(server);
-  server.maxConnections = limits.connections;
+  const connections = new Connections(server, limits);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code !== 'ECONNRESET' && socket.writable) socket.write(statusLine(error.code));
     // A caller who keeps its half open must not keep whoever waits for the rest of its request.
@@ -153,10 +151,10 @@ async function exchange(
     readonly connections: Connections;
     readonly incoming: IncomingMessage;
     readonly outgoing: ServerResponse;
-    readonly stallMs: number;
+    readonly limits: ServerLimits;
   },
 ): Promise<void> {
-  const { connections, incoming, outgoing, stallMs } = given;
+  const { connections, incoming, outgoing, limits } = given;
   const { socket } = incoming;
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
@@ -170,13 +168,28 @@ async function exchange(
       return;
     }
     const { remoteAddress } = socket;
-    await sendResponse(await handler(request, { remoteAddress }), outgoing, stallMs);
+    const onAuthenticated = (): void => connections.authenticate(socket);
+    const response = await handler(request, { remoteAddress, onAuthenticated });
+    if (!connections.isAuthenticated(socket)) shortenKeepAlive(incoming, outgoing, limits);
+    await sendResponse(response, outgoing, limits.requestMs);
   } catch {
     // Headers that the web does not allow, a logger that throws: this request must not take others with it.
     outgoing.destroy();
   } finally {
     connections.end(socket);
   }
+}
+
+/** Tells a caller that has not shown a token how short its connection is kept. */
+function shortenKeepAlive(
+  { headers }: IncomingMessage,
+  outgoing: ServerResponse,
+  { anonymousIdleMs }: ServerLimits,
+): void {
+  if (!outgoing.shouldKeepAlive || headers.connection?.toLowerCase() === 'close') return;
+  const seconds = Math.floor(anonymousIdleMs / 1_000);
+  outgoing.setHeader('connection', seconds > 0 ? 'keep-alive' : 'close');
+  if (seconds > 0) outgoing.setHeader('keep-alive', `timeout=${seconds}`);
 }
 
 function listenOn(

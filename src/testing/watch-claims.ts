@@ -93,7 +93,7 @@ export function watchClaims(store: Provider): WatchedProvider {
         results.flatMap((result) => (result.kind === 'created' ? result.claimed : [])),
       ),
     enqueueMessages: (messages) => follow(store.enqueueMessages(messages)),
-    getInstances: (instanceIds) => follow(store.getInstances(instanceIds)),
+    getInstances: (instanceIds, maxBytes) => follow(store.getInstances(instanceIds, maxBytes)),
     listInstances: (params) => follow(store.listInstances(params)),
     listExecutions: (params) => follow(store.listExecutions(params)),
     readInstanceHistory: (params) => follow(store.readInstanceHistory(params)),

@@ -190,7 +190,7 @@ describe('what is known of an instance', () => {
     await finish(provider, good.id);
     const outcome = { status: 'completed', payload: '{"half' } as const;
     await takeTurn(provider, bad.id, { outcome, customStatus: '][' });
-    expect((await client.list()).items).toMatchObject([
+    expect((await client.list({}, { payloads: true })).items).toMatchObject([
       { id: bad.id, status: 'completed', undecodable: ['output', 'customStatus'] },
       { id: good.id, output: 'done' },
     ]);

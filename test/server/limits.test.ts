@@ -11,15 +11,8 @@ import {
   type Parts,
   type TestServer,
 } from './server-fixture.ts';
+import { holdPlaces, underWay } from './under-way.ts';
 import { workload } from './workload.ts';
-
-/** What the server says it is doing. */
-async function underWay({ ask }: TestServer, what: string): Promise<number> {
-  const figures = await ask('prometheus', {});
-  return Number(
-    new RegExp(`perdure_server_under_way\\{what="${what}"\\} (\\d+)`).exec(figures)?.[1],
-  );
-}
 
 function head({ tokens }: TestServer, length: number, path = '/v1/instances'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${tokens.admin}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
@@ -133,9 +126,9 @@ describe('sockets that misbehave', () => {
     for (const finish of ['end', 'destroy'] as const) {
       const socket = await openSocket(server.server.port);
       socket.write(head(server, 1_000) + '{"name":"half');
-      await expect.poll(() => underWay(server, 'working')).toBe(2);
+      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(13);
       socket[finish]();
-      await expect.poll(() => underWay(server, 'working')).toBe(1);
+      await expect.poll(() => underWay(server, 'bodyBytes')).toBe(0);
     }
     expect((await server.ask('listInstances', { query: {} })).items).toEqual([]);
   });
@@ -182,7 +175,7 @@ describe('sockets that misbehave', () => {
 
 describe('many at once', () => {
   it('10,000 streams are refused cleanly where 50 are allowed, and the 50 go on', async () => {
-    const server = await openServer({ limits: { streams: 50 } });
+    const server = await openServer({ limits: { streams: 50, streamsPerToken: 50 } });
     const held = await Promise.all(
       Array.from({ length: 50 }, () => openEvents(server, 'watchChanges')),
     );
@@ -204,10 +197,18 @@ describe('many at once', () => {
     expect(again.status).toBe(200);
   });
 
-  it('connections above the limit are closed at once', async () => {
-    const { server } = await openServer({ limits: { connections: 5 } });
+  it('connections above the limit are closed at once, where all others are in use', async () => {
+    const opened = await openServer({ limits: { connections: 5 } });
+    const { server } = opened;
     const sockets = [];
-    for (let n = 0; n < 5; n += 1) sockets.push(await openSocket(server.port));
+    for (let n = 0; n < 5; n += 1) {
+      const socket = await openSocket(server.port);
+      socket.write(
+        `GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${opened.tokens.read}\r\n\r\n`,
+      );
+      await once(socket, 'data');
+      sockets.push(socket);
+    }
     expect(await exchange(server.port, 'GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n')).toBe(
       '',
     );
@@ -218,9 +219,8 @@ describe('many at once', () => {
 
   it('more requests than there is room for wait, and more than may wait are refused', async () => {
     const server = await openServer({ limits: { concurrent: 1, queued: 1 } });
-    const socket = await openSocket(server.server.port);
-    socket.write(head(server, 23) + '{"name":"x",');
-    const answer = once(socket, 'data');
+    const { release } = holdPlaces(server);
+    const held = server.send('listAudit', {});
     const isFull = async (): Promise<boolean> => {
       const signal = AbortSignal.timeout(100);
       return server.send('queueDepths', {}, { signal }).then(
@@ -231,9 +231,8 @@ describe('many at once', () => {
     await expect.poll(isFull).toBe(true);
     const waits = server.send('queueDepths', {});
     await expect.poll(async () => (await server.send('systemMetrics', {})).status).toBe(503);
-    socket.write('"id":"abc"}');
-    const [first] = (await answer) as [Buffer];
-    expect(first.toString()).toMatch(/^HTTP\/1.1 200 /);
+    release();
+    expect((await held).status).toBe(200);
     expect((await waits).status).toBe(200);
   });
 
@@ -279,9 +278,9 @@ describeServer('whoever wants to stop work never waits for it', (open) => {
         () => 0,
       );
     const seat = dropped('waitForInstance', { params: { id: 'w' } });
-    // A body that never comes holds the one place, and others wait for it.
-    const socket = await openSocket(server.server.port);
-    socket.write(head(server, 100) + '{');
+    // One request holds the one place, and others wait for it.
+    holdPlaces(server);
+    const place = dropped('listAudit', {});
     const changes = Array.from({ length: 20 }, () =>
       dropped('runTask', { body: { task: 'none' } }),
     );
@@ -309,7 +308,6 @@ describeServer('whoever wants to stop work never waits for it', (open) => {
       id: 's',
     });
     controller.abort();
-    socket.destroy();
-    await Promise.all([seat, ...changes, ...others]);
+    await Promise.all([seat, place, ...changes, ...others]);
   });
 });

@@ -23,8 +23,12 @@ describeServer('every route does its work', (open) => {
     expect(await ask('getInstance', { params })).toEqual(instance);
     expect(await ask('measureInstance', { params })).toMatchObject({ size: { executions: 1 } });
     expect(
-      await ask('listInstances', { query: { status: ['completed', 'failed'], limit: 5 } }),
+      await ask('listInstances', {
+        query: { status: ['completed', 'failed'], limit: 5, payloads: true },
+      }),
     ).toEqual({ items: [instance] });
+    const { output: _, ...summary } = instance;
+    expect(await ask('listInstances', { query: {} })).toEqual({ items: [summary] });
     const history = await ask('getHistory', { params, query: { limit: 1 } });
     expect(history).toMatchObject({
       items: [{ id: 1, event: { kind: 'executionStarted' } }],

@@ -48,7 +48,7 @@ describeServer('stacks of failures', (open) => {
         waits: (await send('waitForInstances', { body: { ids: ['f'] } })).text,
         get: (await send('getInstance', { params })).text,
         size: (await send('measureInstance', { params })).text,
-        list: (await send('listInstances', {})).text,
+        list: (await send('listInstances', { query: { payloads: true } })).text,
         history: (await send('getHistory', { params })).text,
         export: (await send('exportHistory', { params })).text,
         flow: (await send('getFlowRun', { params: { id: 'flow' } })).text,

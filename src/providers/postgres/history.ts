@@ -1,4 +1,5 @@
 import type { StoredEvent } from '../../model/event.ts';
+import type { Withheld } from '../page-bytes.ts';
 import { numbers, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 
@@ -22,6 +23,7 @@ const noLimit = 2_147_483_647;
 export class History {
   readonly #insert: Statement;
   readonly #select: Statement;
+  readonly #selectWithin: Statement;
   readonly #timeOf: Statement;
 
   constructor(schema: string) {
@@ -47,6 +49,28 @@ export class History {
                WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id)) = 1
           ORDER BY event_id LIMIT most) AS found
         ORDER BY place, event_id`,
+    };
+    // Sizes first: what does not fit is never read.
+    const isWithheld = 'coalesce(event_id = (SELECT event_id FROM cut), FALSE)';
+    this.#selectWithin = {
+      name: 'perdure_select_history_within',
+      text: `WITH sized AS MATERIALIZED (
+          SELECT event_id, bytes, sum(bytes) OVER (ORDER BY event_id) AS total FROM (
+            SELECT event_id, octet_length(data) + coalesce(octet_length(payload), 0) AS bytes FROM ${schema}.history
+            WHERE instance_key = $1::bigint AND execution_id = $2::int AND event_id > $3::int
+              AND coalesce(
+                (SELECT 1 FROM ${schema}.instances AS one
+                 WHERE one.instance_key = $1::bigint AND one.execution_id = $2::int),
+                (SELECT 1 FROM ${schema}.executions AS one
+                 WHERE one.instance_key = $1::bigint AND one.execution_id = $2::int)) = 1
+            ORDER BY event_id LIMIT $4::bigint) AS page),
+        cut AS MATERIALIZED (SELECT min(event_id) AS event_id FROM sized WHERE total > $5::bigint AND total > bytes)
+        SELECT kind, at, CASE WHEN ${isWithheld} THEN '' ELSE data END AS data,
+          CASE WHEN NOT ${isWithheld} THEN payload END AS payload, ${isWithheld} AS "isWithheld"
+        FROM ${schema}.history
+        WHERE instance_key = $1::bigint AND execution_id = $2::int AND event_id = ANY (ARRAY(
+          SELECT event_id FROM sized WHERE event_id <= coalesce((SELECT event_id FROM cut), event_id)))
+        ORDER BY event_id`,
     };
     this.#timeOf = {
       name: 'perdure_select_event_times',
@@ -89,6 +113,26 @@ export class History {
       numbers(rows.map(({ historyLength }) => historyLength)),
     ]);
     return new Map(times.map(({ instanceKey, at }) => [instanceKey, at]));
+  }
+
+  /** Reads one range, as far as it fits. */
+  async readWithin(
+    tx: Transaction,
+    range: Required<Range> & { readonly maxBytes: number },
+  ): Promise<readonly (StoredEvent & Withheld)[]> {
+    const rows = await tx.query<StoredEvent & { readonly isWithheld: boolean }>(
+      this.#selectWithin,
+      [
+        range.instanceKey,
+        range.executionId,
+        range.after,
+        Math.max(range.limit, 0),
+        Math.max(Math.floor(range.maxBytes), 0),
+      ],
+    );
+    return rows.map(({ isWithheld, ...event }) =>
+      isWithheld ? { ...event, withheld: true } : event,
+    );
   }
 
   async read(

@@ -35,8 +35,8 @@ export function createInstanceStore(store: Store): InstanceStore {
       maxInFlight: 1,
     }),
 
-    getInstances: (instanceIds) =>
-      store.read('getInstances', (tx) => store.instanceRecords.get(tx, instanceIds)),
+    getInstances: (instanceIds, maxBytes) =>
+      store.read('getInstances', (tx) => store.instanceRecords.get(tx, instanceIds, maxBytes)),
 
     listInstances: (params) =>
       store.read('listInstances', (tx) => store.instanceRecords.list(tx, params)),
@@ -44,10 +44,13 @@ export function createInstanceStore(store: Store): InstanceStore {
     listExecutions: (params) =>
       store.read('listExecutions', (tx) => store.instanceRecords.listExecutions(tx, params)),
 
-    readInstanceHistory: ({ instanceId, ...range }) =>
+    readInstanceHistory: ({ instanceId, maxBytes, ...range }) =>
       store.read('readInstanceHistory', async (tx) => {
         const instanceKey = await store.instanceRecords.keyOf(tx, instanceId);
         if (instanceKey === undefined) return [];
+        if (maxBytes !== undefined) {
+          return store.history.readWithin(tx, { ...range, instanceKey, maxBytes });
+        }
         const [events = []] = await store.history.read(tx, [{ ...range, instanceKey }]);
         return events;
       }),

@@ -25,6 +25,7 @@ export class ScheduleRows {
   readonly #delete: Statement;
   readonly #selectNext: Statement;
   readonly #selectPage: Statement;
+  readonly #selectWithin: Statement;
   readonly #selectNamed: Statement;
   readonly #lock: Statement;
   readonly #move: Statement;
@@ -66,6 +67,24 @@ export class ScheduleRows {
     this.#selectPage = {
       name: 'perdure_list_schedules',
       text: `SELECT ${columns} FROM ${table} WHERE name > $1 ORDER BY name LIMIT $2::bigint`,
+    };
+    // Sizes first: what does not fit is never read.
+    const isWithheld = 'coalesce(name = (SELECT name FROM cut), FALSE)';
+    const within = columns.replace(
+      'definition',
+      `CASE WHEN ${isWithheld} THEN '' ELSE definition END AS definition`,
+    );
+    this.#selectWithin = {
+      name: 'perdure_list_schedules_within',
+      text: `WITH sized AS MATERIALIZED (
+          SELECT name, bytes, sum(bytes) OVER (ORDER BY name) AS total FROM (
+            SELECT name, octet_length(definition) AS bytes FROM ${table} WHERE name > $1
+            ORDER BY name LIMIT $2::bigint) AS page),
+        cut AS MATERIALIZED (
+          SELECT name FROM sized WHERE total > $3::bigint AND total > bytes ORDER BY name LIMIT 1)
+        SELECT ${within}, ${isWithheld} AS "isWithheld" FROM ${table}
+        WHERE name = ANY (ARRAY(SELECT name FROM sized WHERE name <= coalesce((SELECT name FROM cut), name)))
+        ORDER BY name`,
     };
     this.#selectNamed = {
       name: 'perdure_list_named_schedules',
@@ -152,6 +171,20 @@ export class ScheduleRows {
     return names === undefined
       ? tx.query<ScheduleRecord>(this.#selectPage, page)
       : tx.query<ScheduleRecord>(this.#selectNamed, [...page, texts(names)]);
+  }
+
+  /** A page, as far as it fits. */
+  async listWithin(
+    tx: Transaction,
+    page: { readonly limit: number; readonly afterName: string; readonly maxBytes: number },
+  ): Promise<readonly ScheduleRecord[]> {
+    const { limit, afterName, maxBytes } = page;
+    const values = [text(afterName), Math.max(limit, 0), Math.max(Math.floor(maxBytes), 0)];
+    const rows = await tx.query<ScheduleRecord & { readonly isWithheld: boolean }>(
+      this.#selectWithin,
+      values,
+    );
+    return rows.map(({ isWithheld, ...row }) => (isWithheld ? { ...row, withheld: true } : row));
   }
 
   /** Locks schedules by their names. */

@@ -31,8 +31,12 @@ export function createScheduleStore(store: Store): ScheduleStore {
 
     deleteSchedule: (name) => change('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
 
-    listSchedules: ({ limit, afterName = '', names }) =>
-      store.read('listSchedules', (tx) => rows.list(tx, { limit, afterName, names })),
+    listSchedules: ({ limit, afterName = '', names, maxBytes }) =>
+      store.read('listSchedules', (tx) =>
+        maxBytes === undefined || names !== undefined
+          ? rows.list(tx, { limit, afterName, names })
+          : rows.listWithin(tx, { limit, afterName, maxBytes }),
+      ),
 
     async dueSchedules(max) {
       store.assertOpen('dueSchedules');

@@ -38,6 +38,7 @@ export class SessionRows {
   readonly #setVariables: Statement;
   readonly #get: Statement;
   readonly #list: Statement;
+  readonly #listWithin: Statement;
   readonly #delete: Statement;
 
   constructor(schema: string) {
@@ -105,6 +106,24 @@ export class SessionRows {
         WHERE session_key < $1::bigint AND ($2::text IS NULL OR label = $2)
           AND ($3::text[] IS NULL OR state = ANY ($3::text[]))
         ORDER BY session_key DESC LIMIT $4::bigint`,
+    };
+    // Sizes first: what does not fit is never read.
+    const isWithheld = 'coalesce(session_key = (SELECT session_key FROM cut), FALSE)';
+    this.#listWithin = {
+      name: 'perdure_list_sessions_within',
+      text: `WITH sized AS MATERIALIZED (
+          SELECT session_key, bytes, sum(bytes) OVER (ORDER BY session_key DESC) AS total FROM (
+            SELECT session_key, octet_length(variables) AS bytes FROM ${table}
+            WHERE session_key < $1::bigint AND ($2::text IS NULL OR label = $2)
+              AND ($3::text[] IS NULL OR state = ANY ($3::text[]))
+            ORDER BY session_key DESC LIMIT $4::bigint) AS page),
+        cut AS MATERIALIZED (
+          SELECT max(session_key) AS session_key FROM sized WHERE total > $5::bigint AND total > bytes)
+        SELECT ${recordColumns.replace(/\bvariables\b/, `CASE WHEN ${isWithheld} THEN '{}' ELSE variables END AS variables`)},
+          ${isWithheld} AS "isWithheld"
+        FROM ${table} AS session WHERE session_key = ANY (ARRAY(
+          SELECT session_key FROM sized WHERE session_key >= coalesce((SELECT session_key FROM cut), 0)))
+        ORDER BY session_key DESC`,
     };
     this.#delete = {
       name: 'perdure_delete_sessions',
@@ -194,15 +213,25 @@ export class SessionRows {
 
   async list(
     tx: Transaction,
-    { state, label, limit, after }: ListSessionsParams,
+    { state, label, limit, after, maxBytes }: ListSessionsParams,
   ): Promise<readonly SessionRecord[]> {
-    const rows = await tx.query<RecordRow>(this.#list, [
+    const values = [
       after ?? Number.MAX_SAFE_INTEGER,
       label === undefined ? null : text(label),
       state === undefined ? null : texts(state),
       Math.max(limit, 0),
-    ]);
-    return rows.map(toRecord);
+    ];
+    if (maxBytes === undefined) {
+      return (await tx.query<RecordRow>(this.#list, values)).map(toRecord);
+    }
+    const within = [...values, Math.max(Math.floor(maxBytes), 0)];
+    const rows = await tx.query<RecordRow & { readonly isWithheld: boolean }>(
+      this.#listWithin,
+      within,
+    );
+    return rows.map(({ isWithheld, ...row }) =>
+      isWithheld ? { ...toRecord(row), withheld: true } : toRecord(row),
+    );
   }
 
   async delete(tx: Transaction, sessionKeys: readonly number[]): Promise<void> {

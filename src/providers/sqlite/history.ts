@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { StoredEvent } from '../../model/event.ts';
+import { bytesOfTexts, takeWithin, type Withheld } from '../page-bytes.ts';
 import { BulkInsert } from './bulk-insert.ts';
 
 /** An event as a row: whose, of which execution, its id, and what a store keeps of it. */
@@ -53,8 +54,17 @@ export class History {
     readonly executionId: number;
     readonly after: number;
     readonly limit?: number | undefined;
-  }): readonly StoredEvent[] {
-    const { instanceKey, executionId, after, limit = -1 } = options;
-    return this.#select.all({ instanceKey, executionId, after, limit });
+    readonly maxBytes?: number | undefined;
+  }): readonly (StoredEvent & Withheld)[] {
+    const { instanceKey, executionId, after, limit = -1, maxBytes } = options;
+    const range = { instanceKey, executionId, after, limit };
+    if (maxBytes === undefined) return this.#select.all(range);
+    // Row by row, so that what does not fit stays in the file.
+    const { rows, withheld } = takeWithin(this.#select.iterate(range), {
+      maxBytes,
+      bytesOf: ({ data, payload }) => bytesOfTexts(data, payload),
+    });
+    if (withheld === undefined) return rows;
+    return [...rows, { ...withheld, data: '', payload: null, withheld: true }];
   }
 }

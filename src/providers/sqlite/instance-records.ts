@@ -6,7 +6,13 @@ import type {
   ListExecutionsParams,
   ListInstancesParams,
 } from '../instances.ts';
-import { toInstanceRecord, type InstanceRecordRow } from '../instance-record-row.ts';
+import {
+  payloadBytes,
+  toInstanceRecord,
+  withoutPayloads,
+  type InstanceRecordRow,
+} from '../instance-record-row.ts';
+import { takeWithin } from '../page-bytes.ts';
 import type { Definitions } from './definitions.ts';
 import { listQuery } from './list-query.ts';
 
@@ -20,15 +26,20 @@ interface CurrentExecution {
   readonly historyLength: number;
 }
 
-const columns = `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+const columns = (
+  payload: (column: string) => string,
+) => `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
   instances.definition_key AS definitionKey, status, execution_id AS executionId,
-  parent_instance_id AS parentInstanceId, output, failure, custom_status AS customStatus,
+  parent_instance_id AS parentInstanceId, ${payload('output')} AS output, failure, ${payload('custom_status')} AS customStatus,
   created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
   cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
-  terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt, priority, input,
-  options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
+  terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt, priority,
+  ${payload('input')} AS input, options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
   on_fail_failure AS onFailFailure`;
+
+const all = columns((column) => column);
+const withoutLarge = columns(() => 'NULL');
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
 
@@ -49,7 +60,7 @@ export class InstanceRecords {
     this.#db = db;
     this.#definitions = definitions;
     this.#select = db.prepare<[string], InstanceRecordRow>(
-      `SELECT ${columns} FROM ${source} WHERE instance_id = ?`,
+      `SELECT ${all} FROM ${source} WHERE instance_id = ?`,
     );
     this.#selectCurrent = db.prepare<[string], CurrentExecution>(
       `SELECT instance_key AS instanceKey, execution_id AS executionId, definition_key AS definitionKey, status,
@@ -66,9 +77,22 @@ export class InstanceRecords {
     );
   }
 
-  get(instanceId: string): InstanceRecord | undefined {
-    const row = this.#select.get(instanceId);
-    return row === undefined ? undefined : this.#toRecord(row);
+  /** As many of the first ones as fit, at least one. */
+  get(
+    instanceIds: readonly string[],
+    maxBytes = Number.POSITIVE_INFINITY,
+  ): readonly (InstanceRecord | undefined)[] {
+    const records: (InstanceRecord | undefined)[] = [];
+    let bytes = 0;
+    for (const id of instanceIds) {
+      const row = this.#select.get(id);
+      if (row !== undefined && maxBytes !== Number.POSITIVE_INFINITY) {
+        bytes += payloadBytes(row);
+        if (bytes > maxBytes && records.length > 0) break;
+      }
+      records.push(row === undefined ? undefined : this.#toRecord(row));
+    }
+    return records;
   }
 
   list(params: ListInstancesParams): readonly InstanceRecord[] {
@@ -78,16 +102,26 @@ export class InstanceRecords {
     const keys = isAnything ? undefined : this.#definitions.keysOf(kinds, name, version);
     const query = listQuery(params, keys);
     if (query === undefined) return [];
-    let statement = this.#lists.get(query.keys);
+    const { payloads = true, maxBytes = Number.POSITIVE_INFINITY } = params;
+    const text = `SELECT ${payloads ? all : withoutLarge} FROM ${source} WHERE instance_key IN (${query.keys})
+       ORDER BY instance_key DESC LIMIT +:limit`;
+    let statement = this.#lists.get(text);
     if (statement === undefined) {
-      statement = this.#db.prepare(
-        `SELECT ${columns} FROM ${source} WHERE instance_key IN (${query.keys})
-         ORDER BY instance_key DESC LIMIT +:limit`,
-      );
+      statement = this.#db.prepare(text);
       if (this.#lists.size >= 100) this.#lists.clear();
-      this.#lists.set(query.keys, statement);
+      this.#lists.set(text, statement);
     }
-    return statement.all(query.values).map((row) => this.#toRecord(row));
+    if (maxBytes === Number.POSITIVE_INFINITY) {
+      return statement.all(query.values).map((row) => this.#toRecord(row));
+    }
+    // Row by row, so that what does not fit stays in the file.
+    const { rows, withheld } = takeWithin(statement.iterate(query.values), {
+      maxBytes,
+      bytesOf: payloadBytes,
+    });
+    const records = rows.map((row) => this.#toRecord(row));
+    if (withheld === undefined) return records;
+    return [...records, { ...this.#toRecord(withoutPayloads(withheld)), withheld: true }];
   }
 
   listExecutions({ instanceId, after, limit }: ListExecutionsParams): readonly ExecutionRecord[] {

@@ -21,8 +21,8 @@ export function createInstanceStore(store: Store): InstanceStore {
     enqueueMessages: (messages) =>
       store.write('enqueueMessages', messages, (scope, one) => enqueue(store, scope, one)),
 
-    getInstances: (instanceIds) =>
-      store.read('getInstances', () => instanceIds.map((id) => store.instanceRecords.get(id))),
+    getInstances: (instanceIds, maxBytes) =>
+      store.read('getInstances', () => store.instanceRecords.get(instanceIds, maxBytes)),
 
     listInstances: (params) =>
       store.read('listInstances', () => store.instanceRecords.list(params)),

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
+import { bytesOfTexts, takeWithin } from '../page-bytes.ts';
 import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
 
 type Row = Omit<ScheduleRecord, 'paused'> & { readonly paused: 0 | 1 };
@@ -94,8 +95,18 @@ export class ScheduleRows {
     return this.#selectDue.all(max).map(toRecord);
   }
 
-  listAfter(afterName: string, limit: number): readonly ScheduleRecord[] {
-    return this.#selectPage.all(afterName, Math.max(limit, 0)).map(toRecord);
+  listAfter(
+    afterName: string,
+    limit: number,
+    maxBytes = Number.POSITIVE_INFINITY,
+  ): readonly ScheduleRecord[] {
+    const { rows, withheld } = takeWithin(this.#selectPage.iterate(afterName, Math.max(limit, 0)), {
+      maxBytes,
+      bytesOf: ({ definition }) => bytesOfTexts(definition),
+    });
+    const records = rows.map(toRecord);
+    if (withheld === undefined) return records;
+    return [...records, { ...toRecord(withheld), definition: '', withheld: true }];
   }
 
   /** Moves a schedule on from a tick; `false` when it is paused, gone, or another. */

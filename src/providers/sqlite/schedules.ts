@@ -24,10 +24,10 @@ export function createScheduleStore(store: Store): ScheduleStore {
 
     deleteSchedule: (name) => store.writeOnce('deleteSchedule', () => rows.delete(name)),
 
-    listSchedules: ({ limit, afterName = '', names }) =>
+    listSchedules: ({ limit, afterName = '', names, maxBytes }) =>
       store.read('listSchedules', () =>
         names === undefined
-          ? rows.listAfter(afterName, limit)
+          ? rows.listAfter(afterName, limit, maxBytes)
           : namedAfter(store, names, afterName).slice(0, Math.max(limit, 0)),
       ),
 

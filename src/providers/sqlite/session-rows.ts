@@ -6,10 +6,11 @@ import type {
   SessionRecord,
   SessionState,
 } from '../sessions.ts';
+import { bytesOfTexts, takeWithin } from '../page-bytes.ts';
 import type { SessionMove } from '../session-rules.ts';
 
 /** A row of `sessions`. */
-export type SessionRow = Omit<SessionRecord, 'variables' | 'openJobs'> & {
+export type SessionRow = Omit<SessionRecord, 'variables' | 'openJobs' | 'withheld'> & {
   readonly variables: string;
 };
 
@@ -151,15 +152,27 @@ export class SessionRows {
     return this.#nextDueAt.get() ?? null;
   }
 
-  list({ state, label, limit, after }: ListSessionsParams): readonly SessionRecord[] {
+  list({
+    state,
+    label,
+    limit,
+    after,
+    maxBytes = Number.POSITIVE_INFINITY,
+  }: ListSessionsParams): readonly SessionRecord[] {
     const statement = label === undefined ? this.#list : this.#listByLabel;
-    const rows = statement.all({
+    const values = {
       states: state === undefined ? null : JSON.stringify(state),
       label: label ?? null,
       after: after ?? Number.MAX_SAFE_INTEGER,
       limit: Math.max(limit, 0),
+    };
+    const { rows, withheld } = takeWithin(statement.iterate(values), {
+      maxBytes,
+      bytesOf: ({ variables }) => bytesOfTexts(variables),
     });
-    return rows.map((row) => this.#toRecord(row));
+    const records = rows.map((row) => this.#toRecord(row));
+    if (withheld === undefined) return records;
+    return [...records, { ...this.#toRecord({ ...withheld, variables: '{}' }), withheld: true }];
   }
 
   delete(sessionKey: number): void {

@@ -9,7 +9,7 @@ import { fitting } from '../fitting.ts';
 import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { toWireError } from '../wire-error.ts';
-import { showExport, showHistory, showInstance } from './shown.ts';
+import { showHistory, showInstance, writeExport } from './shown.ts';
 
 /** Starts instances, shows them, talks to them. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
@@ -19,8 +19,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     return { id: handle.id };
   },
   async listInstances({ query }, { client, showStacks }) {
-    const { limit, cursor, ...filter } = query;
-    const page = await client.list(filter, { limit, cursor });
+    const { limit, cursor, payloads, ...filter } = query;
+    const page = await client.list(filter, { limit, cursor, payloads });
     return { ...page, items: page.items.map((info) => showInstance(info, showStacks)) };
   },
   async getInstance({ params }, { client, showStacks }) {
@@ -73,8 +73,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async getHistory({ params, query }, { client, showStacks }) {
     return showHistory(await client.history(params.id, query), showStacks);
   },
-  async exportHistory({ params, query }, { client, showStacks }) {
-    return showExport(await client.exportHistory(params.id, query.executionId), showStacks);
+  async exportHistory({ params, query }, { openExport, showStacks }) {
+    return writeExport(await openExport(params.id, query.executionId), showStacks);
   },
   listExecutions({ params, query }, { client }) {
     return client.listExecutions(params.id, query);

@@ -1,4 +1,4 @@
-import type { ExportedHistory, HistoryPage } from '../../client/history.ts';
+import type { HistoryExport, HistoryPage } from '../../client/history.ts';
 import type { InstanceInfo } from '../../client/instance-info.ts';
 import type { FlowItem, FlowRun, StepState } from '../../flows/flow-run.ts';
 import type { HistoryEvent } from '../../model/event.ts';
@@ -25,9 +25,19 @@ export function showHistory(page: HistoryPage, showStacks: boolean): HistoryPage
   };
 }
 
-/** A whole history as it is shown. */
-export function showExport(history: ExportedHistory, showStacks: boolean): ExportedHistory {
-  return { ...history, events: history.events.map((event) => showEvent(event, showStacks)) };
+/** A whole history as it is shown, as the parts of its JSON text: one for each page that is read. */
+export async function* writeExport(
+  { pages, ...of }: HistoryExport,
+  showStacks: boolean,
+): AsyncGenerator<string, void, undefined> {
+  yield `${JSON.stringify(of).slice(0, -1)},"events":[`;
+  let separator = '';
+  for await (const page of pages) {
+    const events = page.map((event) => JSON.stringify(showEvent(event, showStacks)));
+    yield `${separator}${events.join(',')}`;
+    separator = ',';
+  }
+  yield ']}';
 }
 
 /** A run of a flow as it is shown. */

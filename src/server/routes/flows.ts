@@ -111,7 +111,7 @@ export const flowRoutes = {
     method: 'GET',
     path: '/v1/flow-runs/{id}/items',
     role: 'read',
-    summary: 'Reads a page of the items of a map or generator step.',
+    summary: 'Reads a page of the items of a map or generator step. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       step: name,

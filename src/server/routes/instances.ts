@@ -49,7 +49,8 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances',
     role: 'read',
-    summary: 'Lists instances, the newest first, one page at a time.',
+    summary:
+      'Lists instances, the newest first, one page at a time. Outputs and custom statuses come with `payloads=true` alone; a page ends at 8 MiB.',
     query: z.strictObject({
       status: several(status).optional(),
       kind: z.enum(['orchestration', 'task', 'flow']).optional(),
@@ -59,6 +60,7 @@ export const instanceRoutes = {
       createdFrom: queryMoment.optional(),
       createdBefore: queryMoment.optional(),
       blocked: flag.optional(),
+      payloads: flag.optional(),
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
@@ -131,7 +133,8 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/history',
     role: 'read',
-    summary: 'Reads a page of the history of an execution, by default the current one.',
+    summary:
+      'Reads a page of the history of an execution, by default the current one. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),
@@ -148,6 +151,7 @@ export const instanceRoutes = {
     params: byId,
     query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
     answer: exportedHistory,
+    exports: true,
   }),
   listExecutions: route({
     method: 'GET',

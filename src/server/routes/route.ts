@@ -23,8 +23,10 @@ export interface RouteShape {
   readonly answer?: z.ZodType;
   /** How it comes back. Default `json`. */
   readonly as?: 'json' | 'text' | 'events';
-  /** Stops work or keeps it attached: passes every queue and limit that other calls meet. */
+  /** Stops work or keeps it attached: waits for no place, and its body has a small limit and a budget of its own. */
   readonly urgent?: true;
+  /** Its JSON may be of any size: it is written while it is read, and takes the seat of a stream. */
+  readonly exports?: true;
   /** May stay open until something happens, for at most `longestPollMs`. */
   readonly waits?: true;
   /** The largest body in bytes, where it is not that of the server. */

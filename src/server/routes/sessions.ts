@@ -62,7 +62,7 @@ export const sessionRoutes = {
     method: 'GET',
     path: '/v1/sessions',
     role: 'read',
-    summary: 'Lists sessions, the newest first, one page at a time.',
+    summary: 'Lists sessions, the newest first, one page at a time. A page ends at 8 MiB.',
     query: z.strictObject({
       state: several(state).optional(),
       label: name.optional(),

@@ -231,6 +231,42 @@ export const brokenInstances: readonly BrokenProvider[] = [
         provider.readInstanceHistory({ ...params, after: params.after - 1 }),
     }),
   },
+  {
+    fault: 'a page of a history is bounded in events, not in bytes',
+    rejectedBy: 'read/history-ends-at-its-bytes',
+    override: ({ provider }) => ({
+      readInstanceHistory: ({ maxBytes: _, ...params }) => provider.readInstanceHistory(params),
+    }),
+  },
+  {
+    fault: 'a page of a list is bounded in entries, not in bytes',
+    rejectedBy: 'read/list-ends-at-its-bytes',
+    override: ({ provider }) => ({
+      listInstances: ({ maxBytes: _, ...params }) => provider.listInstances(params),
+    }),
+  },
+  {
+    fault: 'a page of a list ends at its bytes without the entry that tells of more',
+    rejectedBy: 'read/list-ends-at-its-bytes',
+    override: ({ provider }) => ({
+      listInstances: async (params) =>
+        (await provider.listInstances(params)).filter(({ withheld }) => withheld !== true),
+    }),
+  },
+  {
+    fault: 'a list without payloads has them all the same',
+    rejectedBy: 'read/list-leaves-payloads-out',
+    override: ({ provider }) => ({
+      listInstances: ({ payloads: _, ...params }) => provider.listInstances(params),
+    }),
+  },
+  {
+    fault: 'instances are read whatever their size',
+    rejectedBy: 'read/instances-end-at-their-bytes',
+    override: ({ provider }) => ({
+      getInstances: (instanceIds) => provider.getInstances(instanceIds),
+    }),
+  },
 ];
 
 function withFirstTurn(instances: readonly NewInstance[]): readonly NewInstance[] {

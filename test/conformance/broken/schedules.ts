@@ -169,4 +169,11 @@ export const brokenSchedules: readonly BrokenProvider[] = [
       },
     }),
   },
+  {
+    fault: 'a list of schedules is bounded in entries, not in bytes',
+    rejectedBy: 'schedule/list-ends-at-its-bytes',
+    override: ({ provider }) => ({
+      listSchedules: ({ maxBytes: _, ...params }) => provider.listSchedules(params),
+    }),
+  },
 ];

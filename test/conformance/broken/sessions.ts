@@ -164,4 +164,11 @@ export const brokenSessions: readonly BrokenProvider[] = [
       listSessions: async (params) => (await provider.listSessions(params)).toReversed(),
     }),
   },
+  {
+    fault: 'a listing is bounded in entries, not in bytes',
+    rejectedBy: 'session/list-ends-at-its-bytes',
+    override: ({ provider }) => ({
+      listSessions: ({ maxBytes: _, ...params }) => provider.listSessions(params),
+    }),
+  },
 ];

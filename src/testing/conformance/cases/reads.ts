@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { InstanceConditions } from '../../../providers/instances.ts';
+import type { InstanceConditions, InstanceRecord } from '../../../providers/instances.ts';
 import type { Capability } from '../conformance-case.ts';
 import { runExecutions } from '../deletion-moves.ts';
 import { child, event, newInstance, workItem } from '../sample-data.ts';
@@ -9,6 +9,17 @@ import { createTasks, newTask } from '../task-moves.ts';
 async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
   const records = await store.provider.listInstances({ filter, limit: 100 });
   return records.map(({ instanceId }) => instanceId);
+}
+
+const largeOutput = JSON.stringify('x'.repeat(98));
+
+/** Four instances with an output of 100 bytes each; returns their ids, the oldest first. */
+async function storeLarge(store: StoreUnderTest): Promise<readonly string[]> {
+  const ids = ['i0', 'i1', 'i2', 'i3'];
+  for (const id of ids) {
+    await store.begin(id, { outcome: { status: 'completed', payload: largeOutput } });
+  }
+  return ids;
 }
 
 export const reads: Capability = {
@@ -62,6 +73,111 @@ export const reads: Capability = {
           await store.create(`new ${page}`);
         }
         assert.deepEqual(seen, ids.toReversed());
+      },
+    },
+    {
+      id: 'read/instances-end-at-their-bytes',
+      title:
+        'instances that are read within a number of bytes end before it is exceeded, and hold at least one',
+      async run(store) {
+        const ids = await storeLarge(store);
+        const within = async (maxBytes: number, asked: readonly string[] = ids) =>
+          (await store.provider.getInstances(asked, maxBytes)).map((record) => record?.instanceId);
+        assert.deepEqual(await within(1_000_000), ids);
+        assert.deepEqual(await within(250), ids.slice(0, 2));
+        assert.deepEqual(await within(1), ids.slice(0, 1));
+        assert.deepEqual(await within(250, ['nobody', ...ids]), [undefined, ...ids.slice(0, 2)]);
+        const [record] = await store.provider.getInstances(ids, 1);
+        assert.equal(record?.output, largeOutput);
+      },
+    },
+    {
+      id: 'read/list-leaves-payloads-out',
+      title: 'a list without payloads has neither outputs nor custom statuses nor inputs',
+      async run(store) {
+        await storeLarge(store);
+        await createTasks(store, [newTask('t')]);
+        const records = await store.provider.listInstances({
+          filter: {},
+          limit: 10,
+          payloads: false,
+        });
+        assert.deepEqual(
+          records.map(({ instanceId, output, customStatus, task }) => [
+            instanceId,
+            output,
+            customStatus,
+            task?.input,
+          ]),
+          [
+            ['t', null, null, null],
+            ...['i3', 'i2', 'i1', 'i0'].map((id) => [id, null, null, undefined]),
+          ],
+        );
+      },
+    },
+    {
+      id: 'read/list-ends-at-its-bytes',
+      title:
+        'a list within a number of bytes ends with the first entry that does not fit, without its payloads',
+      async run(store) {
+        const ids = (await storeLarge(store)).toReversed();
+        const within = async (maxBytes: number, beforeKey?: number) =>
+          store.provider.listInstances({
+            filter: {},
+            limit: 10,
+            maxBytes,
+            ...(beforeKey !== undefined && { beforeKey }),
+          });
+        const show = (records: readonly InstanceRecord[]) =>
+          records.map(({ instanceId, output, withheld }) => [instanceId, output, withheld]);
+        const [first = '', second = '', third = '', last = ''] = ids;
+        assert.deepEqual(show(await within(250)), [
+          [first, largeOutput, undefined],
+          [second, largeOutput, undefined],
+          [third, null, true],
+        ]);
+        // The first of a page always comes, and is then the only one.
+        const alone = await within(1);
+        assert.deepEqual(show(alone), [
+          [first, largeOutput, undefined],
+          [second, null, true],
+        ]);
+        const rest = await within(250, (await within(250))[1]?.instanceKey);
+        assert.deepEqual(show(rest), [
+          [third, largeOutput, undefined],
+          [last, largeOutput, undefined],
+        ]);
+        assert.equal((await within(1_000_000)).length, 4);
+        const summaries = { filter: {}, limit: 10, maxBytes: 1, payloads: false };
+        assert.equal((await store.provider.listInstances(summaries)).length, 4);
+      },
+    },
+    {
+      id: 'read/history-ends-at-its-bytes',
+      title:
+        'a history within a number of bytes ends with the first event that does not fit, without its data',
+      async run(store) {
+        const events = ['one', 'two', 'three'].map((text) => ({
+          ...event(text),
+          payload: JSON.stringify('x'.repeat(98)),
+        }));
+        await store.begin('a', { events });
+        const read = (after: number, maxBytes: number) =>
+          store.provider.readInstanceHistory({
+            instanceId: 'a',
+            executionId: 1,
+            after,
+            limit: 10,
+            maxBytes,
+          });
+        const [one, two, three] = await read(0, 1_000_000);
+        assert.deepEqual([one, two, three], events);
+        const cut = (whole: typeof two) => ({ ...whole, data: '', payload: null, withheld: true });
+        assert.deepEqual(await read(0, 250), [one, two, cut(three)]);
+        assert.deepEqual(await read(0, 1), [one, cut(two)]);
+        assert.deepEqual(await read(2, 1), [three]);
+        assert.deepEqual(await read(3, 1), []);
       },
     },
     {

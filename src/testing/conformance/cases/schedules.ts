@@ -152,6 +152,32 @@ export const schedules: Capability = {
       },
     },
     {
+      id: 'schedule/list-ends-at-its-bytes',
+      title:
+        'a list within a number of bytes ends with the first schedule that does not fit, without its definition',
+      async run({ provider }) {
+        const definition = 'x'.repeat(100);
+        for (const name of ['a', 'b', 'c']) {
+          await provider.putSchedule({ name, definition, nextAt: null });
+        }
+        const list = async (maxBytes: number, afterName?: string) => {
+          const page = { limit: 9, maxBytes, ...(afterName !== undefined && { afterName }) };
+          const records = await provider.listSchedules(page);
+          return records.map((record) => [record.name, record.definition, record.withheld]);
+        };
+        assert.deepEqual(await list(250), [
+          ['a', definition, undefined],
+          ['b', definition, undefined],
+          ['c', '', true],
+        ]);
+        assert.deepEqual(await list(250, 'b'), [['c', definition, undefined]]);
+        assert.deepEqual(await list(1), [
+          ['a', definition, undefined],
+          ['b', '', true],
+        ]);
+      },
+    },
+    {
       id: 'schedule/the-longest-due-is-first',
       title: 'schedules are due at their time, the longest due first, and the next time is told',
       async run(store) {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { SessionRecord } from '../../../providers/sessions.ts';
 import type { Capability } from '../conformance-case.ts';
 import {
   due,
@@ -140,6 +141,33 @@ export const sessions: Capability = {
         assert.deepEqual(await list({ limit: 9, state: ['draining', 'ended'] }), ['m']);
         assert.deepEqual(await list({ limit: 9, state: [] }), []);
         assert.deepEqual(await list({ limit: 9, state: ['open'], label: 'one' }), ['z']);
+      },
+    },
+    {
+      id: 'session/list-ends-at-its-bytes',
+      title:
+        'a listing within a number of bytes ends with the first session that does not fit, without variables',
+      async run({ provider }) {
+        const variables = { v: 'x'.repeat(92) };
+        for (const id of ['a', 'b', 'c']) await provider.openSession(newSession(id, { variables }));
+        const list = async (maxBytes: number, after?: number) =>
+          provider.listSessions({ limit: 9, maxBytes, ...(after !== undefined && { after }) });
+        const show = (records: readonly SessionRecord[]) =>
+          records.map((record) => [record.sessionId, record.variables, record.withheld]);
+        const first = await list(250);
+        assert.deepEqual(show(first), [
+          ['c', variables, undefined],
+          ['b', variables, undefined],
+          ['a', {}, true],
+        ]);
+        assert.deepEqual(show(await list(250, first[1]?.sessionKey)), [
+          ['a', variables, undefined],
+        ]);
+        assert.deepEqual(show(await list(1)), [
+          ['c', variables, undefined],
+          ['b', {}, true],
+        ]);
+        assert.equal((await list(1_000_000)).length, 3);
       },
     },
     {
