@@ -31,6 +31,7 @@ afterAll(async () => {
 beforeEach(async () => {
   opened = [];
   proxy.judge(() => 'pass');
+  proxy.alterAnswers((bytes) => bytes);
   proxy.open();
   await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
 });
@@ -53,6 +54,21 @@ async function notes(): Promise<number> {
 
 const isCommit = (bytes: Buffer): boolean => bytes.includes('COMMIT\0');
 const isInsert = (bytes: Buffer): boolean => bytes.includes('INSERT INTO notes');
+
+const readyForQuery = Buffer.from('Z\0\0\0\x05I');
+const terminatedByAdministrator = errorResponse({
+  S: 'FATAL',
+  C: '57P01',
+  M: 'terminating connection due to administrator command',
+});
+
+/** A message of the protocol: its fields, each with its letter. */
+function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
+  const body = Object.entries(fields).map(([letter, value]) => `${letter}${value}\0`);
+  const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
+  bytes.writeInt32BE(bytes.length - 1, 1);
+  return bytes;
+}
 
 /** Judges the first bytes that a test is about, and lets all others pass. */
 function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
@@ -218,6 +234,20 @@ describe('a pool', () => {
     expect(await connections.read('read', (tx) => tx.query(one, []))).toEqual([
       { n: Number.MAX_SAFE_INTEGER },
     ]);
+  });
+
+  it('uses another connection when the server ends one in the packet that makes it ready', async () => {
+    let ended = 0;
+    proxy.alterAnswers((bytes) => {
+      if (ended === 3 || !bytes.subarray(-readyForQuery.length).equals(readyForQuery)) return bytes;
+      ended += 1;
+      return Buffer.concat([bytes, terminatedByAdministrator]);
+    });
+    const connections = open();
+    expect(await connections.read('read', (tx) => tx.query(one, []))).toEqual([
+      { n: Number.MAX_SAFE_INTEGER },
+    ]);
+    expect(ended).toBe(3);
   });
 
   it('sets the timeouts and the name of every connection', async () => {

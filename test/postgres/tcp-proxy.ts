@@ -22,6 +22,8 @@ export interface TcpProxy {
   refusal(): Promise<void>;
   /** Judges what clients send from now on. */
   judge(verdict: (bytes: Buffer) => Verdict): void;
+  /** Replaces what the server sends from now on, chunk by chunk. */
+  alterAnswers(alter: (bytes: Buffer) => Buffer): void;
   close(): Promise<void>;
 }
 
@@ -33,6 +35,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const awaitRefusal: (() => void)[] = [];
   let isOpen = true;
   let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
+  let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
   const server = createServer((client) => {
     if (!isOpen) {
@@ -57,7 +60,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     }
     upstream.on('data', (bytes) => {
       unanswered.delete(client);
-      client.write(bytes);
+      client.write(alterAnswer(bytes));
     });
     client.on('data', (bytes) => {
       unanswered.add(client);
@@ -96,6 +99,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
     judge(verdict) {
       verdictOn = verdict;
+    },
+    alterAnswers(alter) {
+      alterAnswer = alter;
     },
     close() {
       cut();

@@ -21,7 +21,8 @@ export type { Statement, Transaction } from './transaction.ts';
  *     until the budget is used up. So the work may run more than once, and must have no effect but on the database.
  * C2. A connection that is lost during COMMIT (or during a statement that is its own transaction) leaves the outcome
  *     unknown. That is never run again here: it is thrown as a retryable error with `outcomeUnknown`.
- * C3. A client that fails while nobody uses it only leaves the pool.
+ * C3. A client that fails while nobody uses it only leaves the pool. No error of a client reaches the process as an
+ *     unhandled `error` event.
  */
 export class Connections {
   readonly #pool: pg.Pool;
@@ -43,6 +44,9 @@ export class Connections {
     });
     // The pool has already dropped the client; whoever needs one next meets the trouble, with somebody to tell.
     this.#pool.on('error', () => undefined);
+    // The pool listens to idle clients only. From here on every client has a listener: the server may end a connection
+    // in the same packet that made it ready, before `connect` resolves. The statements of the client get the error too.
+    this.#pool.on('connect', (client) => client.on('error', () => undefined));
     this.#prepare = settings.prepare;
     this.#begin = ['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings.transactionSettings].join(
       '; ',
@@ -151,9 +155,6 @@ export class Connections {
 
   async #useOnce<T>(work: (client: pg.PoolClient, tx: Transaction) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
-    // The errors of a client in use come to its statements too.
-    const ignore = (): void => undefined;
-    client.on('error', ignore);
     let spoiled = true;
     try {
       const value = await work(client, new ClientTransaction(client, { prepare: this.#prepare }));
@@ -163,7 +164,6 @@ export class Connections {
       spoiled = spoilsConnection(error) || client.getTransactionStatus() !== 'I';
       throw error;
     } finally {
-      client.off('error', ignore);
       client.release(spoiled);
     }
   }
