@@ -67,7 +67,8 @@ export type ErrorCode =
   | 'UNDECODABLE'
   | 'STORE_TOO_NEW'
   | 'STORE_INCOMPATIBLE'
-  | 'STORE_DAMAGED';
+  | 'STORE_DAMAGED'
+  | 'STORE_REPLACED';
 
 // Symbol.for lets two copies of the package recognise each other's errors, where instanceof cannot.
 const brand = Symbol.for('perdure.error');

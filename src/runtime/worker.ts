@@ -7,6 +7,7 @@
  */
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
+import type { PerdureError } from '../model/errors.ts';
 import { encodeMessage } from '../model/message.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
@@ -140,6 +141,7 @@ export class Worker {
       leases: this.#activityLeases,
       room: this.#room,
       settle: (settled) => this.#completions.settle(settled),
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
     const release = (live: LiveInstance): void => this.#completions.release(live);
     this.#orchestrations = new OrchestrationDispatcher({
@@ -153,6 +155,7 @@ export class Worker {
       timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
       onLook: () => this.#reclaimer.lookIfDue(),
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
     this.#firstTurns = new FirstTurns({ provider, clock, registry, programs, turns });
     const { retention } = options;
@@ -227,6 +230,14 @@ export class Worker {
       for (const [index, run] of runs.entries()) run.putBackHeartbeat(renewals[index] ?? {});
       throw error;
     }
+  }
+
+  /** Nothing that this worker does can be stored any more: it stops, visibly. */
+  #onStoreReplaced(error: PerdureError): void {
+    if (this.#stopped !== undefined) return;
+    const { logger, name } = this.#options;
+    logger.error({ error, worker: name }, 'the file of the store was replaced; the worker stops');
+    void this.stop();
   }
 
   #onHint(hint: Hint): void {
