@@ -33,6 +33,8 @@ beforeEach(async () => {
   proxy.judge(() => 'pass');
   proxy.alterAnswers((bytes) => bytes);
   proxy.open();
+  proxy.speak();
+  proxy.cut();
   await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
 });
 
@@ -222,6 +224,86 @@ describe('a single statement', () => {
       outcomeUnknown: true,
     });
     await vi.waitUntil(async () => (await notes()) === 1, { timeout: 15_000 });
+  });
+});
+
+describe('a server that goes silent', () => {
+  const answerTimeoutMs = 400;
+  /** Longer than any answer takes here, much shorter than a statement may take. */
+  const soonMs = 15_000;
+
+  /** Uses several connections, all of which are idle then. */
+  async function openWarm(): Promise<Connections> {
+    const connections = open({ answerTimeoutMs });
+    const read = () => connections.read('read', (tx) => tx.query(one, []));
+    await Promise.all(Array.from({ length: 8 }, read));
+    expect(proxy.connections).toBe(8);
+    return connections;
+  }
+
+  it('leaves the outcome of a statement unknown after the answer timeout', async () => {
+    const connections = await openWarm();
+    proxy.fallSilent();
+    const begun = performance.now();
+    await expect(connections.statement('ackWorkItems', insert, ['a'])).rejects.toMatchObject({
+      retryable: true,
+      outcomeUnknown: true,
+      message: expect.stringContaining('did not answer for 400 ms'),
+    });
+    proxy.speak();
+    expect(performance.now() - begun).toBeLessThan(soonMs);
+    expect(await notes()).toBe(0);
+  });
+
+  it('costs one answer timeout, however many connections of the pool are dead', async () => {
+    const connections = await openWarm();
+    proxy.fallSilent();
+    proxy.speak();
+    let runs = 0;
+    await connections.transaction('ackWorkItems', async (tx) => {
+      runs += 1;
+      await tx.execute(insert, ['a']);
+    });
+    expect(runs).toBe(2);
+    expect(await notes()).toBe(1);
+  });
+
+  it('holds no rows for longer: the transaction of the silent connection is ended', async () => {
+    await runSql(database.url, `INSERT INTO notes VALUES ('a')`);
+    const connections = open({ answerTimeoutMs });
+    const lock: Statement = { name: 'lock', text: 'SELECT note FROM notes FOR UPDATE' };
+    let runs = 0;
+    const begun = performance.now();
+    await connections.transaction('fetchWorkItems', async (tx) => {
+      runs += 1;
+      await tx.query(lock, []);
+      if (runs === 1) {
+        proxy.fallSilent();
+        proxy.speak();
+      }
+      await tx.query(one, []);
+    });
+    expect(runs).toBeGreaterThanOrEqual(2);
+    expect(performance.now() - begun).toBeLessThan(soonMs);
+  });
+
+  it('is not mistaken for one that is at a long statement of an operator', async () => {
+    const sleep: Statement = { name: 'sleep', text: 'SELECT pg_sleep(1)' };
+    const connections = open({ answerTimeoutMs: 100, retryMs: 0 });
+    await connections.read('systemMetrics', (tx) => tx.query(sleep, []));
+    await expect(
+      connections.read('fetchWorkItems', (tx) => tx.query(sleep, [])),
+    ).rejects.toMatchObject({ retryable: true, message: expect.stringContaining('100 ms') });
+  });
+
+  it('is not mistaken for one that sends a large answer slowly', async () => {
+    const slowly: Statement = {
+      name: 'slowly',
+      text: `SELECT repeat('x', 100000) AS x FROM generate_series(1, 8) AS n, pg_sleep(n * 0 + 0.1)`,
+    };
+    const connections = open({ answerTimeoutMs: 400, retryMs: 0 });
+    const rows = await connections.read('readHistory', (tx) => tx.query(slowly, []));
+    expect(rows).toHaveLength(8);
   });
 });
 
