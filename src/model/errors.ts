@@ -66,7 +66,9 @@ export type ErrorCode =
   | 'PROVIDER'
   | 'UNDECODABLE'
   | 'STORE_TOO_NEW'
-  | 'STORE_DAMAGED';
+  | 'STORE_INCOMPATIBLE'
+  | 'STORE_DAMAGED'
+  | 'STORE_REPLACED';
 
 // Symbol.for lets two copies of the package recognise each other's errors, where instanceof cannot.
 const brand = Symbol.for('perdure.error');
@@ -98,6 +100,9 @@ export function isPerdureError(error: unknown, code?: ErrorCode): error is Perdu
   return PerdureError.is(error) && (code === undefined || error.code === code);
 }
 
+/** Codes of a store that must not be used as it is. */
+type StoreRefusal = Extract<ErrorCode, `STORE_${string}`>;
+
 /** A store's refusal or trouble: which operation, and whether trying again can help. */
 export class ProviderError extends PerdureError {
   readonly operation: string;
@@ -110,7 +115,7 @@ export class ProviderError extends PerdureError {
     readonly message: string;
     readonly retryable: boolean;
     readonly outcomeUnknown?: boolean;
-    readonly code?: 'PROVIDER' | 'UNDECODABLE' | 'STORE_TOO_NEW' | 'STORE_DAMAGED' | 'LOCK_LOST';
+    readonly code?: 'PROVIDER' | 'UNDECODABLE' | 'LOCK_LOST' | StoreRefusal;
     readonly cause?: unknown;
   }) {
     super(

@@ -34,10 +34,16 @@ export function missingMigrations(
   }
   for (const [index, row] of applied.entries()) {
     const migration = known[index];
-    if (migration?.number !== row.number || checksum(migration) !== row.checksum) {
+    if (migration?.number !== row.number) {
       throw refusal(
         'STORE_DAMAGED',
-        `Migration ${row.number} (${row.name}) was applied in another form than this version of Perdure has. Open the store with the version that wrote it.`,
+        `The store's record of migrations has ${row.number} (${row.name}) where ${index + 1} is expected. Restore the store from a backup.`,
+      );
+    }
+    if (checksum(migration) !== row.checksum) {
+      throw refusal(
+        'STORE_INCOMPATIBLE',
+        `Migration ${row.number} (${row.name}) of the store differs from the one in this version of Perdure. Open the store with the version that wrote it.`,
       );
     }
   }
@@ -46,7 +52,7 @@ export function missingMigrations(
 
 /** The error of a store that must not be opened. */
 export function refusal(
-  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_DAMAGED',
+  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
   message: string,
 ): ProviderError {
   return new ProviderError({ operation: 'open', message, retryable: false, code });

@@ -35,7 +35,9 @@ export function toTypedError(error: WireError, operation: string): PerdureError 
     case 'PROVIDER':
     case 'UNDECODABLE':
     case 'STORE_TOO_NEW':
+    case 'STORE_INCOMPATIBLE':
     case 'STORE_DAMAGED':
+    case 'STORE_REPLACED':
       return new ProviderError({
         operation: error.operation ?? operation,
         message,

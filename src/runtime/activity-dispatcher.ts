@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { cleanReason } from '../model/cancel.ts';
-import { CanceledError } from '../model/errors.ts';
+import { CanceledError, type PerdureError } from '../model/errors.ts';
 import { platformFailure } from '../model/failure.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
@@ -34,6 +34,8 @@ export interface ActivityDispatcherParams {
   readonly leases: Leases<ActivityRun>;
   readonly room: StreamRoom;
   readonly settle: (settled: SettledActivity) => void;
+  /** The store will never answer again. */
+  readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 /** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import { LockLostError } from '../model/errors.ts';
+import { isPerdureError, LockLostError, type PerdureError } from '../model/errors.ts';
 import { isTerminal } from '../model/status.ts';
 import type { Registry } from '../orchestration/registry.ts';
 import type { Provider } from '../providers/provider.ts';
@@ -29,6 +29,8 @@ export interface OrchestrationDispatcherParams {
   readonly release: (live: LiveInstance) => void;
   /** Called before each look for work, which an idle worker makes at every poll. */
   readonly onLook: () => void;
+  /** The store will never answer again. */
+  readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 /** A claim on an instance, from its fetch to its ack. */
@@ -91,7 +93,7 @@ export class OrchestrationDispatcher {
   }
 
   async #fetchUntilStopped(): Promise<void> {
-    const { clock, options } = this.#params;
+    const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       this.#params.onLook();
@@ -102,6 +104,10 @@ export class OrchestrationDispatcher {
         else await this.#awaitTimer();
       } catch (error) {
         if (signal.aborted) return;
+        if (isPerdureError(error, 'STORE_REPLACED')) {
+          onStoreReplaced(error);
+          return;
+        }
         options.logger.warn({ error }, 'fetching orchestrations failed; trying again');
         await pause(clock, errorPauseMs, signal);
       }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
+import { isPerdureError, type PerdureError } from '../model/errors.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -15,6 +16,8 @@ export interface WorkFetcherParams {
   readonly slots: Slots;
   readonly handlers: WorkHandlers;
   readonly take: (item: WorkItem, claimedAt: number) => void;
+  /** The store will never answer again. */
+  readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 const errorPauseMs = 200;
@@ -80,13 +83,17 @@ export class WorkFetcher {
   }
 
   async #repeat(look: () => Promise<void>): Promise<void> {
-    const { clock, options } = this.#params;
+    const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
         await look();
       } catch (error) {
         if (signal.aborted) return;
+        if (isPerdureError(error, 'STORE_REPLACED')) {
+          onStoreReplaced(error);
+          return;
+        }
         options.logger.warn({ error }, 'fetching work failed; trying again');
         await pause(clock, errorPauseMs, signal);
       }

@@ -7,6 +7,7 @@
  */
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
+import type { PerdureError } from '../model/errors.ts';
 import { encodeMessage } from '../model/message.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
@@ -142,6 +143,7 @@ export class Worker {
       leases: this.#activityLeases,
       room: this.#room,
       settle: (settled) => this.#completions.settle(settled),
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
     const release = (live: LiveInstance): void => this.#completions.release(live);
     this.#orchestrations = new OrchestrationDispatcher({
@@ -164,6 +166,7 @@ export class Worker {
       timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
       onLook: () => this.#reclaimer.lookIfDue(),
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
     this.#firstTurns = new FirstTurns({
       provider,
@@ -246,6 +249,14 @@ export class Worker {
       for (const [index, run] of runs.entries()) run.putBackHeartbeat(renewals[index] ?? {});
       throw error;
     }
+  }
+
+  /** Nothing that this worker does can be stored any more: it stops, visibly. */
+  #onStoreReplaced(error: PerdureError): void {
+    if (this.#stopped !== undefined) return;
+    const { logger, name } = this.#options;
+    logger.error({ error, worker: name }, 'the file of the store was replaced; the worker stops');
+    void this.stop();
   }
 
   #onHint(hint: Hint): void {

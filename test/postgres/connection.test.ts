@@ -31,7 +31,10 @@ afterAll(async () => {
 beforeEach(async () => {
   opened = [];
   proxy.judge(() => 'pass');
+  proxy.alterAnswers((bytes) => bytes);
   proxy.open();
+  proxy.speak();
+  proxy.cut();
   await runSql(database.url, 'DROP TABLE IF EXISTS notes; CREATE TABLE notes (note text UNIQUE)');
 });
 
@@ -53,6 +56,21 @@ async function notes(): Promise<number> {
 
 const isCommit = (bytes: Buffer): boolean => bytes.includes('COMMIT\0');
 const isInsert = (bytes: Buffer): boolean => bytes.includes('INSERT INTO notes');
+
+const readyForQuery = Buffer.from('Z\0\0\0\x05I');
+const terminatedByAdministrator = errorResponse({
+  S: 'FATAL',
+  C: '57P01',
+  M: 'terminating connection due to administrator command',
+});
+
+/** A message of the protocol: its fields, each with its letter. */
+function errorResponse(fields: Readonly<Record<string, string>>): Buffer {
+  const body = Object.entries(fields).map(([letter, value]) => `${letter}${value}\0`);
+  const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
+  bytes.writeInt32BE(bytes.length - 1, 1);
+  return bytes;
+}
 
 /** Judges the first bytes that a test is about, and lets all others pass. */
 function judgeOnce(matches: (bytes: Buffer) => boolean, verdict: 'cut' | 'cutAnswer'): void {
@@ -209,6 +227,86 @@ describe('a single statement', () => {
   });
 });
 
+describe('a server that goes silent', () => {
+  const answerTimeoutMs = 400;
+  /** Longer than any answer takes here, much shorter than a statement may take. */
+  const soonMs = 15_000;
+
+  /** Uses several connections, all of which are idle then. */
+  async function openWarm(): Promise<Connections> {
+    const connections = open({ answerTimeoutMs });
+    const read = () => connections.read('read', (tx) => tx.query(one, []));
+    await Promise.all(Array.from({ length: 8 }, read));
+    expect(proxy.connections).toBe(8);
+    return connections;
+  }
+
+  it('leaves the outcome of a statement unknown after the answer timeout', async () => {
+    const connections = await openWarm();
+    proxy.fallSilent();
+    const begun = performance.now();
+    await expect(connections.statement('ackWorkItems', insert, ['a'])).rejects.toMatchObject({
+      retryable: true,
+      outcomeUnknown: true,
+      message: expect.stringContaining('did not answer for 400 ms'),
+    });
+    proxy.speak();
+    expect(performance.now() - begun).toBeLessThan(soonMs);
+    expect(await notes()).toBe(0);
+  });
+
+  it('costs one answer timeout, however many connections of the pool are dead', async () => {
+    const connections = await openWarm();
+    proxy.fallSilent();
+    proxy.speak();
+    let runs = 0;
+    await connections.transaction('ackWorkItems', async (tx) => {
+      runs += 1;
+      await tx.execute(insert, ['a']);
+    });
+    expect(runs).toBe(2);
+    expect(await notes()).toBe(1);
+  });
+
+  it('holds no rows for longer: the transaction of the silent connection is ended', async () => {
+    await runSql(database.url, `INSERT INTO notes VALUES ('a')`);
+    const connections = open({ answerTimeoutMs });
+    const lock: Statement = { name: 'lock', text: 'SELECT note FROM notes FOR UPDATE' };
+    let runs = 0;
+    const begun = performance.now();
+    await connections.transaction('fetchWorkItems', async (tx) => {
+      runs += 1;
+      await tx.query(lock, []);
+      if (runs === 1) {
+        proxy.fallSilent();
+        proxy.speak();
+      }
+      await tx.query(one, []);
+    });
+    expect(runs).toBeGreaterThanOrEqual(2);
+    expect(performance.now() - begun).toBeLessThan(soonMs);
+  });
+
+  it('is not mistaken for one that is at a long statement of an operator', async () => {
+    const sleep: Statement = { name: 'sleep', text: 'SELECT pg_sleep(1)' };
+    const connections = open({ answerTimeoutMs: 100, retryMs: 0 });
+    await connections.read('systemMetrics', (tx) => tx.query(sleep, []));
+    await expect(
+      connections.read('fetchWorkItems', (tx) => tx.query(sleep, [])),
+    ).rejects.toMatchObject({ retryable: true, message: expect.stringContaining('100 ms') });
+  });
+
+  it('is not mistaken for one that sends a large answer slowly', async () => {
+    const slowly: Statement = {
+      name: 'slowly',
+      text: `SELECT repeat('x', 100000) AS x FROM generate_series(1, 8) AS n, pg_sleep(n * 0 + 0.1)`,
+    };
+    const connections = open({ answerTimeoutMs: 400, retryMs: 0 });
+    const rows = await connections.read('readHistory', (tx) => tx.query(slowly, []));
+    expect(rows).toHaveLength(8);
+  });
+});
+
 describe('a pool', () => {
   it('survives the end of clients that nobody uses', async () => {
     const connections = open();
@@ -218,6 +316,20 @@ describe('a pool', () => {
     expect(await connections.read('read', (tx) => tx.query(one, []))).toEqual([
       { n: Number.MAX_SAFE_INTEGER },
     ]);
+  });
+
+  it('uses another connection when the server ends one in the packet that makes it ready', async () => {
+    let ended = 0;
+    proxy.alterAnswers((bytes) => {
+      if (ended === 3 || !bytes.subarray(-readyForQuery.length).equals(readyForQuery)) return bytes;
+      ended += 1;
+      return Buffer.concat([bytes, terminatedByAdministrator]);
+    });
+    const connections = open();
+    expect(await connections.read('read', (tx) => tx.query(one, []))).toEqual([
+      { n: Number.MAX_SAFE_INTEGER },
+    ]);
+    expect(ended).toBe(3);
   });
 
   it('sets the timeouts and the name of every connection', async () => {

@@ -89,10 +89,19 @@ describe('migrate', () => {
     });
   });
 
-  it('detects a migration that was edited after it had been applied', async () => {
+  it('refuses a schema with another form of a migration as incompatible, not as damaged', async () => {
     await migrate(client, target);
     const edited = migrations.map((each) => ({ ...each, sql: `${each.sql}-- edited` }));
-    await expect(migrate(client, target, edited)).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
+    await expect(migrate(client, target, edited)).rejects.toMatchObject({
+      code: 'STORE_INCOMPATIBLE',
+      retryable: false,
+    });
+  });
+
+  it('detects a record with a hole in it', async () => {
+    await migrate(client, target);
+    await client.query('DELETE FROM perdure.perdure_migrations WHERE number = 1');
+    await expect(migrate(client, target)).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
   });
 
   it('keeps nothing of a migration that fails half-way, and succeeds when it is repaired', async () => {

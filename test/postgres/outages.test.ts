@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { activity, orchestration, Perdure } from '../../src/index.ts';
+import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import { createDatabase, type TestDatabase } from './server.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
@@ -91,6 +92,36 @@ it('an outage fails no instance: what was under way goes on when the server is b
   }
   const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));
   expect(results).toEqual(handles.map(() => 40));
+}, 60_000);
+
+it('a connection that goes silent costs a lease, not a statement timeout', async () => {
+  const provider = await openPostgres({
+    url: proxy.url,
+    answerTimeoutMs: 500,
+    connectTimeoutMs: 500,
+  });
+  const perdure = await Perdure.open(provider);
+  try {
+    const leases = { activityLease: 1_000, orchestrationLease: 1_000 };
+    await perdure.startWorker({ ...definitions, ...leases });
+    const handles = await Promise.all(
+      Array.from({ length: 10 }, () => direct.client.start(steps, 100)),
+    );
+    // Connections are silent in the middle of claims, acks, commits and waits.
+    for (let outage = 0; outage < 3; outage++) {
+      await delay(200);
+      proxy.fallSilent();
+      await delay(300);
+      proxy.speak();
+    }
+    const spoken = performance.now();
+    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: '40s' })));
+    expect(results).toEqual(handles.map(() => 100));
+    // A second to notice, a second for the leases, the rest for a slow machine; it took 35 s and more.
+    expect(performance.now() - spoken).toBeLessThan(20_000);
+  } finally {
+    await perdure.close();
+  }
 }, 60_000);
 
 it('work goes on within two seconds of the return of a server that was away for longer than any call waits', async () => {

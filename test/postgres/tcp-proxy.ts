@@ -18,10 +18,18 @@ export interface TcpProxy {
   /** Cuts all connections and refuses new ones until `open`. */
   shut(): void;
   open(): void;
+  /**
+   * Lets nothing through until `speak`, and reports nothing: clients connect and send, and get no answer. Connections of
+   * that time, and those from before, stay silent for ever, and the server keeps its side of them open.
+   */
+  fallSilent(): void;
+  speak(): void;
   /** Resolves when the next client has been refused. */
   refusal(): Promise<void>;
   /** Judges what clients send from now on. */
   judge(verdict: (bytes: Buffer) => Verdict): void;
+  /** Replaces what the server sends from now on, chunk by chunk. */
+  alterAnswers(alter: (bytes: Buffer) => Buffer): void;
   close(): Promise<void>;
 }
 
@@ -31,13 +39,24 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   const unanswered = new Set<Socket>();
   const awaitRefusal: (() => void)[] = [];
+  const silenced = new Set<Socket>();
   let isOpen = true;
+  let isSilent = false;
   let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
+  let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
   const server = createServer((client) => {
     if (!isOpen) {
       client.destroy();
       for (const resolve of awaitRefusal.splice(0)) resolve();
+      return;
+    }
+    if (isSilent) {
+      silenced.add(client);
+      sockets.add(client);
+      client.on('error', () => client.destroy());
+      client.on('close', () => sockets.delete(client));
+      client.resume();
       return;
     }
     const upstream = connect(Number(target.port), target.hostname);
@@ -52,14 +71,16 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       socket.on('close', () => {
         sockets.delete(socket);
         unanswered.delete(client);
-        end();
+        if (socket !== client || !silenced.has(client)) end();
       });
     }
     upstream.on('data', (bytes) => {
+      if (silenced.has(client)) return;
       unanswered.delete(client);
-      client.write(bytes);
+      client.write(alterAnswer(bytes));
     });
     client.on('data', (bytes) => {
+      if (silenced.has(client)) return;
       unanswered.add(client);
       const verdict = verdictOn(bytes);
       if (verdict === 'cut') return end();
@@ -93,9 +114,19 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     open() {
       isOpen = true;
     },
+    fallSilent() {
+      isSilent = true;
+      for (const socket of sockets) silenced.add(socket);
+    },
+    speak() {
+      isSilent = false;
+    },
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
     judge(verdict) {
       verdictOn = verdict;
+    },
+    alterAnswers(alter) {
+      alterAnswer = alter;
     },
     close() {
       cut();

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { PerdureError } from '../../model/errors.ts';
+import { isLeaseBound, silentError, watchSilence } from './answer-deadline.ts';
 import type { ConnectionSettings } from './options.ts';
 import {
   isConnectionLost,
@@ -21,7 +22,11 @@ export type { Statement, Transaction } from './transaction.ts';
  *     until the budget is used up. So the work may run more than once, and must have no effect but on the database.
  * C2. A connection that is lost during COMMIT (or during a statement that is its own transaction) leaves the outcome
  *     unknown. That is never run again here: it is thrown as a retryable error with `outcomeUnknown`.
- * C3. A client that fails while nobody uses it only leaves the pool.
+ * C3. A client that fails while nobody uses it only leaves the pool. No error of a client reaches the process as an
+ *     unhandled `error` event.
+ * C4. A server that is silent for `answerTimeoutMs` during an operation that a lease depends on counts as a lost
+ *     connection. So do all connections that were last heard before that, once they are to be used. The transaction of
+ *     the silent one is ended from another connection, because it may hold rows until the server notices.
  */
 export class Connections {
   readonly #pool: pg.Pool;
@@ -29,10 +34,17 @@ export class Connections {
   readonly #begin: string;
   readonly #hasTransactionSettings: boolean;
   readonly #retry: RetryBudget;
+  readonly #answerTimeoutMs: number;
+  readonly #onSilence: () => void;
+  /** When clients in the pool were last heard. */
+  readonly #heardAt = new WeakMap<pg.PoolClient, number>();
+  /** Since when the server was silent on a connection, the last time that happened. */
+  #silentSince = Number.NEGATIVE_INFINITY;
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
-  constructor(settings: ConnectionSettings) {
+  /** `onSilence` is called after a connection went silent: others may be dead, too. */
+  constructor(settings: ConnectionSettings, onSilence: () => void = () => undefined) {
     this.#pool = new pg.Pool({
       ...settings.client,
       max: settings.poolSize,
@@ -43,11 +55,16 @@ export class Connections {
     });
     // The pool has already dropped the client; whoever needs one next meets the trouble, with somebody to tell.
     this.#pool.on('error', () => undefined);
+    // The pool listens to idle clients only. From here on every client has a listener: the server may end a connection
+    // in the same packet that made it ready, before `connect` resolves. The statements of the client get the error too.
+    this.#pool.on('connect', (client) => client.on('error', () => undefined));
     this.#prepare = settings.prepare;
     this.#begin = ['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings.transactionSettings].join(
       '; ',
     );
     this.#hasTransactionSettings = settings.transactionSettings.length > 0;
+    this.#answerTimeoutMs = settings.answerTimeoutMs;
+    this.#onSilence = onSilence;
     this.#retry = { budgetMs: settings.retryMs, signal: this.#closing.signal };
   }
 
@@ -143,17 +160,20 @@ export class Connections {
   ): Promise<T> {
     if (this.#closing.signal.aborted) throw closed(operation);
     try {
-      return await withinBudget(this.#retry, isTransient, () => this.#useOnce(work));
+      return await withinBudget(this.#retry, isTransient, () => this.#useOnce(operation, work));
     } catch (error) {
       throw toProviderError(operation, error);
     }
   }
 
-  async #useOnce<T>(work: (client: pg.PoolClient, tx: Transaction) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
-    // The errors of a client in use come to its statements too.
-    const ignore = (): void => undefined;
-    client.on('error', ignore);
+  async #useOnce<T>(
+    operation: string,
+    work: (client: pg.PoolClient, tx: Transaction) => Promise<T>,
+  ): Promise<T> {
+    const client = await this.#checkOut();
+    const stopWatch = isLeaseBound(operation)
+      ? watchSilence(client.connection.stream, this.#answerTimeoutMs, () => this.#silent(client))
+      : undefined;
     let spoiled = true;
     try {
       const value = await work(client, new ClientTransaction(client, { prepare: this.#prepare }));
@@ -163,11 +183,46 @@ export class Connections {
       spoiled = spoilsConnection(error) || client.getTransactionStatus() !== 'I';
       throw error;
     } finally {
-      client.off('error', ignore);
+      stopWatch?.();
+      this.#heardAt.set(client, performance.now());
       client.release(spoiled);
     }
   }
+
+  /** A connection of the pool, or a new one, that is not as silent as another one was. */
+  async #checkOut(): Promise<pg.PoolClient> {
+    for (;;) {
+      const client = await this.#pool.connect();
+      if ((this.#heardAt.get(client) ?? Infinity) >= this.#silentSince) return client;
+      client.connection.stream.destroy();
+      client.release(true);
+    }
+  }
+
+  #silent(client: pg.PoolClient): void {
+    this.#silentSince = performance.now() - this.#answerTimeoutMs;
+    client.connection.stream.destroy(silentError(this.#answerTimeoutMs));
+    this.#endBackend(Reflect.get(client, 'processID'));
+    this.#onSilence();
+  }
+
+  /** Ends the transaction of a silent connection on the server. A pooler does not tell which process that is. */
+  #endBackend(pid: unknown): void {
+    if (!this.#prepare || typeof pid !== 'number') return;
+    const values = [pid, this.#answerTimeoutMs];
+    // What cannot be reached ends by itself, after `idle_in_transaction_session_timeout` at the latest.
+    this.statement('endBackend', endBackend, values).catch(() => undefined);
+  }
 }
+
+// Not one that has its number from a process that ended meanwhile: it would be younger.
+const endBackend: Statement = {
+  name: 'perdure_end_backend',
+  text: `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid = $1::int AND datname = current_database() AND usename = current_user
+      AND application_name = current_setting('application_name')
+      AND backend_start < clock_timestamp() - $2::int * interval '1 millisecond'`,
+};
 
 async function commit(operation: string, client: pg.PoolClient): Promise<void> {
   let command: string;

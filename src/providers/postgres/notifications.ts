@@ -8,6 +8,8 @@ import type { Statement, Transaction } from './transaction.ts';
 export interface NotificationsOptions {
   readonly client: pg.ClientConfig;
   readonly connectTimeoutMs: number;
+  /** How long to wait for the answer of a statement. */
+  readonly answerTimeoutMs: number;
   readonly channel: string;
   /** How long to tell of commits before anyone has answered a hello. Default 2 s. */
   readonly answerMs?: number;
@@ -91,6 +93,11 @@ export class Notifications {
     this.#sendSoon();
   }
 
+  /** Finds out whether the connection is still alive: one that only listens would not notice. */
+  probe(): void {
+    if (this.#client !== undefined && !this.#closed) this.#greet('hello');
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retry);
@@ -99,12 +106,21 @@ export class Notifications {
     await this.#sending;
     const client = this.#client;
     this.#client = undefined;
-    await client?.end();
+    if (client === undefined) return;
+    // A connection that went silent would never confirm its end.
+    const { stream } = client.connection;
+    const giveUp = setTimeout(() => stream.destroy(), this.#options.answerTimeoutMs);
+    await client.end();
+    clearTimeout(giveUp);
   }
 
   async #connect(): Promise<void> {
-    const { client: config, connectTimeoutMs, channel } = this.#options;
-    const client = new pg.Client({ ...config, connectionTimeoutMillis: connectTimeoutMs });
+    const { client: config, connectTimeoutMs, answerTimeoutMs, channel } = this.#options;
+    const client = new pg.Client({
+      ...config,
+      connectionTimeoutMillis: connectTimeoutMs,
+      query_timeout: answerTimeoutMs,
+    });
     const onLost = (): void => this.#onLost(client);
     client.on('error', onLost);
     client.on('end', onLost);

@@ -56,6 +56,7 @@ describe('the options of a PostgreSQL store', () => {
     { pollMs: 0 },
     { retryMs: -1 },
     { connectTimeoutMs: 0 },
+    { answerTimeoutMs: 0 },
     { statementTimeoutMs: Number.NaN },
     { idleInTransactionTimeoutMs: 0.5 },
   ])('refuse %o', (options) => {

@@ -22,6 +22,11 @@ export interface PostgresOptions {
   readonly retryMs?: number;
   /** How long to wait for a connection. Default 5,000. */
   readonly connectTimeoutMs?: number;
+  /**
+   * The longest silence of the server while a worker claims, renews, acks or polls, in milliseconds. After it the
+   * connection is closed and another one is used. Keep it below `orchestrationLease`. Default 5,000.
+   */
+  readonly answerTimeoutMs?: number;
   /** The longest that a statement may run. Default 30,000. */
   readonly statementTimeoutMs?: number;
   /** The longest that the server keeps a transaction of a process that has stopped answering. Default 30,000. */
@@ -40,6 +45,8 @@ export interface ConnectionSettings {
   readonly retryMs: number;
   readonly connectTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** How long the server may be silent during an operation that a lease depends on. */
+  readonly answerTimeoutMs: number;
   /** Statements that follow BEGIN where no setting can be sent with the connection. */
   readonly transactionSettings: readonly string[];
 }
@@ -60,6 +67,8 @@ export interface ResolvedOptions {
 
 // Longer than any statement may take: past it the server, or the way to it, has gone without a word.
 const answerSlackMs = 5_000;
+// The operating system then probes an idle connection every second, ten times: a peer that is gone is found in 15 s.
+const keepAliveDelayMs = 5_000;
 const idleTimeoutMs = 60_000;
 
 // Every statement is made to be answered through its indexes, one row after the other. A plan that was made while a
@@ -113,12 +122,17 @@ function parse(client: pg.ClientConfig): pg.Client {
 
 function resolveConnection(options: PostgresOptions): ConnectionSettings {
   const { url, poolSize = 10, prepare = true, applicationName = 'perdure' } = options;
-  const { retryMs = 10_000, connectTimeoutMs = 5_000 } = options;
+  const { retryMs = 10_000, connectTimeoutMs = 5_000, answerTimeoutMs = 5_000 } = options;
   const { statementTimeoutMs = 30_000, idleInTransactionTimeoutMs = 30_000 } = options;
   check(isPostgresUrl(url), 'url', 'a URL like postgres://user:password@host:5432/database');
   check(Number.isSafeInteger(poolSize) && poolSize >= 1, 'poolSize', 'a whole number of 1 or more');
   check(retryMs >= 0, 'retryMs', '0 or more');
-  const timeouts = { connectTimeoutMs, statementTimeoutMs, idleInTransactionTimeoutMs };
+  const timeouts = {
+    connectTimeoutMs,
+    answerTimeoutMs,
+    statementTimeoutMs,
+    idleInTransactionTimeoutMs,
+  };
   for (const [name, ms] of Object.entries(timeouts)) {
     check(Number.isSafeInteger(ms) && ms >= 1, name, 'a whole number of 1 or more');
   }
@@ -130,6 +144,7 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
       connectionString: prepare && given !== null ? withoutOptions(url) : url,
       application_name: applicationName,
       keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveDelayMs,
       query_timeout: statementTimeoutMs + answerSlackMs,
       // A pooler refuses a connection that asks for settings which it does not know.
       ...(prepare && {
@@ -143,6 +158,7 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
     retryMs,
     connectTimeoutMs,
     idleTimeoutMs,
+    answerTimeoutMs,
     transactionSettings: prepare
       ? []
       : [

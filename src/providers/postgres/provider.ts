@@ -48,21 +48,29 @@ function newStore(
   { connection, quotedSchema, schema, listen, pollMs, clock }: ResolvedOptions,
   storeClock: StoreClock,
 ): Store {
-  const { client, connectTimeoutMs } = connection;
-  return new Store({
-    connections: new Connections(connection),
+  const { client, connectTimeoutMs, answerTimeoutMs } = connection;
+  const store: Store = new Store({
+    connections: new Connections(connection, () => store.wakeUps.onSilence()),
     wakeUps: (look) =>
       new WakeUps({
         clock: clock ?? storeClock,
         pollMs,
         look,
-        ...(listen && { notifications: { client, connectTimeoutMs, channel: channelOf(schema) } }),
+        ...(listen && {
+          notifications: {
+            client,
+            connectTimeoutMs,
+            answerTimeoutMs,
+            channel: channelOf(schema),
+          },
+        }),
       }),
     storeClock,
     quotedSchema,
     clock,
     pollMs,
   });
+  return store;
 }
 
 function channelOf(schema: string): string {

@@ -177,6 +177,11 @@ export class WakeUps {
     if (news !== undefined) await this.#notifications?.tellWithin(tx, news);
   }
 
+  /** Another connection went silent: finds out whether the one that listens is still alive. */
+  onSilence(): void {
+    this.#notifications?.probe();
+  }
+
   /** Ends all waits, forgets all listeners, and hangs up. */
   async close(): Promise<void> {
     this.#closed = true;

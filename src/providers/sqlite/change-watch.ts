@@ -16,6 +16,7 @@ const idlePollMs = 50;
 export class ChangeWatch {
   readonly #pollMs: number;
   readonly #logFile: string | undefined;
+  readonly #onPoll: () => void;
   readonly #onChange: () => void;
   readonly #dataVersion: () => number | undefined;
   #seenVersion: number | undefined;
@@ -26,9 +27,11 @@ export class ChangeWatch {
   constructor(options: {
     readonly db: Database.Database;
     readonly pollMs: number;
+    readonly onPoll: () => void;
     readonly onChange: () => void;
   }) {
     this.#pollMs = options.pollMs;
+    this.#onPoll = options.onPoll;
     this.#onChange = options.onChange;
     // No other connection reaches a database in memory.
     this.#logFile = options.db.memory ? undefined : `${options.db.name}-wal`;
@@ -89,6 +92,7 @@ export class ChangeWatch {
     clearInterval(this.#poll);
     this.#poll = setInterval(() => {
       if (performance.now() > this.#activeUntil) this.#beIdle();
+      this.#onPoll();
       this.#look();
     }, ms);
   }

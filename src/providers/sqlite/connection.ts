@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../model/clock.ts';
 import { ProviderError } from '../../model/errors.ts';
+import { fileIdentity, replacedError } from './database-files.ts';
 import { migrate } from './migrate.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 
@@ -32,6 +33,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   const file = inMemory ? path : resolve(path);
   const isNew = inMemory || createPrivately(file);
   const db = openFile(file);
+  const identity = inMemory ? undefined : fileIdentity(file);
   try {
     const deadline = performance.now() + options.busyTimeoutMs;
     // Even a statement that reads no table reads the schema, which another process may just be making.
@@ -39,6 +41,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
     await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
+    if (!inMemory && fileIdentity(file) !== identity) throw replacedError('open', file);
     return db;
   } catch (error) {
     db.close();

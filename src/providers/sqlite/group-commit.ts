@@ -1,5 +1,6 @@
 import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
+import type { PerdureError } from '../../model/errors.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
 import type { LateWrites } from './late-writes.ts';
@@ -53,6 +54,7 @@ export class GroupCommit {
   readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
   readonly #onSetBack: (scope: Scope) => void;
+  readonly #refusal: (operation: string) => PerdureError | undefined;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -74,6 +76,8 @@ export class GroupCommit {
     readonly busyTimeoutMs: number;
     /** Called in the first transaction after the clock was set back, before anything else. */
     readonly onSetBack: (scope: Scope) => void;
+    /** Asked before each COMMIT: an error if the store must not be written any more. */
+    readonly refusal: (operation: string) => PerdureError | undefined;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -82,6 +86,7 @@ export class GroupCommit {
     this.#late = options.lateWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
     this.#onSetBack = options.onSetBack;
+    this.#refusal = options.refusal;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#db.prepare('COMMIT');
@@ -121,7 +126,10 @@ export class GroupCommit {
       this.#attempts = 0;
     } catch (error) {
       if (isBusy(error)) this.#tryAgainLater(group, error);
-      else for (const { operation, reject } of group) reject(toProviderError(operation, error));
+      else {
+        for (const { operation, reject } of group)
+          reject(this.#refusal(operation) ?? toProviderError(operation, error));
+      }
     }
     if (this.#queue.length > 0) this.#scheduleFlush();
     else for (const drained of this.#drained.splice(0)) drained();
@@ -162,6 +170,8 @@ export class GroupCommit {
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
+      const refusal = this.#refusal('commit');
+      if (refusal !== undefined) throw refusal;
       this.#commit.run();
       this.#clock.caughtUp();
       this.#definitions.confirm();

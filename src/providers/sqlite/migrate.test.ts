@@ -69,11 +69,15 @@ describe('migrate', () => {
     );
   });
 
-  it('detects a migration that was edited after it had been applied', () => {
+  it('refuses a database with another form of a migration as incompatible, not as damaged', () => {
     migrate(db, 7);
     const edited = migrations.map((each) => ({ ...each, sql: `${each.sql}-- edited` }));
     expect(() => migrate(db, 8, edited)).toThrow(
-      expect.objectContaining({ code: 'STORE_DAMAGED' }),
+      expect.objectContaining({
+        code: 'STORE_INCOMPATIBLE',
+        retryable: false,
+        message: expect.stringContaining('Migration 1 (initial)'),
+      }),
     );
   });
 

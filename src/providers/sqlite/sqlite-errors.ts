@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { PerdureError, ProviderError } from '../../model/errors.ts';
+import { isPerdureError, PerdureError, ProviderError } from '../../model/errors.ts';
 
 /** The SQLite result code of an error, like `SQLITE_BUSY`; empty for errors of another kind. */
 function sqliteCode(error: unknown): string {
@@ -15,6 +15,7 @@ export function isBusy(error: unknown): boolean {
 export function isFaultOfItem(error: unknown): boolean {
   const code = sqliteCode(error);
   if (code !== '') return /^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(code);
+  if (isPerdureError(error, 'STORE_REPLACED')) return false;
   return error instanceof Error;
 }
 

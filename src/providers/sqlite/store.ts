@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
 import { Audit } from './audit.ts';
 import { ChunkRows } from './chunk-rows.ts';
+import { DatabaseFiles } from './database-files.ts';
 import { DedupeKeys } from './dedupe-keys.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
@@ -96,6 +97,7 @@ export class Store {
   readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
+  readonly #files: DatabaseFiles;
   readonly #clock: StoreClock;
   readonly #busyTimeoutMs: number;
   readonly #begin;
@@ -106,6 +108,7 @@ export class Store {
 
   constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
     this.#db = db;
+    this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
     this.#clock = new StoreClock(clock);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#begin = db.prepare('BEGIN');
@@ -147,7 +150,8 @@ export class Store {
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
-    this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
+    const onPoll = (): void => void this.#files.refusal('poll', performance.now());
+    this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince, onPoll });
     const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
@@ -156,6 +160,7 @@ export class Store {
       lateWrites: this.lateWrites,
       busyTimeoutMs,
       onSetBack: (scope) => hidden.show(scope),
+      refusal: (operation) => this.#files.refusal(operation, performance.now()),
       onCommitted: (effects) => this.wakeUps.announce(effects),
     });
   }
@@ -196,9 +201,12 @@ export class Store {
    * transaction also halves the time of each of many rows: SQLite locks the file once and not for each.
    */
   async read<T>(operation: string, work: () => T): Promise<T> {
-    const deadline = performance.now() + this.#busyTimeoutMs;
+    const now = performance.now();
+    const deadline = now + this.#busyTimeoutMs;
     for (;;) {
       this.assertOpen(operation);
+      const refusal = this.#files.refusal(operation, now);
+      if (refusal !== undefined) throw refusal;
       try {
         return this.#snapshot(work);
       } catch (error) {

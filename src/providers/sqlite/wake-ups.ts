@@ -41,12 +41,14 @@ export class WakeUps {
     readonly pollMs: number;
     /** The claims whose items were flagged or deleted at a time or later. */
     readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
+    /** Called at each poll. */
+    readonly onPoll: () => void;
   }) {
-    const { db, clock, pollMs, flaggedSince } = options;
+    const { db, clock, pollMs, flaggedSince, onPoll } = options;
     this.#clock = clock;
     this.#flaggedSince = flaggedSince;
     this.#lookedAt = clock.now();
-    this.#watch = new ChangeWatch({ db, pollMs, onChange: () => this.#onChange() });
+    this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
   }
 
   /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
@@ -99,6 +101,12 @@ export class WakeUps {
     if (effects.emitted.size > 0) {
       this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
     }
+  }
+
+  /** Ends all waits, and has listeners read again: the store can no longer be used, which every call now tells. */
+  wakeAll(): void {
+    for (const { wake } of this.#waiters) wake();
+    this.#tell({ kind: 'changed' });
   }
 
   /** Ends all waits and forgets all listeners. */
