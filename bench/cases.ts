@@ -12,6 +12,7 @@ import { idleCost } from './cases/idle.ts';
 import { massCancel } from './cases/mass-cancel.ts';
 import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
 import { rawHello, rawSteps } from './cases/raw.ts';
+import { startsAfterCancel } from './cases/starts-after-cancel.ts';
 import { sequentialSteps } from './cases/steps.ts';
 import { taskThroughput } from './cases/tasks.ts';
 import { timerLateness } from './cases/timers.ts';
@@ -112,6 +113,10 @@ export const cases = {
   taskCost: { title: 'cost of a task', run: taskCost, only: 'postgres' },
   cancel: { title: 'cancel, one at a time', run: cancelLatency },
   cancelAcross: { title: 'cancel, from another process', run: cancelAcrossProcesses },
+  startsAfterCancel: {
+    title: 'starts after a cancel, from another process, in a batch of 100 computing handlers',
+    run: startsAfterCancel,
+  },
   closedJobs: { title: '1,000 jobs closed over HTTP, all slots taken', run: closedJobs },
   deletion: {
     title: '20,000 instances of 10 events deleted beside a load of hellos',

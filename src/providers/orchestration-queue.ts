@@ -81,6 +81,8 @@ export interface OrchestrationAbandon {
   readonly delayMs: number;
   /** The claim does not count: a shutdown or a hold-back is not the item's fault. */
   readonly giveBackClaim: boolean;
+  /** Also when the lease has expired, unless the instance was claimed again since. */
+  readonly evenIfExpired?: boolean;
   readonly blocked?: Blocked;
 }
 
@@ -256,6 +258,8 @@ export interface OrchestrationQueue {
    *   blocked/still-takes-messages)
    * - answer `false` for a token that is not held, changing nothing (abandon/needs-a-held-claim,
    *   batch/abandons-are-answered-each)
+   * - with `evenIfExpired` do the same for the last token of an instance after its lease
+   *   (abandon/an-expired-claim-can-be-given-back)
    */
   abandonOrchestrationItems(abandons: readonly OrchestrationAbandon[]): Promise<readonly boolean[]>;
 

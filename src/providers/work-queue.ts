@@ -96,7 +96,10 @@ export interface WorkItemAbandon {
   readonly lockToken: string;
   readonly delayMs: number;
   readonly giveBackClaim: boolean;
-  /** Nothing of it has begun: a task run that this claim made `running` is `pending` again, and may expire. */
+  /**
+   * Nothing of it has begun: a task run that this claim made `running` is `pending` again, and may expire. The claim
+   * counts for nothing, also when its lease has ended.
+   */
   readonly unstarted?: boolean;
 }
 
@@ -241,6 +244,8 @@ export interface WorkQueue {
    * - make a task run that is handed back `unstarted` what it was before its first claim, unless there was an
    *   earlier one or it was asked to stop (expiry/goes-on-for-what-is-handed-back-unstarted,
    *   expiry/spares-what-was-asked-to-stop)
+   * - take back what is `unstarted` also after its lease, unless the item was claimed again since
+   *   (abandon-work/unstarted-is-given-back-after-its-lease)
    * - settle a flagged item as canceled instead, and answer how a task run ended by that
    *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - answer `false` for a token that is not held, changing nothing (abandon-work/needs-a-held-item)

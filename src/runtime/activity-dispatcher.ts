@@ -18,6 +18,7 @@ import { reportTaskEnd } from './report-task-end.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { Slots } from './slots.ts';
+import { StartSlices } from './start-slices.ts';
 import type { StreamRoom } from './stream-room.ts';
 import type { TaskGate } from './task-gate.ts';
 import { WorkFetcher } from './work-fetcher.ts';
@@ -42,8 +43,11 @@ export interface ActivityDispatcherParams {
 export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
+  readonly #starts = new StartSlices();
   readonly #running = new Set<ActivityRun>();
   readonly #handingBack = new Set<Promise<void>>();
+  /** Claims that never began and are on their way back. */
+  readonly #givingBack = new Set<WorkItem>();
   #idle: (() => void) | undefined;
 
   constructor(params: ActivityDispatcherParams) {
@@ -118,7 +122,7 @@ export class ActivityDispatcher {
     const handler = handlers.find(item);
     const hasOnFail = handler?.hasOnFail === true;
     if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
-    else if (item.claims > options.maxClaims) {
+    else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
     } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
     else if (handler.gate !== undefined && handler.gate.room(clock.now()) < 1) {
@@ -132,11 +136,20 @@ export class ActivityDispatcher {
         markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
         cancelRun: (own, reason) => this.#cancelRun(own, reason),
         newEmitter: (own, context) => this.#newEmitter(own, context),
+        starts: this.#starts,
       });
       leases.add(run, claimedAt);
       return { run, handler };
     }
     return undefined;
+  }
+
+  /** A claim of this process that never began, and that this one has overtaken, does not count. */
+  #isPoison(item: WorkItem): boolean {
+    const unbegun = [...this.#givingBack];
+    for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
+    const own = unbegun.filter((other) => isSame(other, item)).length;
+    return item.claims - own > this.#params.options.maxClaims;
   }
 
   /** A handler cancels its own run; what the store makes of that, the renewal tells. */
@@ -169,13 +182,6 @@ export class ActivityDispatcher {
   }
 
   #start({ run, handler }: AcceptedRun): void {
-    const { leases, slots } = this.#params;
-    // A process that slept since the claim may have lost the item: somebody else may even have completed it.
-    if (!leases.isLive(run.lockToken)) {
-      leases.remove(run.lockToken);
-      slots.release(1);
-      return;
-    }
     this.#running.add(run);
     void this.#follow(run, handler);
   }
@@ -187,7 +193,7 @@ export class ActivityDispatcher {
     const result = await run.run();
     const endedAt = clock.now();
     leave?.(verdicts[result.kind], endedAt);
-    this.#report(run, result, endedAt - startedAt);
+    if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'handBack') this.#handBack(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
@@ -214,7 +220,9 @@ export class ActivityDispatcher {
     { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
   ): void {
     const { lockToken } = item;
-    const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted: run === undefined };
+    const unstarted = run?.hasBegun !== true;
+    const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted };
+    if (unstarted) this.#givingBack.add(item);
     this.#giveUpClaim(item, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);
       return this.#params.provider.abandonWorkItems([abandon]);
@@ -233,6 +241,7 @@ export class ActivityDispatcher {
   #giveUpClaim(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
     const work = this.#callUntilHeard(item, call).finally(() => {
       this.#params.leases.remove(item.lockToken);
+      this.#givingBack.delete(item);
       this.#handingBack.delete(work);
     });
     this.#handingBack.add(work);
@@ -292,6 +301,16 @@ const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
   deleted: 'neither',
   handBack: 'neither',
 };
+
+function isSame(one: WorkItem, other: WorkItem): boolean {
+  return (
+    one.instanceKey === other.instanceKey &&
+    one.incarnation === other.incarnation &&
+    one.executionId === other.executionId &&
+    one.operation === other.operation &&
+    one.kind === other.kind
+  );
+}
 
 function waitFor(gate: TaskGate, nowMs: number): number {
   return Math.max(0, (gate.opensAt ?? nowMs) - nowMs);

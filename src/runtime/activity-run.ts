@@ -13,6 +13,7 @@ import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
 import { RunningTaskContext } from './running-task-context.ts';
+import type { StartSlices } from './start-slices.ts';
 import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
@@ -38,6 +39,14 @@ export interface ActivityRunParams {
   /** Cancels the run that the item belongs to: only for tasks. */
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
+  readonly starts: StartSlices;
+  readonly leases: StartLeases;
+}
+
+/** What a run asks about its claim directly before it begins. */
+interface StartLeases {
+  isLive(lockToken: string): boolean;
+  askedFor(lockToken: string): Promise<unknown> | undefined;
 }
 
 /** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
@@ -54,6 +63,7 @@ export class ActivityRun {
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
   #emitter: Emitter | undefined;
+  #hasBegun = false;
   #isDeleted = false;
   #isDisposed = false;
 
@@ -79,6 +89,11 @@ export class ActivityRun {
 
   get lockToken(): string {
     return this.item.lockToken;
+  }
+
+  /** Whether code of the application was called: the condition of a task, or the handler. */
+  get hasBegun(): boolean {
+    return this.#hasBegun;
   }
 
   /** What the handler reported since the last renewal, to be stored with the next one. */
@@ -138,6 +153,7 @@ export class ActivityRun {
   /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
   onLost(): void {
     if (this.#isDeleted) return;
+    if (!this.#hasBegun) this.handBack();
     this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
@@ -152,6 +168,8 @@ export class ActivityRun {
       this.#graceIsOver(),
     );
     this.#context.abort(reason);
+    // Nothing has to stop: it need not wait for its turn to start.
+    if (!this.#hasBegun) this.#end(this.#judge(reason));
   }
 
   /** Ends the attempt without a result: the item goes back to the queue. */
@@ -162,17 +180,19 @@ export class ActivityRun {
   async #execute(): Promise<void> {
     try {
       const input = await this.#prepare();
-      // What was told to stop, or ended, while its input was looked at does not start.
-      if (input === undefined || this.#finish === undefined) return;
-      this.#context.throwIfCanceled();
-      if (
-        (await this.#params.handler.isUnwanted?.(this.#context, input.value, this.item)) === true
-      ) {
-        this.#end({ kind: 'skipped' });
-        return;
+      if (input === undefined) return;
+      const { handler } = this.#params;
+      if (handler.isUnwanted !== undefined) {
+        const unwanted = await this.#begin(() => {
+          this.#hasBegun = true;
+          return handler.isUnwanted?.(this.#context, input.value, this.item);
+        });
+        if (unwanted?.value === true) this.#end({ kind: 'skipped' });
+        if (unwanted?.value !== false) return;
       }
-      const output = await this.#runHandler(input.value);
-      const result = this.#completed(output);
+      const output = await this.#begin(() => this.#runHandler(input.value));
+      if (output === undefined) return;
+      const result = this.#completed(output.value);
       if (this.#isUnwanted) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
@@ -180,10 +200,36 @@ export class ActivityRun {
     }
   }
 
+  /**
+   * Waits for its turn to start and calls code of the application, unless there is a reason not to: then it ends the
+   * attempt, or throws why it was canceled. Nothing comes between the check and the call, so nothing starts after its
+   * lease has ended, or after this process knows of a cancel.
+   */
+  async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
+    const { starts, leases } = this.#params;
+    const turn = starts.admit();
+    if (turn !== undefined) await turn;
+    for (let asked = leases.askedFor(this.lockToken); asked !== undefined;) {
+      await asked;
+      asked = leases.askedFor(this.lockToken);
+    }
+    if (this.#finish === undefined) return undefined;
+    this.#context.throwIfCanceled();
+    if (!leases.isLive(this.lockToken)) {
+      // The process slept, or a handler blocked it: another worker may run the item by now, or may have completed it.
+      this.onLost();
+      return undefined;
+    }
+    return { value: await call() };
+  }
+
   #runHandler(input: unknown): unknown {
     const { item, handler, options } = this.#params;
     const { isolated } = handler;
-    if (isolated === undefined) return handler.run(this.#context, input, item);
+    if (isolated === undefined) {
+      this.#hasBegun = true;
+      return handler.run(this.#context, input, item);
+    }
     this.#thread = startIsolated({
       isolated,
       context: this.#context,
@@ -193,6 +239,12 @@ export class ActivityRun {
           : encodePayload(input, `The input of ${handler.what}`),
       lastHeartbeat: item.heartbeat,
       payloadLimitBytes: options.payloadLimitBytes,
+      begin: async (call) => {
+        await this.#begin(() => {
+          this.#hasBegun = true;
+          call();
+        });
+      },
     });
     return this.#thread.result;
   }

@@ -12,6 +12,7 @@ import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 const task = workerData as ThreadTask;
 const controller = new AbortController();
 type Waiting = { readonly resolve: () => void; readonly reject: (reason: unknown) => void };
+const begun = Promise.withResolvers<void>();
 const waitingForReturn: Waiting[] = [];
 const waitingForCancel: Waiting[] = [];
 const waitingForEmit: {
@@ -91,7 +92,8 @@ if (task.headers !== undefined) {
 }
 
 parentPort?.on('message', (message: FromHost) => {
-  if (message.kind === 'abort')
+  if (message.kind === 'begin') begun.resolve();
+  else if (message.kind === 'abort')
     controller.abort(new CanceledError(message.reason, message.trigger));
   else if (message.kind === 'cancelAnswered') {
     const waiting = waitingForCancel.shift();
@@ -119,6 +121,13 @@ try {
       'INVALID_OPTION',
       `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
     );
+  }
+  send({ kind: 'loaded' });
+  await begun.promise;
+  // A cancel that came after the message to begin, and whose own message is on its way.
+  if (Atomics.load(new Int32Array(task.aborted), 0) !== 0) {
+    await context.canceled();
+    context.throwIfCanceled();
   }
   const output: unknown = await (handler as (context: ActivityContext, input: unknown) => unknown)(
     context,

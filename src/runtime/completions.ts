@@ -18,6 +18,8 @@ export interface CompletionsParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly turns: Turns;
+  /** Whether the lease of a claim still holds. */
+  readonly isLive: (lockToken: string) => boolean;
   /** The item is acked, refused or given up: its lease need not be kept. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
   /** A run has failed, and the handler for that waits in the queue. */
@@ -105,7 +107,8 @@ export class Completions {
   async #takeTurns(live: LiveInstance): Promise<void> {
     while (live.settled.length > 0) {
       const batch = live.settled.splice(0);
-      if (live.gone) await this.#ack(batch);
+      const isHeld = batch.every(({ item }) => this.#params.isLive(item.lockToken));
+      if (live.gone || !isHeld) await this.#ack(batch);
       else await this.#takeTurn(live, batch);
     }
     live.release();

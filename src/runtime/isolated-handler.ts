@@ -28,8 +28,11 @@ export function startIsolated(params: {
   readonly payload: Payload | null;
   readonly lastHeartbeat: Payload | null;
   readonly payloadLimitBytes: number;
+  /** Called when the module is loaded: calls back if the handler may still start, rejects if it was canceled. */
+  readonly begin: (call: () => void) => Promise<void>;
 }): IsolatedHandler {
   const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
+  const aborted = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const task: ThreadTask = {
     ...isolated,
     payload,
@@ -41,12 +44,14 @@ export function startIsolated(params: {
     activityName: context.activityName,
     attempt: context.attempt,
     idempotencyKey: context.idempotencyKey,
+    aborted,
     ...(context instanceof RunningTaskContext && { headers: context.headers }),
   };
   const thread = new Thread(threadUrl, { workerData: task });
   const send = (message: FromHost): void => thread.postMessage(message, []);
   const { signal } = context;
   const onAbort = (): void => {
+    Atomics.store(new Int32Array(aborted), 0, 1);
     const { reason, trigger } = signal.reason as CanceledError;
     send({ kind: 'abort', reason, trigger });
   };
@@ -54,7 +59,8 @@ export function startIsolated(params: {
   else signal.addEventListener('abort', onAbort, { once: true });
   const result = new Promise<unknown>((resolve, reject) => {
     thread.on('message', (message: FromThread) => {
-      if (message.kind === 'completed') resolve(decodePayload(message.payload));
+      if (message.kind === 'loaded') params.begin(() => send({ kind: 'begin' })).catch(reject);
+      else if (message.kind === 'completed') resolve(decodePayload(message.payload));
       else if (message.kind === 'failed') reject(toThrown(message, signal));
       else if (message.kind === 'heartbeat') context.heartbeat(decodePayload(message.payload));
       else if (message.kind === 'log') {

@@ -11,6 +11,8 @@ export interface Lease {
 interface Held<L> {
   readonly lease: L;
   renewedAt: number;
+  /** The renewal that a hint asked for, while it is under way. */
+  asked?: Promise<boolean> | undefined;
 }
 
 export interface LeasesParams<L extends Lease> {
@@ -68,6 +70,11 @@ export class Leases<L extends Lease> {
     return this.#held.get(lockToken)?.lease;
   }
 
+  /** The renewal that a hint asked for, while its answer is outstanding: until then nothing of the claim should start. */
+  askedFor(lockToken: string): Promise<boolean> | undefined {
+    return this.#held.get(lockToken)?.asked;
+  }
+
   /** Renews some leases at once: a hint said that there is something to learn. */
   async renewNow(lockTokens: readonly string[]): Promise<void> {
     const due: Held<L>[] = [];
@@ -76,7 +83,11 @@ export class Leases<L extends Lease> {
       if (held !== undefined) due.push(held);
       else this.#remember(token);
     }
-    if (due.length > 0) await this.#renew(due);
+    if (due.length === 0) return;
+    const asked = this.#renew(due);
+    for (const held of due) held.asked = asked;
+    await asked;
+    for (const held of due) if (held.asked === asked) held.asked = undefined;
   }
 
   // A hint may overtake the claim that it is about: both may come out of one transaction.

@@ -171,7 +171,7 @@ export class OrchestrationDispatcher {
       return claim;
     });
     try {
-      const ran = await runner.run(items);
+      const ran = await runner.run(items, (lockToken) => leases.isLive(lockToken));
       await Promise.all([
         this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
         this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),

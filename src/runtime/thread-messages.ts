@@ -19,10 +19,14 @@ export interface ThreadTask {
   readonly lastHeartbeat: Payload | null;
   /** Those of a task run; absent for an activity. */
   readonly headers?: Headers;
+  /** One `Int32`; not 0 once the signal is aborted, also before the message about that has arrived. */
+  readonly aborted: SharedArrayBuffer;
 }
 
 /** What the worker tells the thread. */
 export type FromHost =
+  /** The claim still holds: call the handler. */
+  | { readonly kind: 'begin' }
   | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'passed' }
   | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger }
@@ -37,6 +41,8 @@ export type FromHost =
 
 /** What the thread tells the worker. */
 export type FromThread =
+  /** The module is loaded: the handler can be called. */
+  | { readonly kind: 'loaded' }
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   | {
       readonly kind: 'failed';

@@ -65,7 +65,11 @@ export class TurnRunner {
     this.#params = params;
   }
 
-  async run(items: readonly OrchestrationItem[]): Promise<readonly RunResult[]> {
+  /** Runs the turns one after the other. `isLive` is asked directly before each: what has lost its lease does not run. */
+  async run(
+    items: readonly OrchestrationItem[],
+    isLive: (lockToken: string) => boolean,
+  ): Promise<readonly RunResult[]> {
     const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
@@ -77,7 +81,13 @@ export class TurnRunner {
     }
     const results: RunResult[] = [];
     for (const [index, item] of items.entries()) {
-      results.push(await this.#runOne(item, warm[index], histories.get(item.instanceKey) ?? []));
+      const live = warm[index];
+      if (isLive(item.lockToken)) {
+        results.push(await this.#runOne(item, live, histories.get(item.instanceKey) ?? []));
+      } else {
+        if (live !== undefined) this.#params.release(live);
+        results.push(leftAlone(item.lockToken));
+      }
     }
     return results;
   }
@@ -280,6 +290,14 @@ function tryAgain(lockToken: string): HandedBack {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
+  };
+}
+
+/** Hands back a claim whose lease ended before its turn began. */
+function leftAlone(lockToken: string): HandedBack {
+  return {
+    kind: 'abandon',
+    abandon: { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
   };
 }
 

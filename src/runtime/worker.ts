@@ -130,6 +130,7 @@ export class Worker {
       options,
       cache,
       turns,
+      isLive: (lockToken) => this.#activityLeases.isLive(lockToken),
       onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
       onFailQueued: (task) => this.#activities.expectOnFail(task),
     });

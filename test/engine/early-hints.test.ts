@@ -36,9 +36,10 @@ async function openOvertaken(
     },
   });
   onTestFinished(() => perdure.close());
-  const told = signalled<unknown>();
+  let starts = 0;
   const hold = activity('hold', async (ctx) => {
-    told.resolve(await ctx.canceled());
+    starts += 1;
+    await ctx.canceled();
     ctx.throwIfCanceled();
   });
   const run = orchestration('run', async (ctx) => {
@@ -58,7 +59,7 @@ async function openOvertaken(
     isArmed = true;
     await handle.raiseEvent('go', null);
   }
-  return { handle, told: told.promise };
+  return { perdure, handle, starts: () => starts };
 }
 
 it('a hint that brings its request stops the handler without a renewal', async () => {
@@ -84,19 +85,27 @@ it('a hint that brings its request stops the handler without a renewal', async (
 });
 
 describe('a hint that overtakes the answer to its claim', () => {
-  it.each(claims)('tells the handler of a cancel at once (%s)', async (method, options) => {
-    const { handle, told } = await openOvertaken(method, options, (client) =>
-      client.cancel('i', { reason: 'overtaken' }),
-    );
-    expect(await told).toMatchObject({ reason: 'overtaken', trigger: 'cancel' });
-    await expect(handle.result()).rejects.toMatchObject({ reason: 'overtaken' });
-  });
+  it.each(claims)(
+    'keeps the handler of a canceled run from starting (%s)',
+    async (method, options) => {
+      const { handle, starts } = await openOvertaken(method, options, (client) =>
+        client.cancel('i', { reason: 'overtaken' }),
+      );
+      await expect(handle.result()).rejects.toMatchObject({ reason: 'overtaken' });
+      expect(starts()).toBe(0);
+    },
+  );
 
-  it.each(claims)('tells the handler of a deletion at once (%s)', async (method, options) => {
-    const { handle, told } = await openOvertaken(method, options, (client) =>
-      client.deleteInstance('i', { force: true }),
-    );
-    expect(await told).toMatchObject({ trigger: 'deleted' });
-    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
-  });
+  it.each(claims)(
+    'keeps the handler of a deleted run from starting (%s)',
+    async (method, options) => {
+      const { perdure, handle, starts } = await openOvertaken(method, options, (client) =>
+        client.deleteInstance('i', { force: true }),
+      );
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+      // Stopping waits for whatever the worker has begun.
+      await perdure.close();
+      expect(starts()).toBe(0);
+    },
+  );
 });

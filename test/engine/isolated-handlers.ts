@@ -1,3 +1,4 @@
+import { appendFileSync } from 'node:fs';
 import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
 
 /** Handlers for isolated activities: each runs in a thread of its own. */
@@ -64,4 +65,9 @@ export async function countAloud(ctx: ActivityContext, to: number): Promise<read
 
 export async function emitForEver(ctx: ActivityContext): Promise<void> {
   for (;;) await ctx.emit('more');
+}
+
+/** Leaves a line for each start. */
+export function note(_ctx: ActivityContext, { path, n }: { path: string; n: number }): void {
+  appendFileSync(path, `${n}\n`);
 }

@@ -137,10 +137,11 @@ async function abandon(
   const { now, effects } = scope;
   const released = new Set<number>();
   const holds: Parameters<typeof store.locks.hold>[1][number][] = [];
-  const results = abandons.map(({ delayMs, giveBackClaim, blocked }, index) => {
+  const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
     const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
     const lock = locks.get(instanceKey);
-    const isHeld = lock?.lockToken === secret && isLive(lock, now) && !released.has(instanceKey);
+    const heldAt = evenIfExpired === true ? 0 : now;
+    const isHeld = lock?.lockToken === secret && isLive(lock, heldAt) && !released.has(instanceKey);
     if (!isHeld) return false;
     released.add(instanceKey);
     holds.push({ instanceKey, delayMs, giveBackClaim, blocked });

@@ -126,19 +126,21 @@ async function renewBatch(
 async function lockHeld(
   store: Store,
   batch: Batch,
-  lockTokens: readonly string[],
+  claims: readonly { readonly lockToken: string; readonly unstarted?: boolean }[],
 ): Promise<readonly (HeldItem | undefined)[]> {
   const { scope, instances } = batch;
-  const tokens = lockTokens.map(parseToken);
+  const tokens = claims.map(({ lockToken }) => parseToken(lockToken));
   const itemKeys = [...new Set(tokens.map(({ key }) => key))];
   const [, items] = await scope.begin(
     instances.lock({ itemKeys, parents: 'ending' }),
     store.workItems.lock(scope.tx, itemKeys),
   );
   const met = new Set<number>();
-  return tokens.map(({ key, secret }) => {
+  return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
-    if (item?.lockToken !== secret || !isLive(item, scope.now) || met.has(key)) return undefined;
+    // What has not begun may be taken back until somebody else claims it.
+    const heldAt = claims[index]?.unstarted === true ? 0 : scope.now;
+    if (item?.lockToken !== secret || !isLive(item, heldAt) || met.has(key)) return undefined;
     met.add(key);
     return item;
   });
@@ -150,11 +152,7 @@ async function ackItems(
   acks: readonly WorkItemAck[],
 ): Promise<readonly CommitResult[]> {
   const batch = store.newBatch(scope);
-  const held = await lockHeld(
-    store,
-    batch,
-    acks.map(({ lockToken }) => lockToken),
-  );
+  const held = await lockHeld(store, batch, acks);
   const settlements: Settlement[] = [];
   const results = acks.map(({ outcome }, index): CommitResult | undefined => {
     const item = held[index];
@@ -307,18 +305,20 @@ function lost(operation: string): CommitResult {
 }
 
 /** Hands items back; those that were asked to stop end instead. */
-async function handBack<Item extends { readonly lockToken: string; readonly delayMs: number }>(
+async function handBack<
+  Item extends {
+    readonly lockToken: string;
+    readonly delayMs: number;
+    readonly unstarted?: boolean;
+  },
+>(
   store: Store,
   scope: Scope,
   entries: readonly Item[],
   how: (entry: Item, claims: number) => Pick<HandedBack, 'claims' | 'failure' | 'unstarted'>,
 ): Promise<readonly HandBackResult[]> {
   const batch = store.newBatch(scope);
-  const held = await lockHeld(
-    store,
-    batch,
-    entries.map(({ lockToken }) => lockToken),
-  );
+  const held = await lockHeld(store, batch, entries);
   const settlements: Settlement[] = [];
   const back: HandedBack[] = [];
   const failed: number[] = [];

@@ -66,9 +66,9 @@ function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: Orche
 }
 
 function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
-  const { lockToken, delayMs, giveBackClaim, blocked } = abandon;
+  const { lockToken, delayMs, giveBackClaim, evenIfExpired = false, blocked } = abandon;
   const { now } = scope;
-  const instanceKey = store.locks.heldBy(lockToken, now);
+  const instanceKey = store.locks.heldBy(lockToken, evenIfExpired ? 0 : now);
   if (instanceKey === undefined) return false;
   store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
   // Another build may take at once what this one holds back.

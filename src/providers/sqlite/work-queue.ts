@@ -136,7 +136,9 @@ function handBack(
   },
 ): HandBackResult {
   const { now, effects } = scope;
-  const item = store.workItems.heldBy(how.lockToken, now);
+  // What has not begun may be taken back until somebody else claims it.
+  const heldAt = how.unstarted === true ? 0 : now;
+  const item = store.workItems.heldBy(how.lockToken, heldAt);
   if (item === undefined) return false;
   // What was asked to stop does not start again.
   if (item.cancelRequested === 1) {

@@ -5,6 +5,24 @@ import { lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 export const brokenWork: readonly BrokenProvider[] = [
   {
+    fault: 'a claim that never began counts once its lease has ended',
+    rejectedBy: 'abandon-work/unstarted-is-given-back-after-its-lease',
+    override: ({ provider }) => ({
+      abandonWorkItems: (abandons) =>
+        provider.abandonWorkItems(abandons.map((abandon) => ({ ...abandon, unstarted: false }))),
+    }),
+  },
+  {
+    fault: 'a claim on an instance cannot be given back once its lease has ended',
+    rejectedBy: 'abandon/an-expired-claim-can-be-given-back',
+    override: ({ provider }) => ({
+      abandonOrchestrationItems: (abandons) =>
+        provider.abandonOrchestrationItems(
+          abandons.map((abandon) => ({ ...abandon, evenIfExpired: false })),
+        ),
+    }),
+  },
+  {
     fault: 'a completion is enqueued for an execution that was superseded',
     rejectedBy: 'continue/old-completions-are-dropped',
     override({ provider }) {

@@ -92,6 +92,26 @@ export const holdBackCases: Capability = {
       },
     },
     {
+      id: 'abandon/an-expired-claim-can-be-given-back',
+      title:
+        'a claim that has expired is given back if that is asked for, unless the instance was claimed again',
+      async run(store) {
+        await store.create('a');
+        const first = await store.claimOne();
+        await store.clock.advance(lockMs);
+        const giveBack = (lockToken: string) =>
+          store.provider.abandonOrchestrationItems([
+            { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
+          ]);
+        assert.deepEqual(await giveBack(first.lockToken), [true]);
+        const second = await store.claimOne();
+        assert.equal(second.claims, 1);
+        const answers = await store.expectNoChange(() => giveBack(first.lockToken));
+        assert.deepEqual(answers, [false]);
+        await store.commit(second);
+      },
+    },
+    {
       id: 'blocked/is-visible-on-the-record',
       title: 'an instance that is held back says why and since when, and is otherwise as it was',
       async run(store) {

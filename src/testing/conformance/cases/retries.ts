@@ -123,6 +123,33 @@ export const retries: Capability = {
       },
     },
     {
+      id: 'abandon-work/unstarted-is-given-back-after-its-lease',
+      title:
+        'a claim that never began does not count, also when it is handed back after its lease; one that was taken over does',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const claimed = await store.claimWork();
+        const [left, taken] = claimed.toSorted((x, y) => x.operation - y.operation);
+        assert.ok(left && taken);
+        await store.clock.advance(lockMs);
+        const [first] = await store.claimWork({ max: 1 });
+        assert.ok(first);
+        const again = [left, taken].find(({ operation }) => operation === first.operation);
+        const back = [left, taken].map(({ lockToken }) => ({
+          lockToken,
+          delayMs: 0,
+          giveBackClaim: true,
+          unstarted: true,
+        }));
+        const answers = await store.provider.abandonWorkItems(back);
+        assert.deepEqual(answers, [again !== left, again !== taken]);
+        const { operation, claims } = await store.claimWorkOne();
+        assert.notEqual(operation, first.operation);
+        assert.deepEqual([first.claims, claims], [2, 1]);
+        expectCommitted(await store.ackWork(first.lockToken));
+      },
+    },
+    {
       id: 'retry/a-flagged-item-ends-instead',
       title:
         'an item that was asked to stop is not tried again: retrying or abandoning it settles it as canceled',
