@@ -9,6 +9,7 @@ import type { Turn } from '../providers/turn.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import type { ProgramFactory } from './program-factory.ts';
+import { reportBlocked } from './report-failures.ts';
 import { reportSafely } from './report-safely.ts';
 import { toTurn } from './turn-effects.ts';
 import type { Turns } from './turns.ts';
@@ -238,9 +239,8 @@ export class TurnRunner {
     if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
     this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
     const reason = error instanceof Error ? error.message : String(error);
-    options.logger.error(
-      { error, instanceId, orchestration: name, retryInMs: delayMs },
-      'an instance is held back',
+    reportSafely(options.logger, () =>
+      reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
     );
     reportSafely(options.logger, () =>
       options.hooks.instanceBlocked?.({
