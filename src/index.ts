@@ -159,7 +159,7 @@ export type { Failure } from './model/failure.ts';
 
 // Durations, logs, time
 export type { Duration } from './model/duration.ts';
-export type { Logger } from './model/logger.ts';
+export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Clock } from './model/clock.ts';
 
 // The contract for stores of your own

@@ -1,5 +1,6 @@
 import { toMs } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
+import type { Logger } from './model/logger.ts';
 import { isPostgresUrl } from './providers/postgres/options.ts';
 import type { Provider } from './providers/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
@@ -13,6 +14,7 @@ const openOptions = [
   'payloadLimitBytes',
   'maxBufferedEvents',
   'pollInterval',
+  'logger',
   'clock',
 ];
 
@@ -47,6 +49,7 @@ const workerOptions = [
 export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   checkKeys(options, 'Perdure.open', openOptions);
   checkFit(store, options);
+  checkLogger(options.logger);
   if (options.pollInterval !== undefined) toMs(options.pollInterval, 'pollInterval');
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
@@ -95,15 +98,19 @@ export function checkWorkerOptions(options: StartWorkerOptions) {
       'Something in flows is not one. Define it with flow(name) and end it with output().',
     );
   }
+  checkLogger(logger);
+  if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
+    throw invalid('hooks must be an object of functions.');
+  }
+  return { ...options, orchestrations, activities, tasks, flows };
+}
+
+function checkLogger(logger: Logger | undefined): void {
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (logger !== undefined && typeof logger?.[method] !== 'function') {
       throw invalid(`logger must have a method ${method}(fields, message): console and pino do.`);
     }
   }
-  if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
-    throw invalid('hooks must be an object of functions.');
-  }
-  return { ...options, orchestrations, activities, tasks, flows };
 }
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {

@@ -3,6 +3,7 @@ import { clientClosed } from './client/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
 import { toMs, type Duration } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
+import type { Logger } from './model/logger.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
@@ -37,6 +38,8 @@ export interface OpenOptions {
   readonly maxBufferedEvents?: number;
   /** How often a worker or a waiting client looks, should every hint be lost. Default 1 s. */
   readonly pollInterval?: Duration;
+  /** Where log lines of its workers go. Default: warnings and errors to the console; `silentLogger` drops all. */
+  readonly logger?: Logger;
   /** The clock that decides visibility and expiry; tests bring their own. */
   readonly clock?: Clock;
 }
@@ -160,8 +163,9 @@ export class Perdure {
 }
 
 /** What the store was opened with holds for its workers too, unless they are told otherwise. */
-function shared({ payloadLimitBytes, pollInterval }: OpenOptions): WorkerOptions {
+function shared({ payloadLimitBytes, pollInterval, logger }: OpenOptions): WorkerOptions {
   return {
+    ...(logger !== undefined && { logger }),
     ...(payloadLimitBytes !== undefined && { payloadLimitBytes }),
     ...(pollInterval !== undefined && { pollInterval }),
   };

@@ -148,10 +148,21 @@ export class LockLostError extends ProviderError {
 export class NondeterminismError extends PerdureError {
   /** Where the two part: the id of the recorded event, or of the one after the last. */
   readonly eventId: number;
+  /** What history records there, without payloads: `activity "chargeCard"`. Absent: code reported the error itself. */
+  readonly recorded?: string;
+  /** What the code did instead, without payloads: `timer`. */
+  readonly issued?: string;
 
-  constructor(message: string, eventId: number) {
+  constructor(
+    message: string,
+    eventId: number,
+    difference?: { readonly recorded: string; readonly issued: string },
+  ) {
     super('NONDETERMINISM', message);
     this.eventId = eventId;
+    if (difference === undefined) return;
+    this.recorded = difference.recorded;
+    this.issued = difference.issued;
   }
 }
 

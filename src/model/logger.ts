@@ -6,10 +6,79 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** Drops every line: the default, because a library that nobody asked should not write to a terminal. */
+/** Drops every line. Pass it as `logger` to keep Perdure quiet. */
 export const silentLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,
   warn: () => undefined,
   error: () => undefined,
 };
+
+/** Writes warnings and errors to the console (stderr on Node) and drops the rest. The default logger. */
+export const consoleLogger: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: (fields, message) => console.warn(formatLine('warn', fields, message)),
+  error: (fields, message) => console.error(formatLine('error', fields, message)),
+};
+
+const maxCauses = 8;
+
+/** One line with the fields, followed by the stack frames of the `error` field if there is one. */
+function formatLine(level: string, fields: object, message: string): string {
+  const shown = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${key}: ${formatValue(value)}`);
+  const line = `perdure ${level}: ${message}${shown.length === 0 ? '' : ` { ${shown.join(', ')} }`}`;
+  return line + framesOf((fields as { readonly error?: unknown }).error);
+}
+
+function formatValue(value: unknown): string {
+  try {
+    if (isErrorLike(value)) return formatError(value);
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    // Logging must not throw, whatever a getter or a cycle does.
+    return '(unprintable)';
+  }
+}
+
+function formatError({ name, message, cause }: ErrorLike, depth = 0): string {
+  const own = JSON.stringify(`${name}: ${message}`);
+  return isErrorLike(cause) && cause.message !== message && depth < maxCauses
+    ? `${own} (caused by ${formatError(cause, depth + 1)})`
+    : own;
+}
+
+/** The frames of the innermost cause: the outer ones are where Perdure passed it on. */
+function framesOf(error: unknown): string {
+  try {
+    const innermost = innermostCause(error);
+    if (typeof innermost?.stack !== 'string') return '';
+    const frames = innermost.stack.split('\n').filter((line) => /^\s+at /.test(line));
+    return frames.length === 0 ? '' : `\n${frames.join('\n')}`;
+  } catch {
+    return '';
+  }
+}
+
+function innermostCause(error: unknown): ErrorLike | undefined {
+  if (!isErrorLike(error)) return undefined;
+  let inner = error;
+  for (let depth = 0; depth < maxCauses && isErrorLike(inner.cause); depth += 1)
+    inner = inner.cause;
+  return inner;
+}
+
+interface ErrorLike {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: unknown;
+  readonly cause?: unknown;
+}
+
+function isErrorLike(value: unknown): value is ErrorLike {
+  if (typeof value !== 'object' || value === null) return false;
+  const { name, message } = value as Partial<ErrorLike>;
+  return typeof name === 'string' && typeof message === 'string';
+}

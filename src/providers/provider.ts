@@ -43,6 +43,7 @@ import type { StreamStore } from './streams.ts';
 import type { TaskStore } from './tasks.ts';
 import type { OrchestrationQueue } from './orchestration-queue.ts';
 import type { TransactionalWrites, TransactionConnection } from './transactional.ts';
+import type { UnclaimedWorkStore } from './unclaimed-work.ts';
 import type { CancelInfo, WorkQueue } from './work-queue.ts';
 
 /** What a completed instance returned, and in which life of its id. */
@@ -87,7 +88,8 @@ export interface Provider
     TaskStore,
     ScheduleStore,
     SessionStore,
-    StreamStore {
+    StreamStore,
+    UnclaimedWorkStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
   /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */

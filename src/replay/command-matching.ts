@@ -118,6 +118,51 @@ export function describeEvent(event: HistoryEvent): string {
   }
 }
 
+/** Names an event without its payload, for logs: `activity "chargeCard"`. */
+export function labelEvent(event: HistoryEvent): string {
+  switch (event.kind) {
+    case 'executionStarted':
+      return `start of ${JSON.stringify(event.name)} version ${JSON.stringify(event.version)}`;
+    case 'activityScheduled':
+      return `activity ${JSON.stringify(event.name)}`;
+    case 'timerCreated':
+      return 'timer';
+    case 'eventAwaited':
+      return `wait for event ${JSON.stringify(event.name)}`;
+    case 'childScheduled':
+      return `child ${JSON.stringify(event.name)}`;
+    case 'detachedStarted':
+      return `detached start of ${JSON.stringify(event.name)}`;
+    case 'customStatusSet':
+      return 'custom status';
+    case 'operationWithdrawn':
+      return `withdrawal of operation ${event.target}`;
+    case 'activityCompleted':
+    case 'activityFailed':
+    case 'activityCanceled':
+    case 'childCompleted':
+    case 'childFailed':
+    case 'childCanceled':
+      return `outcome of operation ${event.operation}`;
+    case 'timerFired':
+      return `timer of operation ${event.operation} fired`;
+    case 'eventReceived':
+      return `event ${JSON.stringify(event.name)}`;
+    case 'cancelRequested':
+      return 'cancel request';
+    case 'executionCompleted':
+      return 'end: completed';
+    case 'executionFailed':
+      return 'end: failed';
+    case 'executionCanceled':
+      return 'end: canceled';
+    case 'executionTerminated':
+      return 'end: terminated';
+    case 'executionContinuedAsNew':
+      return 'end: continued as new';
+  }
+}
+
 function describeInput(payload: Payload | null): string {
   return payload === null ? 'no input' : `input ${clip(payload)}`;
 }

@@ -7,7 +7,7 @@ import type {
   IncomingEvent,
   TerminalEvent,
 } from '../model/event.ts';
-import { describeEvent, isSameCommand } from './command-matching.ts';
+import { describeEvent, isSameCommand, labelEvent } from './command-matching.ts';
 import { isFinished } from './message-batch.ts';
 import type { Operation } from './operation.ts';
 import { isSameOutcome } from './outcome.ts';
@@ -86,7 +86,12 @@ export class HistoryCheck {
     const issued = this.#issued[this.#head];
     if (issued === undefined || !isSameCommand(recorded, issued)) {
       const did = issued === undefined ? undefined : `issued ${describeEvent(issued)}`;
-      throw this.#disagreement(recorded, standing, did ?? ended(standing) ?? 'does not do that');
+      throw this.#disagreement(
+        recorded,
+        standing,
+        did ?? ended(standing) ?? 'does not do that',
+        issued,
+      );
     }
     this.#advance();
   }
@@ -130,20 +135,28 @@ export class HistoryCheck {
     const extra = this.#issued[this.#head];
     if (extra === undefined) return;
     const place = recorded === undefined ? '' : ' before it';
-    throw this.#disagreement(recorded, standing, `issued ${describeEvent(extra)}${place}`);
+    throw this.#disagreement(recorded, standing, `issued ${describeEvent(extra)}${place}`, extra);
   }
 
   #disagreement(
     recorded: HistoryEvent | undefined,
-    { eventId }: Standing,
+    { eventId, outcome }: Standing,
     did: string,
+    issued: HistoryEvent | undefined = outcome,
   ): NondeterminismError {
     const { instanceId, executionId, advice = changedCode } = this.#subject;
+    const labels = {
+      recorded: recorded === undefined ? 'nothing' : labelEvent(recorded),
+      issued: issued === undefined ? 'nothing' : labelEvent(issued),
+    };
+    // Then the two differ in their input, their child id or how they are canceled.
+    if (labels.recorded === labels.issued) labels.issued += ' with other arguments';
     const records =
       recorded === undefined ? 'goes no further' : `records ${describeEvent(recorded)}`;
     return new NondeterminismError(
       `Instance '${instanceId}', execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ${advice}`,
       eventId,
+      labels,
     );
   }
 }

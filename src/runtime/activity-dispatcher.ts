@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { cleanReason } from '../model/cancel.ts';
 import { CanceledError, type PerdureError } from '../model/errors.ts';
-import { platformFailure } from '../model/failure.ts';
+import { platformFailure, toError } from '../model/failure.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { HandBackResult, WorkItem } from '../providers/work-queue.ts';
@@ -13,6 +13,7 @@ import { Emitter } from './emitter.ts';
 import type { Leases } from './leases.ts';
 import type { ResolvedOptions } from './options.ts';
 import { pause, withRetries } from './provider-retry.ts';
+import { reportFailedAttempt } from './report-failures.ts';
 import { reportSafely } from './report-safely.ts';
 import { reportTaskEnd } from './report-task-end.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';
@@ -264,12 +265,18 @@ export class ActivityDispatcher {
 
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
     const { options } = this.#params;
+    reportFailedAttempt(options.logger, run.item, result);
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;
     const outcome = outcomeNames[result.kind];
     const { instanceId, kind, name: activity, failures } = run.item;
+    const attempt = { instanceId, kind, activity, attempt: failures + 1, durationMs, outcome };
     reportSafely(options.logger, () =>
-      attemptEnded({ instanceId, kind, activity, attempt: failures + 1, durationMs, outcome }),
+      attemptEnded({
+        ...attempt,
+        ...('failure' in result && { error: toError(result.failure) }),
+        ...(result.kind === 'retry' && { retryInMs: result.delayMs }),
+      }),
     );
   }
 }

@@ -177,7 +177,7 @@ export class Completions {
         }
         onAcked(settled, result?.ok === true);
         if (result?.ok === true && result.ended !== undefined) {
-          reportTaskEnd(options, settled.item, result.ended);
+          reportTaskEnd(options, settled.item, result.ended, settled.outcome);
           if (result.ended === 'failed' && settled.hasOnFail === true)
             this.#params.onFailQueued(settled.item.name);
           if (result.ended === 'canceled') this.#discard(settled);

@@ -21,6 +21,10 @@ export interface AttemptEnded {
   readonly durationMs: number;
   readonly outcome:
     'completed' | 'failed' | 'skipped' | 'retried' | 'canceled' | 'lost' | 'deleted';
+  /** Why it `failed`, or why it is `retried`. */
+  readonly error?: Error;
+  /** With `retried`: how long until the next attempt may start. */
+  readonly retryInMs?: number;
 }
 
 /** A task run ended, by something that this worker told the store and the store has accepted. */

@@ -6,7 +6,7 @@ import {
 } from '../management/retention-options.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
-import { silentLogger, type Logger } from '../model/logger.ts';
+import { consoleLogger, type Logger } from '../model/logger.ts';
 import { checkName } from '../model/names.ts';
 import { defaultPayloadLimitBytes } from '../model/payload.ts';
 import type { RuntimeHooks } from './hooks.ts';
@@ -50,6 +50,7 @@ export interface WorkerOptions {
    * replay disagrees is not committed: `onNondeterminism` decides. Default false.
    */
   readonly alwaysReplay?: boolean;
+  /** Where log lines go. Default: warnings and errors to the console; `silentLogger` drops all. */
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;
   /** What to delete, and when; one of the workers that are told does it. Default: nothing is ever deleted. */
@@ -108,7 +109,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     deterministicGlobals: options.deterministicGlobals ?? true,
     fastPaths: options.fastPaths ?? true,
     alwaysReplay: options.alwaysReplay ?? false,
-    logger: options.logger ?? silentLogger,
+    logger: options.logger ?? consoleLogger,
     hooks: options.hooks ?? {},
     retention: options.retention === undefined ? undefined : resolveRetention(options.retention),
   };

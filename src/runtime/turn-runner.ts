@@ -10,6 +10,7 @@ import type { FreshReplays } from './fresh-replays.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
 import type { ProgramFactory } from './program-factory.ts';
+import { reportBlocked } from './report-failures.ts';
 import { reportSafely } from './report-safely.ts';
 import { toTurn } from './turn-effects.ts';
 import type { Turns } from './turns.ts';
@@ -253,9 +254,8 @@ export class TurnRunner {
     if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
     this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
     const reason = error instanceof Error ? error.message : String(error);
-    options.logger.error(
-      { error, instanceId, orchestration: name, retryInMs: delayMs },
-      'an instance is held back',
+    reportSafely(options.logger, () =>
+      reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
     );
     reportSafely(options.logger, () =>
       options.hooks.instanceBlocked?.({

@@ -7,6 +7,7 @@ import type { TurnResult } from '../replay/execution.ts';
 import type { FreshReplays } from './fresh-replays.ts';
 import { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
+import { reportFailedInstance } from './report-failures.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Slots } from './slots.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
@@ -80,6 +81,8 @@ export class Turns {
     for (const { operation, fireAt } of turn.timers) live.timers.set(operation, Math.ceil(fireAt));
     live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
+    if (turn.outcome.status === 'failed')
+      reportFailedInstance(options.logger, live, turn.outcome.failure);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else if (!live.gone) this.#keep(live, turn);

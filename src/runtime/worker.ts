@@ -36,6 +36,7 @@ import { StreamRoom } from './stream-room.ts';
 import { TimerTurns } from './timer-turns.ts';
 import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
+import { UnclaimedWorkWatch } from './unclaimed-work-watch.ts';
 import { WarmCache } from './warm-cache.ts';
 import { WarmTimers } from './warm-timers.ts';
 import { WorkHandlers } from './work-handlers.ts';
@@ -63,6 +64,7 @@ export class Worker {
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
   readonly #reclaimer: Reclaimer;
+  readonly #unclaimedWork: UnclaimedWorkWatch;
   readonly #sweeper: Sweeper | undefined;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
@@ -116,6 +118,14 @@ export class Worker {
     const recheckMs = 5 * options.pollIntervalMs;
     this.#scheduler = new Scheduler({ provider, clock, logger, recheckMs });
     const tasks = new TaskRegistry(definitions.tasks ?? []);
+    this.#unclaimedWork = new UnclaimedWorkWatch({
+      store: provider,
+      clock,
+      logger,
+      runnable: registry.runnable(),
+      activities: registry.activities().map(({ name }) => name),
+      tasks: tasks.all().map(({ name }) => name),
+    });
     this.#sessions = new SessionReaper({
       store: provider,
       clock,
@@ -166,7 +176,10 @@ export class Worker {
       turns,
       timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
-      onLook: () => this.#reclaimer.lookIfDue(),
+      onLook: () => {
+        this.#reclaimer.lookIfDue();
+        this.#unclaimedWork.queryIfDue();
+      },
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
     this.#firstTurns = new FirstTurns({
@@ -228,6 +241,7 @@ export class Worker {
     await this.#completions.drained();
     await this.#activities.handedBack();
     await this.#reclaimer.stop();
+    await this.#unclaimedWork.stop();
     await swept;
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();

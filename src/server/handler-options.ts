@@ -1,7 +1,7 @@
 import type { FlowDefinition } from '../flows/flow-definition.ts';
 import { systemClock, type Clock } from '../model/clock.ts';
 import { PerdureError } from '../model/errors.ts';
-import { silentLogger, type Logger } from '../model/logger.ts';
+import { consoleLogger, type Logger } from '../model/logger.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { readLimits, type ServerLimits } from './limits.ts';
 import { OriginCheck } from './origin-check.ts';
@@ -22,7 +22,7 @@ export interface HandlerOptions {
   /** Show the stacks of failures, which tell of files on the machines that ran the code. Default false. */
   readonly showStacks?: boolean | undefined;
   readonly limits?: Partial<ServerLimits> | undefined;
-  /** Default: none. */
+  /** Where log lines go. Default: warnings and errors to the console; `silentLogger` drops all. */
   readonly logger?: Logger | undefined;
   /** Decides when tokens expire; tests bring their own. */
   readonly clock?: Clock | undefined;
@@ -71,7 +71,7 @@ export function readHandlerOptions(options: HandlerOptions): CheckedOptions {
     flows: new Map(flows.map((flow) => [flow.name, flow])),
     showStacks: options.showStacks === true,
     limits: readLimits(options.limits),
-    logger: options.logger ?? silentLogger,
+    logger: options.logger ?? consoleLogger,
   };
 }
 

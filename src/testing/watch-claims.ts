@@ -139,6 +139,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listJobs: (params) => follow(store.listJobs(params)),
     appendChunks: (requests) => follow(store.appendChunks(requests)),
     readChunks: (params) => follow(store.readChunks(params)),
+    findUnclaimedWork: (params) => follow(store.findUnclaimedWork(params)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

@@ -29,6 +29,7 @@ import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTimerTurns } from './broken/timer-turns.ts';
 import { brokenTurnAcks } from './broken/turn-acks.ts';
 import { brokenTurns } from './broken/turns.ts';
+import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
 import { brokenWork } from './broken/work.ts';
 import { SqliteFiles } from './sqlite-files.ts';
 
@@ -57,6 +58,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenSessions,
   ...brokenJobs,
   ...brokenStreams,
+  ...brokenUnclaimedWork,
 ];
 
 const files = new SqliteFiles();

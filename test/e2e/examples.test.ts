@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
 import { createDatabase } from '../postgres/server.ts';
-import { root, runProgram } from './run-program.ts';
+import { root, runProgram, withoutLogLines } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();
 
@@ -68,7 +68,8 @@ it.each(runs)('$example prints what its last comment says on $store', async (run
     cwd: folder,
     args: await argumentsFor(run.store),
   });
-  expect(result).toEqual({ code: 0, stdout: run.output, stderr: '' });
+  const stderr = withoutLogLines(result.stderr);
+  expect({ ...result, stderr }).toEqual({ code: 0, stdout: run.output, stderr: '' });
 });
 
 async function argumentsFor(store: string): Promise<readonly string[]> {

@@ -37,3 +37,8 @@ export function runProgram(
     child.once('close', (code) => resolve({ code, stdout, stderr }));
   });
 }
+
+/** What a program wrote besides the log lines of the default logger, which reports attempts that fail. */
+export function withoutLogLines(stderr: string): string {
+  return stderr.replaceAll(/^perdure (?:warn|error): .*\n(?:\s+at .*\n)*/gm, '');
+}

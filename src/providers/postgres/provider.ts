@@ -14,6 +14,7 @@ import { createStreamStore } from './streams.ts';
 import { createTaskStore } from './tasks.ts';
 import { createTransactionalWrites } from './transactional-writes.ts';
 import { WakeUps } from './wake-ups.ts';
+import { createUnclaimedWorkStore } from './unclaimed-work.ts';
 import { createWorkQueue } from './work-queue.ts';
 
 /** Opens a PostgreSQL store; any number of processes may open the same database. */
@@ -35,6 +36,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createScheduleStore(store),
     ...createSessionStore(store),
     ...createStreamStore(store),
+    ...createUnclaimedWorkStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -43,6 +43,7 @@ import { Tombstones } from './tombstones.ts';
 import { TreeDeletions } from './tree-deletions.ts';
 import { Turns } from './turns.ts';
 import type { WakeUps } from './wake-ups.ts';
+import { UnclaimedWorkFinder } from './unclaimed-work.ts';
 import { WorkItems } from './work-items.ts';
 
 export interface StoreOptions {
@@ -92,6 +93,7 @@ export class Store {
   readonly family: InstanceFamily;
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
+  readonly unclaimedWork: UnclaimedWorkFinder;
   readonly audit: Audit;
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
@@ -149,6 +151,7 @@ export class Store {
     this.family = new InstanceFamily(schema);
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
+    this.unclaimedWork = new UnclaimedWorkFinder(schema);
     this.audit = new Audit(schema);
     this.reclaims = new Reclaims(schema);
     this.tombstones = new Tombstones(schema);

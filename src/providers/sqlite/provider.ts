@@ -13,6 +13,7 @@ import { toProviderError } from './sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './streams.ts';
 import { createTaskStore } from './tasks.ts';
+import { createUnclaimedWorkStore } from './unclaimed-work.ts';
 import { createWorkQueue } from './work-queue.ts';
 
 /** How a SQLite store is opened. */
@@ -54,6 +55,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createScheduleStore(store),
     ...createSessionStore(store),
     ...createStreamStore(store),
+    ...createUnclaimedWorkStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

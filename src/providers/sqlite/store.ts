@@ -39,6 +39,7 @@ import { TaskRuns } from './task-runs.ts';
 import { Tombstones } from './tombstones.ts';
 import { TreeDeletions } from './tree-deletions.ts';
 import { Turns } from './turns.ts';
+import { UnclaimedWorkFinder } from './unclaimed-work.ts';
 import { WakeUps } from './wake-ups.ts';
 import { WorkItems } from './work-items.ts';
 
@@ -94,6 +95,7 @@ export class Store {
   readonly executionPrunes: ExecutionPrunes;
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
+  readonly unclaimedWork: UnclaimedWorkFinder;
   readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -145,6 +147,7 @@ export class Store {
     this.executionPrunes = new ExecutionPrunes(db, this);
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
+    this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),

@@ -58,6 +58,7 @@ import { timerTurns } from './cases/timer-turns.ts';
 import { timers } from './cases/timers.ts';
 import { turnAcks } from './cases/turn-acks.ts';
 import { turnsUnderWay } from './cases/turns-under-way.ts';
+import { unclaimedWork } from './cases/unclaimed-work.ts';
 import { undecodableData } from './cases/undecodable-data.ts';
 import { waits } from './cases/waits.ts';
 import { workAcks } from './cases/work-acks.ts';
@@ -125,6 +126,7 @@ export const capabilities: readonly Capability[] = [
   prunes,
   scans,
   operatorReads,
+  unclaimedWork,
   leases,
   sharing,
   close,

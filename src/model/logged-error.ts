@@ -1,0 +1,21 @@
+import type { Failure } from './failure.ts';
+
+/** What a log line shows of a failure. */
+export interface LoggedError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+  readonly cause?: LoggedError;
+}
+
+/** The part of a failure that belongs in a log: without `details`, which may hold payloads of user code. */
+export function toLoggedError({ name, message, code, stack, cause }: Failure): LoggedError {
+  return {
+    name,
+    message,
+    ...(code !== undefined && { code }),
+    ...(stack !== undefined && { stack }),
+    ...(cause !== undefined && { cause: toLoggedError(cause) }),
+  };
+}
