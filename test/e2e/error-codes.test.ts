@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { root } from './run-program.ts';
+
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+/** The codes of the union `ErrorCode`. */
+function declaredCodes(): readonly string[] {
+  const union = /export type ErrorCode =(?<codes>.*?);/s.exec(read('src/model/errors.ts'));
+  return [...(union?.groups?.['codes'] ?? '').matchAll(/'([A-Z_]+)'/g)].map(
+    ([, code]) => `${code}`,
+  );
+}
+
+const document = read('docs/errors.md');
+
+/** The codes in the headings of the error reference. */
+function documentedCodes(): readonly string[] {
+  const headings = [...document.matchAll(/^### (.+)$/gm)].map(([, heading]) => heading ?? '');
+  return headings.flatMap((heading) =>
+    [...heading.matchAll(/`([A-Z_]+)`/g)].map(([, code]) => `${code}`),
+  );
+}
+
+it('the error reference documents every error code of the package once, and no other', () => {
+  const declared = declaredCodes();
+  expect(declared.length).toBeGreaterThan(50);
+  expect(documentedCodes().toSorted()).toEqual(declared.toSorted());
+});
+
+it('the error reference says when, why and what to do for every code', () => {
+  const sections = document.split(/^### /m).slice(1);
+  for (const section of sections) {
+    for (const label of ['- **When**: ', '- **Cause**: ', '- **Fix**: ']) {
+      expect(section).toContain(label);
+    }
+  }
+});
+
+it('the overview of the error reference lists the codes of its sections', () => {
+  const overview = [...document.matchAll(/^\| \[.*$/gm)].join('\n');
+  for (const code of documentedCodes()) expect(overview).toContain(`\`${code}\``);
+});
