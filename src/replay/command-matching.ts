@@ -143,6 +143,8 @@ export function labelEvent(event: HistoryEvent): string {
     case 'childCompleted':
     case 'childFailed':
     case 'childCanceled':
+    case 'detachedConfirmed':
+    case 'detachedFailed':
       return `outcome of operation ${event.operation}`;
     case 'timerFired':
       return `timer of operation ${event.operation} fired`;
