@@ -96,7 +96,10 @@ export interface WorkItemAbandon {
   readonly lockToken: string;
   readonly delayMs: number;
   readonly giveBackClaim: boolean;
-  /** Nothing of it has begun: a task run that this claim made `running` is `pending` again, and may expire. */
+  /**
+   * Nothing of it has begun: a task run that this claim made `running` is `pending` again, and may expire. Counts also
+   * after the lease.
+   */
   readonly unstarted?: boolean;
 }
 
@@ -242,6 +245,8 @@ export interface WorkQueue {
    * - settle a flagged item as canceled instead, and answer how a task run ended by that
    *   (retry/a-flagged-item-ends-instead, task-cancel/a-handed-back-run-ends-instead)
    * - answer `false` for a token that is not held, changing nothing (abandon-work/needs-a-held-item)
+   * - take back an `unstarted` claim also after its lease, unless another has claimed the item since
+   *   (abandon-work/an-unstarted-claim-is-given-back-after-its-lease)
    */
   abandonWorkItems(abandons: readonly WorkItemAbandon[]): Promise<readonly HandBackResult[]>;
 

@@ -113,14 +113,15 @@ export class Completions {
 
   async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
-    const nowMs = Math.floor(clock.now());
+    const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
+    const { nowMs } = time;
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
     let turn: Turn;
     try {
       const result = await live.execution.turn({ messages, nowMs, version: live.version });
-      turn = turns.plan(live, result);
+      turn = turns.plan(live, result, time);
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -130,6 +131,7 @@ export class Completions {
     }
     const { instanceKey, incarnation, executionId, lastTurn } = live;
     const lockTokens = batch.map(({ item }) => item.lockToken);
+    const sentAt = clock.monotonic();
     try {
       const [commit] =
         lastTurn === null
@@ -139,7 +141,7 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        await turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
+        await turns.committed(live, turn, { ...time, claimed: commit.claimed, sentAt });
         return;
       }
     } catch (error) {
@@ -160,7 +162,7 @@ export class Completions {
       outcome: toWorkOutcome(settled),
     }));
     try {
-      const deadline = clock.now() + options.activityLeaseMs;
+      const deadline = clock.monotonic() + options.activityLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
       const results = await withRetries(retry, () => provider.ackWorkItems(acks));
       batch.forEach((settled, index) => {

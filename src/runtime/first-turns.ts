@@ -64,7 +64,9 @@ export class FirstTurns {
       const [kept] = await provider.createInstances([instance]);
       return kept as CreateResult;
     }
-    const firstTurn = turns.plan(subject, ran);
+    const time = { path: 'fast', nowMs } as const;
+    const firstTurn = turns.plan(subject, ran, time);
+    const sentAt = clock.monotonic();
     let result: CreateResult | undefined;
     try {
       [result] = await provider.createInstances([{ ...instance, firstTurn }]);
@@ -83,7 +85,7 @@ export class FirstTurns {
         code,
         lastTurn: null,
       });
-      await turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
+      await turns.committed(live, firstTurn, { ...time, claimed, sentAt });
     }
     return result as CreateResult;
   }

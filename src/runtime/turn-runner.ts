@@ -127,7 +127,12 @@ export class TurnRunner {
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
       this.#holdBackMs.delete(item.instanceId);
-      return { kind: 'turn', item, live, turn: turns.plan(live, result) };
+      return {
+        kind: 'turn',
+        item,
+        live,
+        turn: turns.plan(live, result, { path: 'slow', nowMs: item.nowMs }),
+      };
     } catch (error) {
       if (await this.#isGone(item)) {
         this.#drop(live);

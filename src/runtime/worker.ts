@@ -86,7 +86,7 @@ export class Worker {
       timers,
       slots,
       programs,
-      startClaimed: (items) => this.#activities.startClaimed(items),
+      startClaimed: (items, claimedAt) => this.#activities.startClaimed(items, claimedAt),
     });
     this.#provider = provider;
     this.#onStopped = params.onStopped;

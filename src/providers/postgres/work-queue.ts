@@ -127,6 +127,7 @@ async function lockHeld(
   store: Store,
   batch: Batch,
   lockTokens: readonly string[],
+  mayHaveExpired: (index: number) => boolean = () => false,
 ): Promise<readonly (HeldItem | undefined)[]> {
   const { scope, instances } = batch;
   const tokens = lockTokens.map(parseToken);
@@ -136,9 +137,10 @@ async function lockHeld(
     store.workItems.lock(scope.tx, itemKeys),
   );
   const met = new Set<number>();
-  return tokens.map(({ key, secret }) => {
+  return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
-    if (item?.lockToken !== secret || !isLive(item, scope.now) || met.has(key)) return undefined;
+    if (item?.lockToken !== secret || met.has(key)) return undefined;
+    if (!isLive(item, scope.now) && !mayHaveExpired(index)) return undefined;
     met.add(key);
     return item;
   });
@@ -307,7 +309,13 @@ function lost(operation: string): CommitResult {
 }
 
 /** Hands items back; those that were asked to stop end instead. */
-async function handBack<Item extends { readonly lockToken: string; readonly delayMs: number }>(
+interface HandBack {
+  readonly lockToken: string;
+  readonly delayMs: number;
+  readonly unstarted?: boolean;
+}
+
+async function handBack<Item extends HandBack>(
   store: Store,
   scope: Scope,
   entries: readonly Item[],
@@ -318,6 +326,8 @@ async function handBack<Item extends { readonly lockToken: string; readonly dela
     store,
     batch,
     entries.map(({ lockToken }) => lockToken),
+    // A claim that came to nothing is given back also after its lease, unless another worker has claimed the item.
+    (index) => entries[index]?.unstarted === true,
   );
   const settlements: Settlement[] = [];
   const back: HandedBack[] = [];
@@ -376,9 +386,11 @@ async function claimPlainly(
   store: Store,
   params: FetchWorkItemsParams,
 ): Promise<readonly WorkItem[]> {
+  const sentAt = store.monotonic();
   const claimed = await store.plainClaims.claim(params, store.nowParameter);
   const [first] = claimed;
   if (first === undefined) return [];
+  store.observe(first.now, sentAt);
   const keys = claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [
     definitionKey,
     key,

@@ -136,7 +136,9 @@ function handBack(
   },
 ): HandBackResult {
   const { now, effects } = scope;
-  const item = store.workItems.heldBy(how.lockToken, now);
+  // A claim that came to nothing is given back also after its lease, unless another worker has claimed the item.
+  const heldSince = how.unstarted === true ? 0 : now;
+  const item = store.workItems.heldBy(how.lockToken, heldSince);
   if (item === undefined) return false;
   // What was asked to stop does not start again.
   if (item.cancelRequested === 1) {

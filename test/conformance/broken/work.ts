@@ -5,6 +5,14 @@ import { lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 export const brokenWork: readonly BrokenProvider[] = [
   {
+    fault: 'a claim that started nothing counts once its lease has expired',
+    rejectedBy: 'abandon-work/an-unstarted-claim-is-given-back-after-its-lease',
+    override: ({ provider }) => ({
+      abandonWorkItems: (abandons) =>
+        provider.abandonWorkItems(abandons.map(({ unstarted: _, ...abandon }) => abandon)),
+    }),
+  },
+  {
     fault: 'a completion is enqueued for an execution that was superseded',
     rejectedBy: 'continue/old-completions-are-dropped',
     override({ provider }) {

@@ -123,6 +123,27 @@ export const retries: Capability = {
       },
     },
     {
+      id: 'abandon-work/an-unstarted-claim-is-given-back-after-its-lease',
+      title:
+        'a claim that started nothing does not count, also when its lease has expired, until another worker has the item',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const first = await store.claimWorkOne();
+        await store.clock.advance(lockMs);
+        const unstarted = { delayMs: 0, giveBackClaim: true, unstarted: true };
+        const abandon = (lockToken: string) =>
+          store.provider.abandonWorkItems([{ ...unstarted, lockToken }]);
+        assert.deepEqual(await abandon(first.lockToken), [true]);
+        const second = await store.claimWorkOne();
+        assert.equal(second.claims, 1);
+        assert.deepEqual(await store.expectNoChange(() => abandon(first.lockToken)), [false]);
+        await store.clock.advance(lockMs);
+        const third = await store.claimWorkOne();
+        assert.equal(third.claims, 2);
+        assert.deepEqual(await store.expectNoChange(() => abandon(second.lockToken)), [false]);
+      },
+    },
+    {
       id: 'retry/a-flagged-item-ends-instead',
       title:
         'an item that was asked to stop is not tried again: retrying or abandoning it settles it as canceled',
