@@ -70,9 +70,9 @@ export class Perdure {
   readonly #workers = new Set<Worker>();
   #closed: Promise<void> | undefined;
 
-  private constructor(provider: Provider, options: OpenOptions) {
+  private constructor(provider: Provider, clock: Clock, options: OpenOptions) {
     this.#provider = provider;
-    this.#clock = options.clock ?? provider.clock ?? systemClock;
+    this.#clock = clock;
     this.#options = options;
     this.client = new Client({
       provider,
@@ -95,10 +95,13 @@ export class Perdure {
   /** Opens a store: an SQLite file by its path, `':memory:'`, a PostgreSQL by its URL, or a provider of your own. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
     checkOpenOptions(store, options);
-    return new Perdure(
-      typeof store === 'string' ? await openStore(store, options) : checkProvider(store),
-      options,
-    );
+    if (typeof store !== 'string') {
+      const provider = checkProvider(store);
+      return new Perdure(provider, options.clock ?? provider.clock ?? systemClock, options);
+    }
+    const provider = await openStore(store, options);
+    // A store that was given the clock may run on it without its steps.
+    return new Perdure(provider, provider.clock ?? options.clock ?? systemClock, options);
   }
 
   /** Connects to a store that a server (`perdure/server`) has open; browsers do so with `perdure/remote`. */

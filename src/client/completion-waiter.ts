@@ -209,9 +209,9 @@ export class CompletionWaiter {
 
   /** Reads all rows that are waited for, now or as soon as the last time is long enough ago. */
   #sweep(): void {
-    const nowMs = this.#recheckClock.now();
+    const nowMs = this.#recheckClock.monotonic();
     if (nowMs < this.#nextSweepAt) {
-      this.#cancelSweep ??= this.#recheckClock.setAlarm(this.#nextSweepAt, () => {
+      this.#cancelSweep ??= this.#recheckClock.setTimer(this.#nextSweepAt - nowMs, () => {
         this.#cancelSweep = undefined;
         this.#sweep();
       });
@@ -258,8 +258,11 @@ export class CompletionWaiter {
     else this.#end(instanceId, ({ reject }) => reject(error));
   }
 
-  #setRecheck(atMs = this.#recheckClock.now() + this.#recheckMs): () => void {
-    return this.#recheckClock.setAlarm(atMs, () => this.#recheck(atMs, this.#waiters.keys()));
+  #setRecheck(delayMs = this.#recheckMs): () => void {
+    const begunAtMs = this.#recheckClock.monotonic() + delayMs;
+    return this.#recheckClock.setTimer(delayMs, () =>
+      this.#recheck(begunAtMs, this.#waiters.keys()),
+    );
   }
 
   /** Reads the next slice of a round that began at a time; the last slice sets the next round. */
@@ -271,15 +274,15 @@ export class CompletionWaiter {
       slice.push(value);
     }
     this.#readWaiting(slice);
-    const soon = this.#recheckClock.now() + recheckPauseMs;
+    const passedMs = this.#recheckClock.monotonic() - begunAtMs;
     this.#cancelRecheck =
       slice.length < recheckSlice
-        ? this.#setRecheck(Math.max(soon, begunAtMs + this.#recheckMs))
-        : this.#recheckClock.setAlarm(soon, () => this.#recheck(begunAtMs, round));
+        ? this.#setRecheck(Math.max(recheckPauseMs, this.#recheckMs - passedMs))
+        : this.#recheckClock.setTimer(recheckPauseMs, () => this.#recheck(begunAtMs, round));
   }
 
   #setTimeout(instanceId: string, waiter: Waiter): () => void {
-    return this.#clock.setAlarm(this.#clock.now() + (waiter.timeoutMs ?? 0), () => {
+    return this.#clock.setTimer(waiter.timeoutMs ?? 0, () => {
       waiter.timedOut = true;
       this.#reader.request(instanceId);
     });

@@ -3,7 +3,7 @@ import { inputHash } from '../model/input-hash.ts';
 import { encodeMessage } from '../model/message.ts';
 import { encodeTaskOptions } from '../model/task-options.ts';
 import type { NewJob } from '../providers/sessions.ts';
-import { resolveTimes } from './task-request.ts';
+import { toTaskTimes } from './task-request.ts';
 
 /** A job as the store takes it. */
 export function toNewJob(request: JobRequest, nowMs: number): NewJob {
@@ -26,7 +26,7 @@ export function toNewJob(request: JobRequest, nowMs: number): NewJob {
       payload,
       options,
       priority,
-      ...resolveTimes(times, nowMs),
+      ...toTaskTimes(times, nowMs),
       ...(dedupeKey !== undefined && { dedupeKey }),
       ...(onFail && { onFail: { options } }),
     },

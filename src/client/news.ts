@@ -61,7 +61,7 @@ export class News {
   }
 
   #setRecheck(): () => void {
-    return this.#clock.setAlarm(this.#clock.now() + this.#recheckMs, () => {
+    return this.#clock.setTimer(this.#recheckMs, () => {
       this.#cancelRecheck = undefined;
       for (const watch of this.#watches) watch.resolve();
     });

@@ -73,24 +73,27 @@ type Fields = Readonly<Partial<Record<(typeof fieldNames)[number], unknown>>>;
 
 const minEveryMs = 1_000;
 
-/** Reads a schedule; whatever it starts is checked and encoded now, so that no tick fails for it. */
+/**
+ * Reads a schedule; whatever it starts is checked and encoded now, so that no tick fails for it. The anchor of an
+ * interval is left for the store's clock to decide.
+ */
 export async function readSchedule(
   schedule: unknown,
-  context: { readonly nowMs: number; readonly payloadLimitBytes: number },
+  payloadLimitBytes: number,
 ): Promise<ScheduleDefinition> {
   const fields = readFields(schedule, 'The schedule', fieldNames);
   const startAt = readTime('startAt', fields.startAt);
   const endAt = readTime('endAt', fields.endAt);
   return {
-    timing: readTiming(fields, context.nowMs),
+    timing: readTiming(fields),
     ...(startAt !== undefined && { startAt }),
     ...(endAt !== undefined && { endAt }),
     catchUp: readCatchUp(fields.catchUp),
-    target: await readScheduled(fields, context.payloadLimitBytes),
+    target: await readScheduled(fields, payloadLimitBytes),
   };
 }
 
-function readTiming({ cron, timeZone, every }: Fields, nowMs: number): StoredTiming {
+function readTiming({ cron, timeZone, every }: Fields): StoredTiming {
   if ((cron === undefined) === (every === undefined)) {
     throw new PerdureError('INVALID_SCHEDULE', 'A schedule has either cron or every.');
   }
@@ -102,7 +105,7 @@ function readTiming({ cron, timeZone, every }: Fields, nowMs: number): StoredTim
     if (everyMs < minEveryMs) {
       throw new PerdureError('INVALID_SCHEDULE', `every is ${everyMs} ms; use 1 s or more.`);
     }
-    return { kind: 'every', everyMs, anchorMs: Math.floor(nowMs) };
+    return { kind: 'every', everyMs, anchorMs: 0 };
   }
   if (typeof cron !== 'string') throw invalid('cron', cron, 'a cron expression');
   const zone = timeZone ?? 'UTC';

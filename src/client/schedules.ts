@@ -1,9 +1,8 @@
-import type { Clock } from '../model/clock.ts';
 import { PerdureError } from '../model/errors.ts';
 import { checkName } from '../model/names.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { ScheduleRecord } from '../providers/schedules.ts';
+import type { SchedulePlan, ScheduleRecord } from '../providers/schedules.ts';
 import {
   decodeSchedule,
   timingOf,
@@ -27,7 +26,6 @@ export interface SchedulePage {
 
 export interface SchedulesParams {
   readonly provider: Provider;
-  readonly clock: Clock;
   readonly payloadLimitBytes: number;
   /** Throws where a client must not be used. */
   readonly assertOpen: () => void;
@@ -53,18 +51,24 @@ export class Schedules {
   put<Input>(name: string, schedule: OrchestrationSchedule<Input>): Promise<ScheduleInfo>;
   put<Input>(name: string, schedule: FlowSchedule<Input>): Promise<ScheduleInfo>;
   async put(name: string, schedule: unknown): Promise<ScheduleInfo> {
-    const { provider, clock, payloadLimitBytes, assertOpen, onChanged } = this.#params;
+    const { provider, payloadLimitBytes, assertOpen, onChanged } = this.#params;
     assertOpen();
     checkScheduleName(name);
-    const nowMs = clock.now();
-    const wanted = await readSchedule(schedule, { nowMs, payloadLimitBytes });
+    const wanted = await readSchedule(schedule, payloadLimitBytes);
+    // Throws for an expression that cannot be read, before the store is asked.
+    timingOf(wanted);
     for (;;) {
       const before = await this.#find(name);
-      const { definition, nextAt } = plan(wanted, before, nowMs);
-      const text = JSON.stringify(definition);
-      if (before !== undefined && before.definition === text) return toScheduleInfo(before);
+      if (before !== undefined && isUnchanged(wanted, before)) return toScheduleInfo(before);
+      let never = false;
+      const planAt = (nowMs: number): SchedulePlan | undefined => {
+        const planned = plan(wanted, before, nowMs);
+        never = planned === undefined;
+        return planned;
+      };
       const ifRevision = before?.revision ?? 0;
-      const after = await provider.putSchedule({ name, definition: text, nextAt, ifRevision });
+      const after = await provider.putSchedule({ name, plan: planAt, ifRevision });
+      if (never) throw neverFires();
       // It ticked or was changed meanwhile: look again at what is there.
       if (after === undefined) continue;
       onChanged();
@@ -81,14 +85,15 @@ export class Schedules {
 
   /** Lets a paused schedule fire again, from its next tick on: those that fell into the pause are not made up for. */
   async resume(name: string): Promise<void> {
-    const { provider, clock, assertOpen, onChanged } = this.#params;
+    const { provider, assertOpen, onChanged } = this.#params;
     assertOpen();
     for (;;) {
       const record = await this.#find(checkScheduleName(name));
       if (record === undefined) throw notFound(name);
       if (!record.paused) return;
       const { revision: ifRevision } = record;
-      const nextAt = timingOf(decodeSchedule(name, record.definition)).next(clock.now());
+      const timing = timingOf(decodeSchedule(name, record.definition));
+      const nextAt = (nowMs: number): number | null => timing.next(nowMs);
       // Its timing may be another by now: the next tick is only good for the one that was read.
       if (await provider.setSchedulePaused(name, false, { nextAt, ifRevision })) break;
     }
@@ -153,25 +158,36 @@ export class Schedules {
   }
 }
 
-/** What to store, and the next tick: that of the record where the timing is the same. */
+/**
+ * What to store at a time of the store, and the next tick: that of the record where the timing is the same. `undefined`
+ * for a schedule that would never fire.
+ */
 function plan(
   wanted: ScheduleDefinition,
   before: ScheduleRecord | undefined,
   nowMs: number,
-): { readonly definition: ScheduleDefinition; readonly nextAt: number | null } {
+): SchedulePlan | undefined {
   const old = before && readOld(before);
-  const definition = old === undefined ? wanted : keepAnchor(wanted, old);
+  const definition = anchored(wanted, old, nowMs);
+  const text = JSON.stringify(definition);
   if (before !== undefined && old !== undefined && sameTiming(old, definition)) {
-    return { definition, nextAt: before.nextAt };
+    return { definition: text, nextAt: before.nextAt };
   }
   const nextAt = timingOf(definition).next(nowMs);
-  if (nextAt === null) {
-    throw new PerdureError(
-      'INVALID_SCHEDULE',
-      'This schedule would never fire. Check its days, its startAt and its endAt.',
-    );
-  }
-  return { definition, nextAt };
+  return nextAt === null ? undefined : { definition: text, nextAt };
+}
+
+/** Whether the record already says all that is wanted. */
+function isUnchanged(wanted: ScheduleDefinition, before: ScheduleRecord): boolean {
+  // An interval that begins anew has another anchor than any that is stored.
+  return JSON.stringify(anchored(wanted, readOld(before), Infinity)) === before.definition;
+}
+
+function neverFires(): PerdureError {
+  return new PerdureError(
+    'INVALID_SCHEDULE',
+    'This schedule would never fire. Check its days, its startAt and its endAt.',
+  );
 }
 
 // One that was damaged is simply replaced.
@@ -183,13 +199,16 @@ function readOld(record: ScheduleRecord): ScheduleDefinition | undefined {
   }
 }
 
-/** An interval counts on from where it began, however often it is put. */
-function keepAnchor(wanted: ScheduleDefinition, old: ScheduleDefinition): ScheduleDefinition {
-  const isSame =
-    wanted.timing.kind === 'every' &&
-    old.timing.kind === 'every' &&
-    wanted.timing.everyMs === old.timing.everyMs;
-  return isSame ? { ...wanted, timing: old.timing } : wanted;
+/** An interval counts from when it was first put, however often it is put. */
+function anchored(
+  wanted: ScheduleDefinition,
+  old: ScheduleDefinition | undefined,
+  nowMs: number,
+): ScheduleDefinition {
+  const { timing } = wanted;
+  if (timing.kind !== 'every') return wanted;
+  const isSame = old?.timing.kind === 'every' && timing.everyMs === old.timing.everyMs;
+  return { ...wanted, timing: isSame ? old.timing : { ...timing, anchorMs: nowMs } };
 }
 
 function sameTiming(one: ScheduleDefinition, other: ScheduleDefinition): boolean {

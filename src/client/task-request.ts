@@ -5,6 +5,7 @@ import { checkDedupeKey, checkInstanceId, checkName } from '../model/names.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import { checkPriority } from '../model/priority.ts';
 import { isHeaders, type Headers } from '../model/task-options.ts';
+import type { NewTask } from '../providers/tasks.ts';
 
 /** How a task is run. */
 export interface RunTaskOptions {
@@ -94,21 +95,26 @@ export function readRunTaskOptions(options: unknown, target: TaskTarget): Chosen
   };
 }
 
-/** The moments that the options mean; an expiry that leaves no time to start is refused. */
-export function resolveTimes(
-  chosen: Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>,
+/** The times of a new run. */
+export type ChosenTimes = Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>;
+
+/**
+ * The times of a run as the store takes them: durations stay durations, which the store counts by its own clock. Throws
+ * `INVALID_INPUT` for an expiry that leaves no time to start; `nowMs` is only used for that.
+ */
+export function toTaskTimes(
+  { delayMs, runAt, expiresInMs, expiresAt }: ChosenTimes,
   nowMs: number,
-): { readonly runAt?: number; readonly expiresAt?: number } {
-  const runAt = chosen.delayMs === undefined ? chosen.runAt : nowMs + chosen.delayMs;
-  const startsAt = Math.max(nowMs, runAt ?? nowMs);
-  const expiresAt =
-    chosen.expiresInMs === undefined ? chosen.expiresAt : startsAt + chosen.expiresInMs;
-  if (expiresAt !== undefined && expiresAt <= startsAt) {
+): Pick<NewTask, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'> {
+  const startsAt = Math.max(nowMs, delayMs === undefined ? (runAt ?? nowMs) : nowMs + delayMs);
+  if (expiresInMs === 0 || (expiresAt !== undefined && expiresAt <= startsAt)) {
     const start = startsAt === nowMs ? 'in the past' : 'before the run may start';
     throw new PerdureError('INVALID_INPUT', `The expiry is ${start}; choose a later one.`);
   }
   return {
+    ...(delayMs !== undefined && delayMs > 0 && { delayMs }),
     ...(runAt !== undefined && runAt > nowMs && { runAt: Math.ceil(runAt) }),
+    ...(expiresInMs !== undefined && { expiresInMs }),
     ...(expiresAt !== undefined && { expiresAt: Math.ceil(expiresAt) }),
   };
 }

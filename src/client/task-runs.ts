@@ -11,7 +11,7 @@ import { encodeInput } from './encode-input.ts';
 import type { InstanceAccess } from './handle.ts';
 import { taskAlreadyExists } from './instance-errors.ts';
 import { TaskHandle } from './task-handle.ts';
-import { readRunTaskOptions, readTask, resolveTimes, type RunTaskOptions } from './task-request.ts';
+import { readRunTaskOptions, readTask, toTaskTimes, type RunTaskOptions } from './task-request.ts';
 
 // NoInfer: the definition alone decides the type, or a wrong argument would widen it instead of being refused.
 
@@ -108,7 +108,7 @@ export class TaskRuns {
       payload,
       options: stored,
       priority: chosen.priority,
-      ...resolveTimes(chosen, nowMs),
+      ...toTaskTimes(chosen, nowMs),
       ...(chosen.dedupeKey !== undefined && { dedupeKey: chosen.dedupeKey }),
       ...(target.defaults?.onFail === true && { onFail: { options: stored } }),
     };

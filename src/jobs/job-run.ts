@@ -287,7 +287,7 @@ export class JobRun {
       this.#waiters.add(waiter);
       if (timeoutMs === undefined) return;
       const { clock } = this.#host.backend;
-      waiter.cancelAlarm = clock.setAlarm(clock.now() + timeoutMs, () => {
+      waiter.cancelAlarm = clock.setTimer(timeoutMs, () => {
         this.#waiters.delete(waiter);
         reject(resultTimedOut(this.key.instanceId, timeoutMs));
       });

@@ -29,7 +29,7 @@ export class KeepAlive {
   #setAlarm(): void {
     const { backend, idleTimeoutMs } = this.#params;
     const { clock } = backend;
-    this.#cancelAlarm = clock.setAlarm(clock.now() + Math.floor(idleTimeoutMs / 3), () => {
+    this.#cancelAlarm = clock.setTimer(Math.floor(idleTimeoutMs / 3), () => {
       void this.#renew();
     });
   }

@@ -44,7 +44,7 @@ export function pause({ signal, clock = systemClock }: RetryScope, ms: number): 
       signal.removeEventListener('abort', end);
       resolve();
     };
-    const cancelAlarm = clock.setAlarm(clock.now() + ms, end);
+    const cancelAlarm = clock.setTimer(ms, end);
     signal.addEventListener('abort', end);
   });
 }

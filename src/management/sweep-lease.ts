@@ -21,13 +21,13 @@ export class SweepLease {
 
   /** Takes or extends it; `false` while another has it. */
   async take(): Promise<boolean> {
-    this.#renewAt = this.#clock.now() + sweepLeaseMs / 3;
+    this.#renewAt = this.#clock.monotonic() + sweepLeaseMs / 3;
     return this.#store.takeLease({ name, owner: this.#owner, leaseMs: sweepLeaseMs });
   }
 
   /** Extends it when it is time; says why to stop sweeping, if there is a reason. */
   async check(heedsPause: boolean): Promise<Interruption | undefined> {
-    if (this.#clock.now() >= this.#renewAt && !(await this.take())) return 'lostLease';
+    if (this.#clock.monotonic() >= this.#renewAt && !(await this.take())) return 'lostLease';
     if (heedsPause && (await readRetention(this.#store, 'paused')) !== null) return 'paused';
     return undefined;
   }

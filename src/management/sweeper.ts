@@ -126,7 +126,7 @@ export class Sweeper {
     const { signal } = this.#stop;
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
-      const cancel = clock.setAlarm(clock.now() + ms, done);
+      const cancel = clock.setTimer(ms, done);
       signal.addEventListener('abort', done, { once: true });
       function done(): void {
         cancel();

@@ -1,30 +1,35 @@
-/** The clock that decides visibility, expiry and timers; tests bring their own. */
+/** Wall time for what is due, and monotonic time for how long things take; tests bring their own. */
 export interface Clock {
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch: decides visibility, expiry and timers. A correction of the clock may step it. */
   now(): number;
-  /** Calls back once `now()` has reached `atMs`; returns how to take that back. */
-  setAlarm(atMs: number, callback: () => void): () => void;
+  /** Milliseconds since an arbitrary moment: measures durations. Never steps and never goes back. */
+  monotonic(): number;
+  /** Calls back once `delayMs` have passed by `monotonic()`; returns how to cancel that. */
+  setTimer(delayMs: number, callback: () => void): () => void;
 }
 
-// setTimeout counts neither a suspended machine's hours nor a corrected clock, so long waits look again.
+// The limit of setTimeout is 2^31 - 1 ms; a long wait is split.
 const maxTimeoutMs = 60_000;
 
 // Taken before anything can patch the globals.
 const { setTimeout: realSetTimeout, clearTimeout: realClearTimeout } = globalThis;
 const realNow = Date.now;
+const realMonotonic = performance.now.bind(performance);
 
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => realNow(),
-  setAlarm(atMs, callback) {
+  monotonic: () => realMonotonic(),
+  setTimer(delayMs, callback) {
+    const atMs = realMonotonic() + delayMs;
     let timeout: NodeJS.Timeout;
-    // A timeout may also end a millisecond before the clock says so.
+    // setTimeout may call back up to a millisecond early.
     const check = () => {
-      if (realNow() >= atMs) callback();
+      if (realMonotonic() >= atMs) callback();
       else arm();
     };
     const arm = () => {
-      const waitMs = Math.ceil(atMs - realNow());
+      const waitMs = Math.ceil(atMs - realMonotonic());
       timeout = realSetTimeout(check, Math.min(Math.max(waitMs, 0), maxTimeoutMs));
     };
     arm();

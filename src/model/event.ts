@@ -72,9 +72,12 @@ export interface ActivityScheduled extends Operation {
   readonly shielded?: true;
 }
 
-interface TimerCreated extends Operation {
+/** The code waits for a time. */
+export interface TimerCreated extends Operation {
   readonly kind: 'timerCreated';
   readonly fireAt: number;
+  /** The code named the moment; otherwise it named a duration, counted from `at`. */
+  readonly absolute?: true;
 }
 
 /** The code waits for an external event by name. */

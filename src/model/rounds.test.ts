@@ -14,7 +14,7 @@ function setUp({ sleepMs = 1_000, takesMs = 0 } = {}) {
       if (error !== undefined) throw error;
       if (takesMs > 0) {
         await new Promise<void>((resolve) => {
-          clock.setAlarm(clock.now() + takesMs, resolve);
+          clock.setTimer(takesMs, resolve);
         });
       }
       return sleepMs;
@@ -35,9 +35,9 @@ test('the earliest time that was asked for wins, a later one changes nothing', a
   const { clock, rounds, begun } = setUp();
   rounds.start();
   await clock.advance(100);
-  rounds.wakeAt(700);
-  rounds.wakeAt(400);
-  rounds.wakeAt(600);
+  rounds.wakeIn(600);
+  rounds.wakeIn(300);
+  rounds.wakeIn(500);
   await clock.advance(1_350);
   expect(begun).toEqual([0, 400, 1_400]);
 });
@@ -46,7 +46,7 @@ test('who asks during a round gets another one, not the sleep', async () => {
   const { clock, rounds, begun } = setUp({ takesMs: 50 });
   rounds.start();
   await clock.advance(10);
-  rounds.wakeAt(20);
+  rounds.wakeIn(10);
   await clock.advance(100);
   expect(begun).toEqual([0, 50]);
 });
@@ -64,7 +64,7 @@ test('a round that failed is told of and tried again after a second', async () =
 
 test('nothing happens before the start or after the stop, which waits for the round under way', async () => {
   const { clock, rounds, begun } = setUp({ takesMs: 50 });
-  rounds.wakeAt(0);
+  rounds.wakeIn(-100);
   await clock.advance(100);
   expect(begun).toEqual([]);
   rounds.start();
@@ -75,7 +75,7 @@ test('nothing happens before the start or after the stop, which waits for the ro
   expect(isStopped).toBe(false);
   await clock.advance(1);
   await stopped;
-  rounds.wakeAt(clock.now());
+  rounds.wakeIn(0);
   await clock.advance(5_000);
   expect(begun).toEqual([100]);
 });

@@ -38,12 +38,14 @@ export class Rounds {
     await this.#going;
   }
 
-  /** The next round begins at this time at the latest; one that is under way is followed by another. */
-  wakeAt(atMs: number): void {
+  /** The next round begins within this time; one that is under way is followed by another. */
+  wakeIn(delayMs: number): void {
+    const { clock } = this.#params;
+    const atMs = clock.monotonic() + delayMs;
     if (!this.#isOn || atMs >= this.#alarmAt) return;
     this.#cancelAlarm?.();
     this.#alarmAt = atMs;
-    this.#cancelAlarm = this.#params.clock.setAlarm(atMs, () => {
+    this.#cancelAlarm = clock.setTimer(delayMs, () => {
       this.#alarmAt = Infinity;
       if (this.#going === undefined) this.#go();
       else this.#isWanted = true;
@@ -56,7 +58,7 @@ export class Rounds {
   }
 
   async #goOnce(): Promise<void> {
-    const { clock, round, onError } = this.#params;
+    const { round, onError } = this.#params;
     let waitMs = errorPauseMs;
     try {
       waitMs = await round();
@@ -64,6 +66,6 @@ export class Rounds {
       onError(error);
     }
     this.#going = undefined;
-    this.wakeAt(clock.now() + (this.#isWanted ? 0 : waitMs));
+    this.wakeIn(this.#isWanted ? 0 : waitMs);
   }
 }

@@ -125,7 +125,7 @@ export class LiveContext implements OrchestrationContext {
         `sleepUntil was given ${String(moment)}. Pass a valid Date, or milliseconds since the epoch.`,
       );
     }
-    return this.#code.commands.startTimer(fireAt);
+    return this.#code.commands.startTimer(fireAt, true);
   }
 
   waitFor<Value, Parsed>(

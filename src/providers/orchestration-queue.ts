@@ -193,7 +193,8 @@ export interface OrchestrationQueue {
    *   under-way/its-children-never-start, under-way/shielded-and-abandoned-children-start,
    *   under-way/does-not-lower-the-status, under-way/its-end-stands,
    *   under-way/the-next-execution-is-canceling-too)
-   * - insert timers that become visible at their time (timer/in-the-past-fires-at-once,
+   * - insert timers that become visible at their time, or after their delay from the commit on
+   *   (timer/a-delay-counts-from-the-commit, timer/in-the-past-fires-at-once,
    *   timer/becoming-due-during-a-claim-waits-for-the-next, timer/fires-again-until-acked)
    * - then remove withdrawn timers, also those that are due, and nothing else
    *   (timer/that-is-withdrawn-never-fires, timer/that-is-due-can-still-be-withdrawn,

@@ -92,8 +92,10 @@ export interface Provider
     UnclaimedWorkStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
-  /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */
+  /** The clock of the store as far as this process knows it; absent: the machine's own. Workers use it. */
   readonly clock?: Clock;
+  /** Whether `clock` only estimates the clock that decides, which is that of a server. Default: `false`. */
+  readonly clockIsEstimate?: boolean;
 
   /**
    * Calls back on hints; returns how to stop.

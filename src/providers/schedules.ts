@@ -20,19 +20,38 @@ export interface ScheduleRecord extends Withheld {
   readonly updatedAt: number;
 }
 
-/** A schedule to be created or changed. */
-export interface ScheduleWrite {
-  readonly name: string;
+/** What is written of a schedule. */
+export interface SchedulePlan {
   readonly definition: string;
   readonly nextAt: number | null;
+}
+
+/** A schedule to be written, with everything decided. */
+export interface PlannedSchedule extends SchedulePlan {
+  readonly name: string;
+  readonly ifRevision?: number | undefined;
+}
+
+/** A schedule to be created or changed. */
+export type ScheduleWrite = {
+  readonly name: string;
   /** Only if the record still has this revision (0: only if there is none). Absent: whatever is there. */
   readonly ifRevision?: number;
-}
+} & (
+  | SchedulePlan
+  | {
+      /**
+       * Plans by the time of the transaction that writes it; `undefined`: write nothing. Must be pure and must not throw:
+       * a transaction that is repeated calls it again.
+       */
+      readonly plan: (nowMs: number) => SchedulePlan | undefined;
+    }
+);
 
 /** How a schedule goes on that is paused or resumed. */
 export interface ScheduleResume {
-  /** The next tick from then on. Absent: as it is. */
-  readonly nextAt?: number | null;
+  /** The next tick from then on, or what it is by the time of the transaction. Absent: as it is. */
+  readonly nextAt?: number | null | ((nowMs: number) => number | null);
   /** Only if the record still has this revision. Absent: whatever is there. */
   readonly ifRevision?: number;
 }
@@ -57,6 +76,8 @@ export interface ScheduleStore {
    *
    * A provider must:
    * - keep what it is given, as it is (schedule/comes-as-it-was-put)
+   * - call `plan` with the time of its own clock in the transaction, and write nothing where it returns `undefined`
+   *   (schedule/is-planned-by-the-stores-clock)
    * - give it a new revision, also one that was deleted and made anew, and keep paused, last tick and creation time
    *   of one that exists (schedule/a-change-keeps-its-past, schedule/needs-its-revision)
    * - change nothing when `ifRevision` does not fit (schedule/a-write-can-be-fenced)
@@ -68,6 +89,7 @@ export interface ScheduleStore {
    *
    * A provider must:
    * - give it a new revision, and leave the next tick as it is when none is given (schedule/can-be-paused)
+   * - call `nextAt` with the time of its own clock in the transaction (schedule/a-resume-is-planned-by-the-stores-clock)
    * - change nothing when `ifRevision` does not fit (schedule/a-resume-can-be-fenced)
    */
   setSchedulePaused(name: string, paused: boolean, resume?: ScheduleResume): Promise<boolean>;

@@ -14,8 +14,12 @@ export interface NewTask {
   readonly priority: number;
   /** When it may start. Absent: now, by the store's clock. */
   readonly runAt?: number;
+  /** Instead of `runAt`: it may start this long after its creation. */
+  readonly delayMs?: number;
   /** If it has not started by then, it ends as `expired`. */
   readonly expiresAt?: number;
+  /** Instead of `expiresAt`: if it has not started this long after it may start, it ends as `expired`. */
+  readonly expiresInMs?: number;
   /** At most one active run of this name has this key; held until the handler has stopped. */
   readonly dedupeKey?: string;
   /** What runs after the run has failed for good; it has its own attempts. Opaque, as `options`. */
@@ -107,6 +111,9 @@ export interface TaskStore {
    * - free the key when the run's own item is gone, and not before: not at a cancel or terminate while the item is
    *   held; the handler for failures has no key (key/is-free-after-every-end, key/is-held-while-canceling,
    *   key/is-held-after-a-terminate, key/is-held-between-attempts, key/is-not-held-by-the-handler-for-failures)
+   * - count `delayMs` and `expiresInMs` from its own clock in the transaction that creates the run, whatever the caller
+   *   believes the time to be (task-create/counts-a-delay-by-its-own-clock,
+   *   task-create/counts-an-expiry-from-when-it-may-start)
    * - refuse a priority beyond the limits, and keep one bad task from spoiling its neighbours
    *   (task-create/a-bad-one-spares-its-neighbours, task-create/repeats-within-a-batch,
    *   task-create/a-thousand-at-once)

@@ -25,10 +25,16 @@ export interface NewWorkItem {
   readonly claimedBy?: string;
 }
 
-/** A timer: its message becomes visible at `fireAt`. */
+/** A timer: its message becomes visible at `fireAt`, or `delayMs` after the commit. */
 export interface NewTimer {
   readonly operation: number;
+  /** By the clock of the turn. */
   readonly fireAt: number;
+  /**
+   * How long to wait from the commit on, by the store's clock. Present where the turn did not run at a time that the store
+   * gave: `fireAt` is then only what the history records.
+   */
+  readonly delayMs?: number;
 }
 
 /** A message to another instance, dropped with a count if that does not exist or is over. */

@@ -24,7 +24,7 @@ export class CompletionPoll {
   async wait(id: string, timeoutMs?: number): Promise<InstanceInfo> {
     if (timeoutMs === undefined) return this.#poll.wait(id, id);
     const timeout = new AbortController();
-    const cancelAlarm = systemClock.setAlarm(systemClock.now() + timeoutMs, () => timeout.abort());
+    const cancelAlarm = systemClock.setTimer(timeoutMs, () => timeout.abort());
     try {
       return await this.#poll.wait(id, id, timeout.signal);
     } catch (error) {

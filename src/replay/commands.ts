@@ -86,18 +86,19 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
-  startTimer(fireAt: number): DurablePromise<void> {
+  /** `absolute`: the code named this moment, and not how long to wait. */
+  startTimer(fireAt: number, absolute = false): DurablePromise<void> {
     const scope = this.#host.enter('timer');
     const refusal = this.#refuse<void>(scope);
     if (refusal !== undefined) return refusal;
-    const operation = this.#createTimer(scope, fireAt);
+    const operation = this.#createTimer(scope, fireAt, absolute);
     this.#table.add(operation);
     return operation.promise as DurablePromise<void>;
   }
 
   /** The timer that cancels a scope: the scope waits neither for it nor with it. */
   startDeadline(scope: CancelScope, fireAt: number): Operation {
-    const operation = this.#createTimer(scope, fireAt);
+    const operation = this.#createTimer(scope, fireAt, false);
     this.#table.addUnscoped(operation);
     return operation;
   }
@@ -230,13 +231,14 @@ export class Commands implements OperationOwner {
     return DurablePromise.never();
   }
 
-  #createTimer(scope: CancelScope, fireAt: number): Operation {
+  #createTimer(scope: CancelScope, fireAt: number, absolute: boolean): Operation {
     const operation = this.#open({ kind: 'timer', name: '', scope });
     this.#host.record({
       kind: 'timerCreated',
       at: this.#host.nowMs,
       operation: operation.id,
       fireAt,
+      ...(absolute && { absolute }),
     });
     return operation;
   }

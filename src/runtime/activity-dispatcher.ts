@@ -65,10 +65,9 @@ export class ActivityDispatcher {
   }
 
   /** Starts items that an ack claimed for this process; their slots are taken already. */
-  startClaimed(items: readonly WorkItem[]): void {
-    const claimedAt = this.#params.clock.now();
+  startClaimed(items: readonly WorkItem[], claimedAt: number): void {
     for (const item of items) {
-      const accepted = this.#accept(item, Math.min(claimedAt, item.nowMs));
+      const accepted = this.#accept(item, claimedAt);
       if (accepted === undefined) this.#params.slots.release(1);
       else this.#start(accepted);
     }
@@ -126,9 +125,9 @@ export class ActivityDispatcher {
     else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
     } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
-    else if (handler.gate !== undefined && handler.gate.room(clock.now()) < 1) {
+    else if (handler.gate !== undefined && handler.gate.room(clock.monotonic()) < 1) {
       // Its breaker opened while the fetch waited.
-      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.now()) });
+      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.monotonic()) });
     } else {
       const run = new ActivityRun({
         ...this.#params,
@@ -161,7 +160,7 @@ export class ActivityDispatcher {
     if (!leases.isLive(lockToken)) return;
     const cleanupMs = options.cleanupTimeoutMs;
     const request = { instanceId, reason: cleanReason(reason), actor: null, cleanupMs };
-    const deadline = clock.now() + options.activityLeaseMs;
+    const deadline = clock.monotonic() + options.activityLeaseMs;
     await withRetries({ clock, logger: options.logger, deadline }, () =>
       provider.requestCancel([request]),
     );
@@ -189,10 +188,10 @@ export class ActivityDispatcher {
 
   async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
     const { clock, options, slots, settle } = this.#params;
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     const leave = gate?.enter();
     const result = await run.run();
-    const endedAt = clock.now();
+    const endedAt = clock.monotonic();
     leave?.(verdicts[result.kind], endedAt);
     if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
@@ -253,7 +252,7 @@ export class ActivityDispatcher {
     call: () => Promise<readonly HandBackResult[]>,
   ): Promise<void> {
     const { clock, options } = this.#params;
-    const deadline = clock.now() + options.activityLeaseMs;
+    const deadline = clock.monotonic() + options.activityLeaseMs;
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
       // It was asked to stop meanwhile, so it ended instead.

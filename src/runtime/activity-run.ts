@@ -164,9 +164,7 @@ export class ActivityRun {
     this.#stopping = reason;
     this.#cancelTimeout?.();
     const { clock, options } = this.#params;
-    this.#cancelGrace = clock.setAlarm(clock.now() + options.cancelGraceMs, () =>
-      this.#graceIsOver(),
-    );
+    this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#graceIsOver());
     this.#context.abort(reason);
     // Nothing has to stop: it need not wait for its turn to start.
     if (!this.#hasBegun) this.#end(this.#judge(reason));
@@ -325,7 +323,7 @@ export class ActivityRun {
     const { attemptTimeoutMs } = this.#activityOptions;
     if (attemptTimeoutMs === undefined) return;
     const { clock } = this.#params;
-    this.#cancelTimeout = clock.setAlarm(clock.now() + attemptTimeoutMs, () => {
+    this.#cancelTimeout = clock.setTimer(attemptTimeoutMs, () => {
       const reason = `the attempt took longer than ${attemptTimeoutMs} ms`;
       this.#attemptTimeout = new CanceledError(reason, 'timeout');
       this.abort(this.#attemptTimeout);

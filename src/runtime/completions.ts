@@ -116,7 +116,8 @@ export class Completions {
 
   async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
-    const nowMs = Math.floor(clock.now());
+    const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
+    const { nowMs } = time;
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
@@ -124,7 +125,7 @@ export class Completions {
     try {
       const result = await live.execution.turn({ messages, nowMs, version: live.version });
       if (options.alwaysReplay) await turns.replay(live, result);
-      turn = turns.plan(live, result);
+      turn = turns.plan(live, result, time);
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -134,6 +135,7 @@ export class Completions {
     }
     const { instanceKey, incarnation, executionId, lastTurn } = live;
     const lockTokens = batch.map(({ item }) => item.lockToken);
+    const sentAt = clock.monotonic();
     try {
       const [commit] =
         lastTurn === null
@@ -143,7 +145,7 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        turns.committed(live, turn, { claimed: commit.claimed, path: 'fast', nowMs });
+        turns.committed(live, turn, { ...time, claimed: commit.claimed, sentAt });
         return;
       }
     } catch (error) {
@@ -164,7 +166,7 @@ export class Completions {
       outcome: toWorkOutcome(settled),
     }));
     try {
-      const deadline = clock.now() + options.activityLeaseMs;
+      const deadline = clock.monotonic() + options.activityLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
       const results = await withRetries(retry, () => provider.ackWorkItems(acks));
       batch.forEach((settled, index) => {

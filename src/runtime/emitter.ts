@@ -114,7 +114,7 @@ export class Emitter {
     const retry = {
       clock,
       logger: options.logger,
-      deadline: clock.now() + options.activityLeaseMs,
+      deadline: clock.monotonic() + options.activityLeaseMs,
     };
     const [result = 'lost'] = await withRetries(retry, () => store.appendChunks([request]));
     if (result === 'full') return undefined;

@@ -69,7 +69,9 @@ export class FirstTurns {
       const [kept] = await provider.createInstances([instance]);
       return kept as CreateResult;
     }
-    const firstTurn = turns.plan(subject, ran);
+    const time = { path: 'fast', nowMs } as const;
+    const firstTurn = turns.plan(subject, ran, time);
+    const sentAt = clock.monotonic();
     let result: CreateResult | undefined;
     try {
       [result] = await provider.createInstances([{ ...instance, firstTurn }]);
@@ -88,7 +90,7 @@ export class FirstTurns {
         code,
         lastTurn: null,
       });
-      turns.committed(live, firstTurn, { claimed, path: 'fast', nowMs });
+      turns.committed(live, firstTurn, { ...time, claimed, sentAt });
     }
     return result as CreateResult;
   }

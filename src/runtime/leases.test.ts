@@ -36,8 +36,8 @@ it('everything in flight is renewed together, at a third of the lease', async ()
     calls.push(tokens);
     return tokens.map(() => true);
   });
-  leases.add(lease('a'), clock.now());
-  leases.add(lease('b'), clock.now());
+  leases.add(lease('a'), clock.monotonic());
+  leases.add(lease('b'), clock.monotonic());
   await clock.advance(999);
   expect(calls).toEqual([]);
   await clock.advance(1);
@@ -54,8 +54,8 @@ it('everything in flight is renewed together, at a third of the lease', async ()
 it('a lease that the store no longer knows is lost at once', async () => {
   const { clock, leases } = setUp(async (tokens) => tokens.map((token) => token !== 'gone'));
   const [kept, gone] = [lease('kept'), lease('gone')];
-  leases.add(kept, clock.now());
-  leases.add(gone, clock.now());
+  leases.add(kept, clock.monotonic());
+  leases.add(gone, clock.monotonic());
   await clock.advance(1_000);
   expect([kept.lost, gone.lost]).toEqual([false, true]);
   expect(leases.size).toBe(1);
@@ -67,7 +67,7 @@ it('a transient error loses nothing before the deadline of the lease, and everyt
     throw new Error('the store is away');
   });
   const held = lease('a');
-  leases.add(held, clock.now());
+  leases.add(held, clock.monotonic());
   await clock.advance(2_900);
   expect(held.lost).toBe(false);
   await clock.advance(400);
@@ -78,7 +78,7 @@ it('a transient error loses nothing before the deadline of the lease, and everyt
 it('a renewal that the store does not answer in time loses the lease at its deadline', async () => {
   const { clock, leases } = setUp(() => new Promise(() => undefined));
   const held = lease('a');
-  leases.add(held, clock.now());
+  leases.add(held, clock.monotonic());
   await clock.advance(2_999);
   expect(held.lost).toBe(false);
   await clock.advance(1);
@@ -94,8 +94,8 @@ it('a hint that comes before its claim leads to a renewal as soon as the claim i
   });
   await leases.renewNow(['early']);
   expect(calls).toEqual([]);
-  leases.add(lease('early'), clock.now());
-  leases.add(lease('other'), clock.now());
+  leases.add(lease('early'), clock.monotonic());
+  leases.add(lease('other'), clock.monotonic());
   expect(calls).toEqual([['early']]);
   leases.stop();
 });

@@ -4,7 +4,7 @@ import type { Logger } from '../model/logger.ts';
 /** One claim that is kept alive while its work goes on. */
 export interface Lease {
   readonly lockToken: string;
-  /** The lease is over by our own clock, or the store says so: the work must stop and its result is worth nothing. */
+  /** The lease is over by our monotonic clock, or the store says so: the work must stop and its result is worth nothing. */
   onLost(): void;
 }
 
@@ -47,7 +47,7 @@ export class Leases<L extends Lease> {
     return this.#held.size;
   }
 
-  /** Begins to renew. `claimedAt` is our clock before the claim was sent, so that we never believe in a lease too long. */
+  /** Begins to renew. `claimedAt` is our monotonic clock before the claim was sent, so that we never believe in a lease too long. */
   add(lease: L, claimedAt: number): void {
     this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
     if (this.#hinted.delete(lease.lockToken)) void this.renewNow([lease.lockToken]);
@@ -59,10 +59,12 @@ export class Leases<L extends Lease> {
     this.#held.delete(lockToken);
   }
 
-  /** Whether the lease is still ours by our own clock. */
+  /** Whether the lease is still ours by our monotonic clock. */
   isLive(lockToken: string): boolean {
     const held = this.#held.get(lockToken);
-    return held !== undefined && this.#params.clock.now() < held.renewedAt + this.#params.leaseMs;
+    return (
+      held !== undefined && this.#params.clock.monotonic() < held.renewedAt + this.#params.leaseMs
+    );
   }
 
   /** The lease of a claim, as long as it is kept. */
@@ -105,7 +107,7 @@ export class Leases<L extends Lease> {
 
   #arm(delayMs: number): void {
     const { clock } = this.#params;
-    this.#cancelAlarm = clock.setAlarm(clock.now() + delayMs, () => {
+    this.#cancelAlarm = clock.setTimer(delayMs, () => {
       this.#cancelAlarm = undefined;
       void this.#renewAll();
     });
@@ -116,7 +118,7 @@ export class Leases<L extends Lease> {
     const { clock, leaseMs } = this.#params;
     this.#renewing = true;
     // What was claimed a moment ago can wait for the next round.
-    const before = clock.now() - leaseMs / 6;
+    const before = clock.monotonic() - leaseMs / 6;
     const due = [...this.#held.values()].filter((held) => held.renewedAt <= before);
     const allRenewed = await this.#renew(due);
     this.#renewing = false;
@@ -134,9 +136,11 @@ export class Leases<L extends Lease> {
 
   async #renewBatch(batch: readonly Held<L>[]): Promise<boolean> {
     const { clock, logger, renew } = this.#params;
-    const sentAt = clock.now();
+    const sentAt = clock.monotonic();
     // The store may take longer to answer than the leases last: their own deadlines do not wait for it.
-    const cancelDeadline = clock.setAlarm(this.#firstDeadline(batch), () => this.#fence(batch));
+    const cancelDeadline = clock.setTimer(this.#firstDeadline(batch) - sentAt, () =>
+      this.#fence(batch),
+    );
     try {
       const results = await renew(batch.map((held) => held.lease));
       batch.forEach((held, index) => {
@@ -157,10 +161,10 @@ export class Leases<L extends Lease> {
     return Math.min(...batch.map(({ renewedAt }) => renewedAt)) + this.#params.leaseMs;
   }
 
-  /** Gives up every lease that is over by our own clock. */
+  /** Gives up every lease that is over by our monotonic clock. */
   #fence(batch: readonly Held<L>[]): void {
     const { clock, leaseMs } = this.#params;
-    for (const held of batch) if (clock.now() >= held.renewedAt + leaseMs) this.#lose(held);
+    for (const held of batch) if (clock.monotonic() >= held.renewedAt + leaseMs) this.#lose(held);
   }
 
   #lose(held: Held<L>): void {

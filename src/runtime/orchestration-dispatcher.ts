@@ -8,6 +8,7 @@ import type {
   OrchestrationItem,
   Runnable,
 } from '../providers/orchestration-queue.ts';
+import { claimedSince } from './claimed-since.ts';
 import type { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -99,8 +100,9 @@ export class OrchestrationDispatcher {
       this.#params.onLook();
       try {
         await this.#runTimers();
+        const askedAt = clock.monotonic();
         const items = await this.#fetch();
-        if (items.length > 0) this.#begin(items);
+        if (items.length > 0) this.#begin(items, askedAt);
         else await this.#awaitTimer();
       } catch (error) {
         if (signal.aborted) return;
@@ -127,7 +129,7 @@ export class OrchestrationDispatcher {
     const { provider, clock, options } = this.#params;
     const nowMs = Math.floor(clock.now());
     // Until just before a timer of our own is due, lest it be claimed.
-    const leftMs = Math.max(this.#params.timerTurns.nextAt(nowMs) - nowMs - 1, 0);
+    const leftMs = Math.max(this.#params.timerTurns.nextAt() - nowMs - 1, 0);
     const waitMs = Math.min(options.pollIntervalMs, leftMs);
     const controller = new AbortController();
     this.#fetching = { controller, untilMs: nowMs + waitMs };
@@ -149,12 +151,12 @@ export class OrchestrationDispatcher {
   /** Waits for the timer before which a fetch has ended. */
   async #awaitTimer(): Promise<void> {
     const { clock, timerTurns } = this.#params;
-    const leftMs = timerTurns.nextAt(clock.now()) - clock.now();
+    const leftMs = timerTurns.nextAt() - clock.now();
     if (leftMs > 0 && leftMs <= 1) await pause(clock, leftMs, this.#stopping.signal);
   }
 
-  #begin(items: readonly OrchestrationItem[]): void {
-    const batch = this.#process(items)
+  #begin(items: readonly OrchestrationItem[], askedAt: number): void {
+    const batch = this.#process(items, askedAt)
       // Turns report their own trouble; what gets here is a defect of ours, and must not end the process.
       .catch((error: unknown) => {
         this.#params.options.logger.error({ error }, 'a batch of turns broke off');
@@ -163,11 +165,11 @@ export class OrchestrationDispatcher {
     this.#batches.add(batch);
   }
 
-  async #process(items: readonly OrchestrationItem[]): Promise<void> {
+  async #process(items: readonly OrchestrationItem[], askedAt: number): Promise<void> {
     const { clock, leases, runner } = this.#params;
     const claims = items.map(({ lockToken, nowMs }) => {
       const claim = new ClaimedInstance(lockToken);
-      leases.add(claim, Math.min(clock.now(), nowMs));
+      leases.add(claim, claimedSince(clock, nowMs, askedAt));
       return claim;
     });
     try {
@@ -189,7 +191,8 @@ export class OrchestrationDispatcher {
       messageKeys: item.messages.map(({ messageKey }) => messageKey),
       turn,
     }));
-    const deadline = clock.now() + options.orchestrationLeaseMs;
+    const sentAt = clock.monotonic();
+    const deadline = sentAt + options.orchestrationLeaseMs;
     const retry = { clock, logger: options.logger, deadline };
     const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks)).catch(
       // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
@@ -199,8 +202,13 @@ export class OrchestrationDispatcher {
     for (const [index, { item, live, turn }] of claimed.entries()) {
       const result = results[index];
       if (result?.ok === true) {
-        const { claimed: started } = result;
-        turns.committed(live, turn, { claimed: started, path: 'slow', nowMs: item.nowMs });
+        const commit = {
+          claimed: result.claimed,
+          path: 'slow',
+          nowMs: item.nowMs,
+          sentAt,
+        } as const;
+        turns.committed(live, turn, commit);
       } else {
         turns.refused(live, turn);
         refused.push({ live, error: result?.error });
@@ -232,7 +240,7 @@ export class OrchestrationDispatcher {
   async #abandon(abandons: readonly OrchestrationAbandon[]): Promise<void> {
     if (abandons.length === 0) return;
     const { provider, clock, options } = this.#params;
-    const deadline = clock.now() + options.orchestrationLeaseMs;
+    const deadline = clock.monotonic() + options.orchestrationLeaseMs;
     try {
       const retry = { clock, logger: options.logger, deadline };
       await withRetries(retry, () => provider.abandonOrchestrationItems(abandons));

@@ -9,7 +9,7 @@ const maxDelayMs = 1_000;
 export interface ProviderRetry {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Nothing is tried again after this time: by then the leases are over. */
+  /** Nothing is retried after this monotonic time: by then the leases have expired. */
   readonly deadline: number;
 }
 
@@ -22,7 +22,7 @@ export async function withRetries<T>(retry: ProviderRetry, call: () => Promise<T
     try {
       return await call();
     } catch (error) {
-      const late = retry.clock.now() + delayMs >= retry.deadline;
+      const late = retry.clock.monotonic() + delayMs >= retry.deadline;
       if (!(error instanceof ProviderError) || !error.retryable || late) throw error;
       retry.logger.warn({ error, retryInMs: delayMs }, 'the store failed; trying again');
       await pause(retry.clock, delayMs * (0.5 + Math.random() / 2));
@@ -37,7 +37,7 @@ export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
       resolve();
       return;
     }
-    const cancel = clock.setAlarm(clock.now() + ms, done);
+    const cancel = clock.setTimer(ms, done);
     signal?.addEventListener('abort', done, { once: true });
     function done(): void {
       cancel();

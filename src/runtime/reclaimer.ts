@@ -28,9 +28,9 @@ export class Reclaimer {
 
   lookIfDue(): void {
     const { clock } = this.#params;
-    const isDue = clock.now() >= this.#nextAt && this.#underWay === undefined;
+    const isDue = clock.monotonic() >= this.#nextAt && this.#underWay === undefined;
     if (!isDue || this.#stopping.signal.aborted) return;
-    this.#nextAt = clock.now() + everyMs;
+    this.#nextAt = clock.monotonic() + everyMs;
     this.#underWay = this.#reclaim().finally(() => (this.#underWay = undefined));
   }
 

@@ -41,7 +41,7 @@ export class SessionReaper {
 
   /** A session of this process was opened or changed: see when it is due. */
   changed(): void {
-    this.#rounds.wakeAt(this.#params.clock.now());
+    this.#rounds.wakeIn(0);
   }
 
   async stop(): Promise<void> {

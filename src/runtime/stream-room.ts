@@ -22,7 +22,7 @@ export class StreamRoom {
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      const cancelAlarm = this.#clock.setAlarm(this.#clock.now() + ms, wake);
+      const cancelAlarm = this.#clock.setTimer(ms, wake);
       signal.addEventListener('abort', wake, { once: true });
       waiting.add(wake);
       this.#waiting.set(instanceId, waiting);

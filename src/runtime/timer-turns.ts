@@ -45,8 +45,12 @@ export class TimerTurns {
   }
 
   /** When there will be something to run; never, if nothing is known of. */
-  nextAt(nowMs: number): number {
-    return nowMs < this.#restsUntil ? Infinity : this.#params.timers.nextAt;
+  nextAt(): number {
+    return this.#isResting ? Infinity : this.#params.timers.nextAt;
+  }
+
+  get #isResting(): boolean {
+    return this.#params.clock.monotonic() < this.#restsUntil;
   }
 
   /** Runs the turns that are due, one batch of them; says whether there were any. */
@@ -54,7 +58,7 @@ export class TimerTurns {
     const { clock, timers, options } = this.#params;
     const nowMs = Math.floor(clock.now());
     const due = timers.takeDue(nowMs, options.orchestrationBatch);
-    if (nowMs < this.#restsUntil) return false;
+    if (this.#isResting) return false;
     const ran: RanTurn[] = [];
     for (const live of due) {
       const one = live.gone || !live.tryAcquire() ? undefined : await this.#runOne(live, nowMs);
@@ -79,7 +83,12 @@ export class TimerTurns {
     try {
       const result = await live.execution.turn({ messages, nowMs, version });
       if (options.alwaysReplay) await turns.replay(live, result);
-      return { live, lastTurn, operations, turn: turns.plan(live, result) };
+      return {
+        live,
+        lastTurn,
+        operations,
+        turn: turns.plan(live, result, { path: 'fast', nowMs }),
+      };
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -90,7 +99,8 @@ export class TimerTurns {
   }
 
   async #commit(ran: readonly RanTurn[], nowMs: number): Promise<void> {
-    const { provider, turns, options, release } = this.#params;
+    const { provider, clock, turns, options, release } = this.#params;
+    const sentAt = clock.monotonic();
     const acks = ran.map(({ live, lastTurn, operations, turn }): TurnAck => {
       const { instanceKey, incarnation, executionId } = live;
       const fences = { instanceKey, incarnation, executionId, lastTurn };
@@ -103,10 +113,11 @@ export class TimerTurns {
     for (const [index, { live, turn }] of ran.entries()) {
       const result = results[index];
       if (result?.ok === true) {
-        turns.committed(live, turn, { claimed: result.claimed, path: 'fast', nowMs });
+        const { claimed } = result;
+        turns.committed(live, turn, { claimed, path: 'fast', nowMs, sentAt });
       } else {
         turns.refused(live, turn);
-        this.#restsUntil = nowMs + restMs;
+        this.#restsUntil = clock.monotonic() + restMs;
       }
       release(live);
     }

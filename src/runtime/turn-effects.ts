@@ -6,6 +6,7 @@ import {
   type OperationWithdrawn,
   type ParentRef,
   type TerminalEvent,
+  type TimerCreated,
 } from '../model/event.ts';
 import { platformFailure } from '../model/failure.ts';
 import { inputHash } from '../model/input-hash.ts';
@@ -36,6 +37,8 @@ export interface TurnEffectsParams {
   readonly subject: TurnSubject;
   readonly firstEventId: number;
   readonly events: readonly HistoryEvent[];
+  /** The time of the turn by the store's clock; absent where it is only an estimate. */
+  readonly storeNowMs?: number | undefined;
   /** How many external events wait, if that has changed. */
   readonly bufferedEvents?: number | undefined;
   /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
@@ -107,7 +110,7 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
       break;
     case 'timerCreated':
       if (effects.withdrawn.delete(event.operation)) break;
-      effects.timers.push({ operation: event.operation, fireAt: event.fireAt });
+      effects.timers.push(toTimer(event, params.storeNowMs));
       break;
     case 'childScheduled':
       if (neverNeeded(effects, event)) break;
@@ -139,6 +142,13 @@ function neverNeeded(
   }: { readonly operation: number; readonly cancellation?: 'wait' | 'abandon' },
 ): boolean {
   return cancellation === undefined && withdrawn.delete(operation);
+}
+
+// Time in a history never goes back, so it may be ahead of the store's: a duration must not grow by that.
+function toTimer(event: TimerCreated, storeNowMs: number | undefined): NewTimer {
+  const { operation, fireAt, at, absolute } = event;
+  const isExact = absolute === true || at === storeNowMs;
+  return isExact ? { operation, fireAt } : { operation, fireAt, delayMs: fireAt - at };
 }
 
 function toWorkItem(

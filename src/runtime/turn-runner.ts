@@ -143,7 +143,12 @@ export class TurnRunner {
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
       if (options.alwaysReplay) await turns.replay(live, result);
       this.#holdBackMs.delete(item.instanceId);
-      return { kind: 'turn', item, live, turn: turns.plan(live, result) };
+      return {
+        kind: 'turn',
+        item,
+        live,
+        turn: turns.plan(live, result, { path: 'slow', nowMs: item.nowMs }),
+      };
     } catch (error) {
       if (await this.#isGone(item)) {
         this.#drop(live);

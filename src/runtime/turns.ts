@@ -23,7 +23,13 @@ export interface TurnsParams {
   readonly slots: Slots;
   readonly replays: FreshReplays;
   /** Starts items that a commit claimed for this process. */
-  readonly startClaimed: (items: readonly WorkItem[]) => void;
+  readonly startClaimed: (items: readonly WorkItem[], claimedAt: number) => void;
+}
+
+/** When a turn ran. On the slow path the claim brought the store's time; on the fast paths it is that of our clock. */
+export interface TurnTime {
+  readonly path: 'fast' | 'slow';
+  readonly nowMs: number;
 }
 
 /** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
@@ -40,8 +46,8 @@ export class Turns {
   }
 
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
-  plan(subject: TurnSubject, result: TurnResult): Turn {
-    const { options, registry, slots } = this.#params;
+  plan(subject: TurnSubject, result: TurnResult, time: TurnTime): Turn {
+    const { options, registry, slots, provider } = this.#params;
     const live = subject instanceof LiveInstance ? subject : undefined;
     if (live !== undefined) forgetAnswered(live, result.events);
     const mayClaim = options.fastPaths && (live === undefined || live.queued.size === 0);
@@ -50,6 +56,9 @@ export class Turns {
       subject,
       firstEventId: result.firstEventId,
       events: result.events,
+      ...((time.path === 'slow' || provider.clockIsEstimate !== true) && {
+        storeNowMs: time.nowMs,
+      }),
       bufferedEvents: result.bufferedEvents,
       cleanupMs: options.cleanupTimeoutMs,
       worker: options.name,
@@ -67,10 +76,10 @@ export class Turns {
   committed(
     live: LiveInstance,
     turn: Turn,
-    commit: {
+    commit: TurnTime & {
       readonly claimed: readonly ClaimedAtInsert[];
-      readonly path: 'fast' | 'slow';
-      readonly nowMs: number;
+      /** The monotonic clock before the commit was sent: leases of what it claimed count from then. */
+      readonly sentAt: number;
     },
   ): void {
     const { cache, options } = this.#params;
@@ -86,15 +95,17 @@ export class Turns {
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else if (!live.gone) this.#keep(live, turn);
-    this.#startClaimed(live, turn, commit.claimed, commit.nowMs);
+    this.#startClaimed(live, turn, commit);
   }
 
   #keep(live: LiveInstance, { timers: set }: Turn): void {
     const { cache, timers, options, provider } = this.#params;
     cache.put(live);
     // A store with a clock of its own may refuse what ours calls due.
-    if (live.gone || !options.fastPaths || provider.clock !== undefined) return;
-    for (const { operation, fireAt } of set) timers.add(live, operation, Math.ceil(fireAt));
+    if (live.gone || !options.fastPaths || provider.clockIsEstimate === true) return;
+    for (const { operation, fireAt, delayMs } of set) {
+      if (delayMs === undefined) timers.add(live, operation, Math.ceil(fireAt));
+    }
   }
 
   /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
@@ -106,8 +117,7 @@ export class Turns {
   #startClaimed(
     live: LiveInstance,
     turn: Turn,
-    claimed: readonly ClaimedAtInsert[],
-    nowMs: number,
+    { claimed, nowMs, sentAt }: Parameters<Turns['committed']>[2],
   ): void {
     const { slots, startClaimed } = this.#params;
     const unclaimed = claimCount(turn) - claimed.length;
@@ -137,7 +147,7 @@ export class Turns {
         nowMs,
       });
     }
-    startClaimed(items);
+    startClaimed(items, sentAt);
   }
 
   #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {

@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import { isPerdureError, type PerdureError } from '../model/errors.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { WorkItem } from '../providers/work-queue.ts';
+import { claimedSince } from './claimed-since.ts';
 import type { ResolvedOptions } from './options.ts';
 import { pause } from './provider-retry.ts';
 import type { Slots } from './slots.ts';
@@ -112,7 +113,7 @@ export class WorkFetcher {
 
   async #fetchThrough(gate: TaskGate): Promise<void> {
     const { clock, slots } = this.#params;
-    const max = Math.min(gate.room(clock.now()), slots.free);
+    const max = Math.min(gate.room(clock.monotonic()), slots.free);
     const tasks = [gate.task];
     if (this.#isCrowded || slots.free === 0) await this.#untilWoken(undefined);
     else if (max > 0) await this.#poll({ max, names: [], tasks });
@@ -129,7 +130,7 @@ export class WorkFetcher {
   async #fetchByPriority({ names, tasks }: Names): Promise<void> {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
-    const nowMs = clock.now();
+    const nowMs = clock.monotonic();
     const open = this.#gates.filter((gate) => gate.room(nowMs) >= 1);
     const max = Math.min(slots.free, ...open.map((gate) => gate.room(nowMs)));
     const all = [...tasks, ...open.map(({ task }) => task)];
@@ -184,15 +185,14 @@ export class WorkFetcher {
     },
   ): Promise<number> {
     const { provider, clock, options, slots, take } = this.#params;
+    const askedAt = clock.monotonic();
     const items = await provider.fetchWorkItems({
       waitMs: options.pollIntervalMs,
       ...params,
       lockMs: options.activityLeaseMs,
       worker: options.name,
     });
-    // The claim may be much later than the call; by the store's clock it was at `nowMs`, and ours has gone on since.
-    const claimedAt = clock.now();
-    for (const item of items) take(item, Math.min(claimedAt, item.nowMs));
+    for (const item of items) take(item, claimedSince(clock, item.nowMs, askedAt));
     if (slots.free === 0 && this.#gates.length > 0) {
       this.#isCrowded = true;
       this.#endPolls();
@@ -200,7 +200,7 @@ export class WorkFetcher {
     return items.length;
   }
 
-  /** Resolves when a slot is free, or at a time. */
+  /** Resolves when a slot is free, or at a monotonic time. */
   #untilWoken(atMs: number | undefined): Promise<void> {
     return new Promise((resolve) => {
       let cancelAlarm: (() => void) | undefined;
@@ -210,7 +210,10 @@ export class WorkFetcher {
         resolve();
       };
       this.#waiting.add(wake);
-      if (atMs !== undefined) cancelAlarm = this.#params.clock.setAlarm(atMs, wake);
+      const { clock } = this.#params;
+      if (atMs !== undefined) {
+        cancelAlarm = clock.setTimer(Math.max(0, atMs - clock.monotonic()), wake);
+      }
     });
   }
 

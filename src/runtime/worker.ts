@@ -91,7 +91,7 @@ export class Worker {
       timers,
       slots,
       replays,
-      startClaimed: (items) => this.#activities.startClaimed(items),
+      startClaimed: (items, claimedAt) => this.#activities.startClaimed(items, claimedAt),
     });
     this.#provider = provider;
     this.#onStopped = params.onStopped;

@@ -1,26 +1,109 @@
 import { Cron } from 'croner';
 import { PerdureError } from '../model/errors.ts';
 import type { Timing } from './timing.ts';
+import { ZoneOffsets } from './zone-offsets.ts';
 
-/** The moments of a cron expression of five fields, or six with seconds first, in a time zone. */
+/** Local times that match an expression, written as if they were UTC. */
+interface LocalTimes {
+  /** The first one after a local time. */
+  next(local: number): number | null;
+  /** The last one at or before a local time. */
+  previous(local: number): number | null;
+}
+
+// Longer than any zone's offset changes at once, and shorter than the time between two changes.
+const windowMs = 2 * 86_400_000;
+
+/**
+ * The moments of a cron expression of five fields, or six with seconds first, in a time zone.
+ *
+ * Where seconds, minutes and hours are numbers, lists or ranges, each local time fires once: one that a clock change
+ * skips at the moment of the change, one that it repeats the first time. With a `*` or a step in one of them the
+ * expression follows real time: what is skipped does not fire, and what is repeated fires again.
+ */
 export function cronTiming(expression: string, timeZone: string): Timing {
-  checkTimeZone(timeZone);
-  const cron = parse(expression, timeZone);
-  const timing: Timing = {
-    next: (afterMs) => cron.nextRun(new Date(afterMs))?.getTime() ?? null,
-    previous: (atMs) => {
-      // Moments are whole seconds, and the one asked about is to be among them.
-      const reference = new Date((Math.floor(atMs / 1_000) + 1) * 1_000);
+  const zone = zoneOf(timeZone);
+  const cron = parse(expression);
+  const times: LocalTimes = {
+    next: (local) => cron.nextRun(new Date(local))?.getTime() ?? null,
+    previous: (local) => {
+      // Times are whole seconds, and the one asked about is to be among them.
+      const reference = new Date((Math.floor(local / 1_000) + 1) * 1_000);
       return cron.previousRuns(1, reference)[0]?.getTime() ?? null;
     },
   };
-  return timing;
+  return followsRealTime(expression) ? realTiming(times, zone) : fixedTiming(times, zone);
 }
 
-function parse(expression: string, timeZone: string): Cron {
+/** Whether a field of the time of day is a wildcard or has a step. */
+function followsRealTime(expression: string): boolean {
+  const fields = expression.trim().split(/\s+/);
+  // A nickname is one field.
+  if (fields.length === 1) return fields[0]?.toLowerCase() === '@hourly';
+  return fields.slice(0, -3).some((field) => /[*?/]/.test(field));
+}
+
+/** Each local time once, in the order in which they come: their moments never go back. */
+function fixedTiming(times: LocalTimes, zone: ZoneOffsets): Timing {
+  return {
+    next(after) {
+      let local = times.next(after + zone.at(after));
+      // In a repeated hour the times that are still to come have fired the first time.
+      while (local !== null && zone.momentOf(local) <= after) local = times.next(local);
+      return local === null ? null : zone.momentOf(local);
+    },
+    previous(at) {
+      let local = times.previous(lastLocal(zone, at));
+      while (local !== null && zone.momentOf(local) > at) local = times.previous(local - 1);
+      return local === null ? null : zone.momentOf(local);
+    },
+  };
+}
+
+/** The last local time up to a moment: before a clock was set back it was later than after that. */
+function lastLocal(zone: ZoneOffsets, at: number): number {
+  const change = zone.changeBetween(at - windowMs, at);
+  const local = at + zone.at(at);
+  return change === undefined ? local : Math.max(local, change - 1 + zone.at(change - 1));
+}
+
+/** Every moment whose local time matches. */
+function realTiming(times: LocalTimes, zone: ZoneOffsets): Timing {
+  return {
+    next(after) {
+      for (let from = after + 1; ;) {
+        const offset = zone.at(from);
+        const local = times.next(from + offset - 1);
+        const moment = local === null ? Infinity : local - offset;
+        const end = Math.min(moment, from + windowMs);
+        const change = zone.changeBetween(from, end);
+        if (change !== undefined) from = change;
+        else if (moment === end) return moment;
+        else if (moment === Infinity) return null;
+        // Nothing matches in between, by whatever offset.
+        else from = Math.max(end, moment - windowMs);
+      }
+    },
+    previous(at) {
+      for (let to = at; ;) {
+        const offset = zone.at(to);
+        const local = times.previous(to + offset);
+        const moment = local === null ? -Infinity : local - offset;
+        const start = Math.max(moment, to - windowMs);
+        const change = zone.changeBetween(start, to);
+        if (change !== undefined) to = change - 1;
+        else if (moment === start) return moment;
+        else if (moment === -Infinity) return null;
+        else to = Math.min(start, moment + windowMs);
+      }
+    },
+  };
+}
+
+function parse(expression: string): Cron {
   let cron: Cron;
   try {
-    cron = new Cron(expression, { paused: true, timezone: timeZone, mode: '5-or-6-parts' });
+    cron = new Cron(expression, { paused: true, timezone: 'UTC', mode: '5-or-6-parts' });
   } catch (cause) {
     throw invalidCron(expression, cause instanceof Error ? cause.message : 'not understood', cause);
   }
@@ -29,9 +112,9 @@ function parse(expression: string, timeZone: string): Cron {
   return cron;
 }
 
-function checkTimeZone(timeZone: string): void {
+function zoneOf(timeZone: string): ZoneOffsets {
   try {
-    new Intl.DateTimeFormat('en', { timeZone }).format(0);
+    return new ZoneOffsets(timeZone);
   } catch (cause) {
     throw new PerdureError(
       'INVALID_SCHEDULE',

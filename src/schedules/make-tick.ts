@@ -31,7 +31,7 @@ export function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks):
       lastTickAt: due.ticks.at(-1) ?? record.lastTickAt ?? nextAt,
       instances:
         target.kind === 'orchestration' ? due.ticks.map((at) => toInstance(name, at, target)) : [],
-      tasks: target.kind === 'task' ? due.ticks.map((at) => toTask(name, at, target, nowMs)) : [],
+      tasks: target.kind === 'task' ? due.ticks.map((at) => toTask(name, at, target)) : [],
       error: null,
     };
   } catch (error) {
@@ -51,7 +51,7 @@ function toInstance(schedule: string, at: number, target: ScheduledOrchestration
   };
 }
 
-function toTask(schedule: string, at: number, target: ScheduledTask, nowMs: number): NewTask {
+function toTask(schedule: string, at: number, target: ScheduledTask): NewTask {
   const { name, payload, inputHash, options, priority, expiresInMs, dedupeKey } = target;
   return {
     instanceId: tickInstanceId(schedule, at),
@@ -61,7 +61,7 @@ function toTask(schedule: string, at: number, target: ScheduledTask, nowMs: numb
     payload,
     options,
     priority,
-    ...(expiresInMs !== undefined && { expiresAt: nowMs + expiresInMs }),
+    ...(expiresInMs !== undefined && { expiresInMs }),
     ...(dedupeKey !== undefined && { dedupeKey }),
     ...(target.onFail && { onFail: { options } }),
   };

@@ -49,18 +49,20 @@ export class Scheduler {
 
   /** A schedule of this process changed: look soon. */
   changed(): void {
-    this.#rounds.wakeAt(this.#params.clock.now() + changePauseMs);
+    this.#rounds.wakeIn(changePauseMs);
   }
 
   /** Another process changed something, most likely no schedule: look, but not each time. */
   changedElsewhere(): void {
-    this.#rounds.wakeAt(this.#lastLookAt + this.#params.recheckMs / 5);
+    const { clock, recheckMs } = this.#params;
+    const passedMs = clock.monotonic() - this.#lastLookAt;
+    this.#rounds.wakeIn(Math.max(0, recheckMs / 5 - passedMs));
   }
 
   /** Makes happen what is due; answers how long to sleep. */
   async #look(): Promise<number> {
     const { provider, clock, logger, recheckMs } = this.#params;
-    this.#lastLookAt = clock.now();
+    this.#lastLookAt = clock.monotonic();
     const { due, nowMs, nextAt } = await provider.dueSchedules(this.#due);
     // Those that are far behind come first, and would keep the others waiting until they have caught up.
     this.#due = due.length === this.#due ? Math.min(2 * this.#due, maxDue) : minDue;

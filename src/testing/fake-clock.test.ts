@@ -22,13 +22,16 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(3_000_000_000);
   });
 
-  it('is set back after the moves before it, and its alarms keep their times', async () => {
-    const clock = new FakeClock({ startAt: 0 });
+  it('steps its wall clock alone, after the moves before it', async () => {
+    const clock = new FakeClock({ startAt: 1_000 });
     let fired = 0;
-    clock.setAlarm(150, () => fired++);
+    clock.setTimer(150, () => fired++);
     await Promise.all([clock.advance(100), clock.setBack(60), clock.advance(10)]);
-    expect(clock.now()).toBe(50);
-    await clock.advance(99);
+    expect([clock.now(), clock.monotonic()]).toEqual([1_050, 110]);
+    expect(clock.nextAlarmAt).toBe(1_090);
+    await clock.setForward('1h');
+    expect([clock.now(), clock.monotonic()]).toEqual([3_601_050, 110]);
+    await clock.advance(39);
     expect(fired).toBe(0);
     await clock.advance(1);
     expect(fired).toBe(1);
@@ -38,10 +41,10 @@ describe('FakeClock', () => {
     const clock = new FakeClock({ startAt: 0 });
     const fired: string[] = [];
     const note = (label: string) => () => void fired.push(`${label}@${clock.now()}`);
-    clock.setAlarm(30, note('late'));
-    clock.setAlarm(10, note('early'));
-    clock.setAlarm(10, note('early too'));
-    clock.setAlarm(31, note('not yet'));
+    clock.setTimer(30, note('late'));
+    clock.setTimer(10, note('early'));
+    clock.setTimer(10, note('early too'));
+    clock.setTimer(31, note('not yet'));
     await clock.advance(30);
     expect(fired).toEqual(['early@10', 'early too@10', 'late@30']);
     expect(clock.now()).toBe(30);
@@ -53,8 +56,8 @@ describe('FakeClock', () => {
     const clock = new FakeClock({ startAt: 0 });
     let kept = 0;
     let dropped = 0;
-    clock.setAlarm(10, () => kept++);
-    const takeBack = clock.setAlarm(10, () => dropped++);
+    clock.setTimer(10, () => kept++);
+    const takeBack = clock.setTimer(10, () => dropped++);
     takeBack();
     await clock.advance(10);
     await clock.advance(10);
@@ -66,8 +69,8 @@ describe('FakeClock', () => {
     const clock = new FakeClock({ startAt: 0 });
     let fired = false;
     const takeBacks: (() => void)[] = [];
-    clock.setAlarm(10, () => takeBacks.forEach((takeBack) => takeBack()));
-    takeBacks.push(clock.setAlarm(10, () => (fired = true)));
+    clock.setTimer(10, () => takeBacks.forEach((takeBack) => takeBack()));
+    takeBacks.push(clock.setTimer(10, () => (fired = true)));
     await clock.advance(10);
     expect(fired).toBe(false);
   });
@@ -76,7 +79,7 @@ describe('FakeClock', () => {
     const clock = new FakeClock({ startAt: 100 });
     let firedAt: number | undefined;
     await new Promise<void>((resolve) => {
-      clock.setAlarm(50, () => {
+      clock.setTimer(-50, () => {
         firedAt = clock.now();
         resolve();
       });
@@ -89,8 +92,7 @@ describe('FakeClock', () => {
   it('lets woken code set further alarms on the way, through microtasks and immediates', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const wokenAt: number[] = [];
-    const sleep = (ms: number) =>
-      new Promise<void>((resolve) => void clock.setAlarm(clock.now() + ms, resolve));
+    const sleep = (ms: number) => new Promise<void>((resolve) => void clock.setTimer(ms, resolve));
     const loop = (async () => {
       for (let day = 0; day < 3; day++) {
         await sleep(1_000);
@@ -107,8 +109,8 @@ describe('FakeClock', () => {
   it('waits between alarms for what the caller says', async () => {
     let settled = 0;
     const clock = new FakeClock({ startAt: 0, settle: async () => void settled++ });
-    clock.setAlarm(1, () => undefined);
-    clock.setAlarm(2, () => undefined);
+    clock.setTimer(1, () => undefined);
+    clock.setTimer(2, () => undefined);
     await clock.advance(5);
     expect(settled).toBe(3);
   });
@@ -116,7 +118,7 @@ describe('FakeClock', () => {
   it('carries out overlapping moves one after the other', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const firedAt: number[] = [];
-    clock.setAlarm(15, () => void firedAt.push(clock.now()));
+    clock.setTimer(15, () => void firedAt.push(clock.now()));
     await Promise.all([clock.advance(10), clock.advance(10)]);
     expect(clock.now()).toBe(20);
     expect(firedAt).toEqual([15]);
@@ -125,7 +127,7 @@ describe('FakeClock', () => {
   it('stands at whole milliseconds, also for an alarm between two', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const firedAt: number[] = [];
-    clock.setAlarm(10 / 3, () => void firedAt.push(clock.now()));
+    clock.setTimer(10 / 3, () => void firedAt.push(clock.now()));
     await clock.advance(10);
     expect(firedAt).toEqual([4]);
   });
@@ -141,7 +143,7 @@ describe('FakeClock', () => {
 
   it('hands an error of a callback to whoever moved the clock', async () => {
     const clock = new FakeClock({ startAt: 0 });
-    clock.setAlarm(1, () => {
+    clock.setTimer(1, () => {
       throw new Error('broken callback');
     });
     await expect(clock.advance(1)).rejects.toThrow('broken callback');

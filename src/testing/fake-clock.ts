@@ -11,6 +11,7 @@ export interface FakeClockOptions {
 }
 
 interface Alarm {
+  /** By the monotonic clock. */
   readonly atMs: number;
   readonly callback: () => void;
 }
@@ -33,30 +34,37 @@ async function settleEventLoop(): Promise<void> {
 export class FakeClock implements Clock {
   readonly #settle: () => Promise<void>;
   readonly #alarms = new Set<Alarm>();
-  #now: number;
+  #monotonic = 0;
+  /** How far the wall clock is ahead of the monotonic one. */
+  #aheadMs: number;
   #lastMove: Promise<void> = Promise.resolve();
 
   constructor(options: FakeClockOptions = {}) {
-    this.#now = options.startAt ?? defaultStartAt;
+    this.#aheadMs = options.startAt ?? defaultStartAt;
     this.#settle = options.settle ?? settleEventLoop;
   }
 
   now(): number {
-    return this.#now;
+    return this.#monotonic + this.#aheadMs;
   }
 
-  setAlarm(atMs: number, callback: () => void): () => void {
+  monotonic(): number {
+    return this.#monotonic;
+  }
+
+  setTimer(delayMs: number, callback: () => void): () => void {
     // Whole milliseconds, as on a machine's clock: a third of a lease is none.
-    const alarm: Alarm = { atMs: Math.ceil(atMs), callback };
+    const alarm: Alarm = { atMs: Math.ceil(this.#monotonic + delayMs), callback };
     this.#alarms.add(alarm);
     // An alarm that is due already must not wait for the clock to move, which it may never do.
-    if (alarm.atMs <= this.#now) realSetImmediate(() => this.#fire(alarm));
+    if (alarm.atMs <= this.#monotonic) realSetImmediate(() => this.#fire(alarm));
     return () => void this.#alarms.delete(alarm);
   }
 
-  /** When the next alarm is due, or `undefined` when none is set. */
+  /** When the next alarm is due by the wall clock as it is set now, or `undefined` when none is set. */
   get nextAlarmAt(): number | undefined {
-    return this.#next()?.atMs;
+    const next = this.#next();
+    return next && next.atMs + this.#aheadMs;
   }
 
   /** How many alarms are set. */
@@ -67,7 +75,7 @@ export class FakeClock implements Clock {
   /** Moves the clock on, firing each alarm at its own time and letting woken code proceed in between. */
   advance(duration: Duration): Promise<void> {
     const ms = toMs(duration);
-    return this.#move(() => this.#now + ms);
+    return this.#move(() => this.now() + ms);
   }
 
   /** Moves the clock on to a moment, as `advance` does; a moment in the past is refused. */
@@ -75,10 +83,18 @@ export class FakeClock implements Clock {
     return this.#move(() => atMs);
   }
 
-  /** Sets the clock back, as a machine's is corrected; alarms keep their times. */
+  /** Sets the wall clock back, as a machine's is corrected; the monotonic clock and its alarms go on as they were. */
   setBack(duration: Duration): Promise<void> {
-    const ms = toMs(duration);
-    this.#lastMove = this.#lastMove.then(() => void (this.#now -= ms));
+    return this.#step(-toMs(duration));
+  }
+
+  /** Sets the wall clock forward without time passing; the monotonic clock and its alarms go on as they were. */
+  setForward(duration: Duration): Promise<void> {
+    return this.#step(toMs(duration));
+  }
+
+  #step(ms: number): Promise<void> {
+    this.#lastMove = this.#lastMove.then(() => void (this.#aheadMs += ms));
     return this.#lastMove;
   }
 
@@ -89,21 +105,22 @@ export class FakeClock implements Clock {
     return move;
   }
 
-  async #moveTo(targetMs: number): Promise<void> {
-    if (!(targetMs >= this.#now)) {
+  async #moveTo(wallMs: number): Promise<void> {
+    if (!(wallMs >= this.now())) {
       throw new PerdureError(
         'INVALID_DURATION',
-        `The clock stands at ${this.#now} and cannot go back to ${targetMs}. Use \`setBack\`, or start a new FakeClock.`,
+        `The clock stands at ${this.now()} and cannot go back to ${wallMs}. Use \`setBack\`, or start a new FakeClock.`,
       );
     }
+    const targetMs = wallMs - this.#aheadMs;
     // What was just begun may still set an alarm.
     await this.#settle();
     for (let alarm = this.#next(); alarm && alarm.atMs <= targetMs; alarm = this.#next()) {
-      this.#now = Math.max(this.#now, alarm.atMs);
+      this.#monotonic = Math.max(this.#monotonic, alarm.atMs);
       this.#fire(alarm);
       await this.#settle();
     }
-    this.#now = targetMs;
+    this.#monotonic = targetMs;
   }
 
   #next(): Alarm | undefined {

@@ -19,10 +19,14 @@ class CountingClock implements Clock {
     return systemClock.now();
   }
 
-  setAlarm(atMs: number, callback: () => void): () => void {
+  monotonic(): number {
+    return systemClock.monotonic();
+  }
+
+  setTimer(delayMs: number, callback: () => void): () => void {
     const alarm = {};
     this.#alarms.add(alarm);
-    const cancel = systemClock.setAlarm(atMs, () => {
+    const cancel = systemClock.setTimer(delayMs, () => {
       this.#alarms.delete(alarm);
       callback();
     });

@@ -15,7 +15,8 @@ function jumpingClock(): { readonly clock: Clock; readonly jump: (ms: number) =>
   let aheadMs = 0;
   const clock: Clock = {
     now: () => systemClock.now() + aheadMs,
-    setAlarm: (atMs, callback) => systemClock.setAlarm(atMs - aheadMs, callback),
+    monotonic: () => systemClock.monotonic() + aheadMs,
+    setTimer: (delayMs, callback) => systemClock.setTimer(delayMs, callback),
   };
   return { clock, jump: (ms) => void (aheadMs += ms) };
 }

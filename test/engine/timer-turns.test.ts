@@ -6,6 +6,7 @@ import type { Handle, TurnCommitted } from '../../src/index.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+import type { Clock } from '../../src/model/clock.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { overrideProvider } from '../crash/override-provider.ts';
 
@@ -57,7 +58,7 @@ it('what waits beside a timer comes to the code with it, in order', async () => 
   });
   const { client, clock } = await open({ orchestrations: [both] });
   const handle = await client.start(both, undefined);
-  clock.setAlarm(clock.now() + 30, () => void handle.raiseEvent('x', null));
+  clock.setTimer(30, () => void handle.raiseEvent('x', null));
   await clock.advance(30);
   await clock.advance(1);
   const got = (await handle.result()) as readonly string[];
@@ -72,7 +73,7 @@ it('a timer that another process claims first fires once, and the turn here is d
   const fetch = { max: 10, lockMs: 5_000, waitMs: 0 };
   const dueAt = clock.now() + 1_000;
   let claimed: ReturnType<typeof other.fetchOrchestrationItems> | undefined;
-  clock.setAlarm(dueAt, () => {
+  clock.setTimer(dueAt - clock.now(), () => {
     claimed = other.fetchOrchestrationItems(fetch);
   });
   const handle = await client.start(nap, 1_000);
@@ -95,12 +96,13 @@ it('a timer that falls due while the turn of another is committed leaves all of 
   const { directory, clock } = await newDirectory();
   let isCommitting = false;
   // Each commit takes place a millisecond after its turn began.
-  const late = { now: () => clock.now() + (isCommitting ? 1 : 0) };
-  const setAlarm = clock.setAlarm.bind(clock);
-  const store = await openSqlite({
-    path: join(directory, 'store.db'),
-    clock: { ...late, setAlarm },
-  });
+  const lateMs = () => (isCommitting ? 1 : 0);
+  const late: Clock = {
+    now: () => clock.now() + lateMs(),
+    monotonic: () => clock.monotonic() + lateMs(),
+    setTimer: (delayMs, callback) => clock.setTimer(delayMs, callback),
+  };
+  const store = await openSqlite({ path: join(directory, 'store.db'), clock: late });
   const perdure = await Perdure.open(
     overrideProvider(store, {
       async ackTurns(acks) {

@@ -100,10 +100,11 @@ export class SimulatedProcess {
 function cuttableClock(clock: Clock, connection: Connection, alarms: Set<() => void>): Clock {
   return {
     now: () => clock.now(),
-    setAlarm(atMs, callback) {
+    monotonic: () => clock.monotonic(),
+    setTimer(delayMs, callback) {
       if (connection.isCut) return () => undefined;
       // Whole milliseconds, as the store counts them.
-      const cancelAlarm = clock.setAlarm(Math.ceil(atMs), () => {
+      const cancelAlarm = clock.setTimer(Math.ceil(delayMs), () => {
         alarms.delete(cancel);
         callback();
       });

@@ -11,6 +11,7 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 const channel = 'perdure_test';
 const nothing: Look = {
+  now: 0,
   nextAt: { orchestrations: Infinity, work: Infinity },
   nextScheduleAt: Infinity,
   flagged: [],
@@ -95,7 +96,7 @@ function eventually(holds: () => void): Promise<void> {
   return vi.waitFor(holds, { timeout: 15_000, interval: 10 });
 }
 
-const untilLate = () => systemClock.now() + 600_000;
+const untilLate = () => ({ waitMs: 600_000, until: systemClock.now() + 600_000 });
 
 describe('wake-ups between processes', () => {
   it('tell of ended instances and of cancel requests', async () => {
@@ -115,9 +116,9 @@ describe('wake-ups between processes', () => {
     const others = new AbortController();
     let othersWoke = false;
     void second.wakeUps
-      .wait({ topic: 'orchestrations', until: untilLate(), signal: others.signal })
+      .wait({ topic: 'orchestrations', ...untilLate(), signal: others.signal })
       .then(() => (othersWoke = true));
-    const waiting = second.wakeUps.wait({ topic: 'work', until: untilLate() });
+    const waiting = second.wakeUps.wait({ topic: 'work', ...untilLate() });
     first.wakeUps.announce(effects({ workAt: systemClock.now() }));
     await waiting;
     expect(othersWoke).toBe(false);
@@ -138,7 +139,7 @@ describe('wake-ups between processes', () => {
 
   it('go on after the connection was cut, and let everybody look at once', async () => {
     const { first, second } = await openTwo();
-    const waiting = second.wakeUps.wait({ topic: 'work', until: untilLate() });
+    const waiting = second.wakeUps.wait({ topic: 'work', ...untilLate() });
     second.hints.length = 0;
     proxy.cut();
     await waiting;
@@ -203,7 +204,7 @@ describe('wake-ups without notifications', () => {
     expect(looks).toBe(0);
     const stop = listen();
     const signal = AbortSignal.timeout(60_000);
-    const waits = [1, 2, 3].map(() => wakeUps.wait({ topic: 'work', until: untilLate(), signal }));
+    const waits = [1, 2, 3].map(() => wakeUps.wait({ topic: 'work', ...untilLate(), signal }));
     await eventually(() => expect(looks >= 3).toBe(true));
     stop();
     await wakeUps.close();
@@ -217,7 +218,7 @@ describe('wake-ups without notifications', () => {
     const look = () =>
       Promise.resolve({ ...nothing, nextAt: { orchestrations: Infinity, work: 1 } });
     const { wakeUps } = await open({ listen: false, pollMs: 5, look });
-    await wakeUps.wait({ topic: 'work', until: untilLate() });
+    await wakeUps.wait({ topic: 'work', ...untilLate() });
   });
 
   it('tell of a cancel request once', async () => {
@@ -254,7 +255,7 @@ describe('wake-ups without notifications', () => {
         : Promise.resolve({ ...nothing, nextAt: { orchestrations: 1, work: 1 } });
     };
     const { wakeUps } = await open({ listen: false, pollMs: 5, look });
-    await wakeUps.wait({ topic: 'work', until: untilLate() });
+    await wakeUps.wait({ topic: 'work', ...untilLate() });
     expect(looks).toBe(3);
   });
 
@@ -277,13 +278,14 @@ describe('wake-ups in one process', () => {
     const { wakeUps } = await open({ listen: false });
     const seen = wakeUps.changes('work');
     wakeUps.announce(effects({ workAt: 1 }));
-    await wakeUps.wait({ topic: 'work', until: untilLate(), seen });
+    await wakeUps.wait({ topic: 'work', ...untilLate(), seen });
   });
 
   it('let a fetch rest on the last look until something changes', async () => {
     const { wakeUps } = await open({ listen: false });
-    const nextAt = untilLate();
-    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt } as const;
+    const nextAt = untilLate().until;
+    const aheadMs = systemClock.now() - systemClock.monotonic();
+    const rest = { topic: 'work', changes: wakeUps.changes('work'), nextAt, aheadMs } as const;
     expect(wakeUps.resume('names')).toBeUndefined();
     wakeUps.rest('names', rest);
     expect(wakeUps.resume('names')).toMatchObject({ nextAt });
@@ -295,11 +297,11 @@ describe('wake-ups in one process', () => {
   it('leave no alarm and no wait behind', async () => {
     const clock = new FakeClock();
     const wakeUps = new WakeUps({ clock, pollMs: 1_000, look: () => Promise.resolve(nothing) });
-    const waiting = wakeUps.wait({ topic: 'work', until: clock.now() + 5_000 });
+    const waiting = wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });
     expect(clock.alarmCount).toBe(1);
     await wakeUps.close();
     await waiting;
-    await wakeUps.wait({ topic: 'work', until: clock.now() + 5_000 });
+    await wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });
     expect(clock.alarmCount).toBe(0);
   });
 });

@@ -25,12 +25,14 @@ export interface Fetch<T> {
 
 /** What a fetch needs of its store. */
 export interface FetchSource {
-  /** By which waits are timed. */
-  readonly waitClock: Clock;
+  /** By whose monotonic time waits are timed. */
+  readonly clock: Clock;
   readonly isClosing: boolean;
   readonly look: (fetch: Fetch<unknown>) => Promise<Due>;
   readonly wait: (options: {
     readonly fetch: Fetch<unknown>;
+    readonly waitMs: number;
+    /** When the wait ends by the store's clock: nothing that is due later ends it. */
     readonly until: number;
     readonly seen: number;
     readonly signal: AbortSignal;
@@ -50,11 +52,11 @@ const contestedMs = 5;
 /** Looks, claims when something is due, and otherwise waits for it; a fetch that does not wait answers at once. */
 export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise<readonly T[]> {
   const { topic, waitMs, signal } = fetch;
-  const { waitClock } = source;
-  const deadline = waitClock.now() + waitMs;
+  const { clock } = source;
+  const deadline = clock.monotonic() + waitMs;
   const ending = new AbortController();
   const end = (): void => ending.abort();
-  const cancelAlarm = waitMs > 0 ? waitClock.setAlarm(deadline, end) : (): void => undefined;
+  const cancelAlarm = waitMs > 0 ? clock.setTimer(waitMs, end) : (): void => undefined;
   signal?.addEventListener('abort', end);
   const isOver = (): boolean => signal?.aborted === true || source.isClosing;
   let known = waitMs > 0 ? source.resume(fetch) : undefined;
@@ -68,25 +70,30 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
     while (!isOver()) {
       // An idle worker never writes. What changes from here on ends the wait at once.
       const seen = known?.changes ?? source.changes(topic);
-      const { now, nextAt } =
-        known === undefined
-          ? await source.look(fetch)
-          : { now: Number.NEGATIVE_INFINITY, nextAt: known.nextAt };
+      const { nextAt, isDue, aheadMs } =
+        known === undefined ? await lookNow(source, fetch) : { ...known, isDue: false };
       known = undefined;
       if (isOver()) return [];
-      const isLast = waitClock.now() >= deadline;
-      if (nextAt <= now) {
+      const isLast = clock.monotonic() >= deadline;
+      if (isDue) {
         const claimed = await fetch.claim();
         if (claimed.length > 0) source.setBusy(fetch, true);
         if (claimed.length > 0 || isLast) return claimed;
         await delay(contestedMs);
       } else if (isLast) return [];
       else {
-        const until = Math.min(deadline, nextAt);
-        await source.wait({ fetch, until, seen, signal: ending.signal });
-        // Nobody told of anything, and the poll had its eyes open: that is as good as another look.
-        if (nextAt > deadline && waitClock.now() >= deadline && seen === source.changes(topic)) {
-          source.rest(fetch, { topic, changes: seen, nextAt });
+        const dueAt = nextAt - aheadMs;
+        const until = Math.min(deadline, dueAt);
+        await source.wait({
+          fetch,
+          waitMs: Math.max(0, until - clock.monotonic()),
+          until: until + aheadMs,
+          seen,
+          signal: ending.signal,
+        });
+        // No notification arrived while polling was active: that is as good as another look.
+        if (dueAt > deadline && clock.monotonic() >= deadline && seen === source.changes(topic)) {
+          source.rest(fetch, { topic, changes: seen, nextAt, aheadMs });
           return [];
         }
       }
@@ -100,4 +107,13 @@ export async function fetchDue<T>(source: FetchSource, fetch: Fetch<T>): Promise
     cancelAlarm();
     signal?.removeEventListener('abort', end);
   }
+}
+
+/** Looks, and learns how far the store's clock is ahead of our monotonic clock: waits are durations by the latter. */
+async function lookNow(
+  { clock, look }: FetchSource,
+  fetch: Fetch<unknown>,
+): Promise<{ readonly nextAt: number; readonly aheadMs: number; readonly isDue: boolean }> {
+  const { now, nextAt } = await look(fetch);
+  return { nextAt, aheadMs: now - clock.monotonic(), isDue: nextAt <= now };
 }

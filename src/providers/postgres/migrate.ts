@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
+import { systemClock } from '../../model/clock.ts';
 import {
   checksum,
   missingMigrations,
@@ -16,6 +17,12 @@ import { withinBudget } from './retry.ts';
 /** Every migration, in order: 1, 2, 3, … */
 export const migrations: readonly Migration[] = [initial, jobs];
 
+/** What the database's clock said, and our monotonic clock before it was asked. */
+interface ClockReading {
+  readonly nowMs: number;
+  readonly sentAt: number;
+}
+
 type Target = Pick<ResolvedOptions, 'schema' | 'quotedSchema' | 'migrate'>;
 
 const oldestServer = 14;
@@ -29,7 +36,7 @@ export async function migratePostgres(options: PostgresOptions): Promise<void> {
  * Brings the schema up to date where that is wanted, and refuses one that this version must not touch. Answers what the
  * database's clock says.
  */
-export async function prepareSchema(options: ResolvedOptions): Promise<number> {
+export async function prepareSchema(options: ResolvedOptions): Promise<ClockReading> {
   const { client: config, retryMs, connectTimeoutMs } = options.connection;
   const budget = { budgetMs: retryMs, signal: new AbortController().signal };
   try {
@@ -56,11 +63,12 @@ function isWorthWaiting(error: unknown): boolean {
   return isTransient(error) && !/^E[A-Z_]+$/.test(errorCode(error));
 }
 
-async function readClock(client: pg.Client): Promise<number> {
+async function readClock(client: pg.Client): Promise<ClockReading> {
+  const sentAt = systemClock.monotonic();
   const { rows } = await client.query<{ now: number }>(
     'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
   );
-  return rows[0]?.now ?? Number.NaN;
+  return { nowMs: rows[0]?.now ?? Number.NaN, sentAt };
 }
 
 async function assertVersion(client: pg.Client): Promise<void> {

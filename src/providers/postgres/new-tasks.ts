@@ -15,6 +15,8 @@ export interface InsertedTask {
   readonly isCreated: boolean;
   /** It has taken its dedupe key. */
   readonly hasKey: boolean;
+  /** When something is to be done about it; the past means now. */
+  readonly dueAt: number;
 }
 
 /**
@@ -25,11 +27,14 @@ export function insertTasksText(schema: string, { strict }: { readonly strict: b
   const unless = (columns: string) => (strict ? '' : `ON CONFLICT (${columns}) DO NOTHING`);
   const isNew = `(SELECT 1 FROM ${schema}.instances AS known WHERE known.instance_id = new.instance_id LIMIT 1) IS NULL`;
   return `WITH new AS MATERIALIZED (
-      SELECT nextval('${schema}.instances_instance_key_seq') AS instance_key, one.*
+      SELECT nextval('${schema}.instances_instance_key_seq') AS instance_key, one.*,
+        coalesce(start_at, clock.now + delay_ms) AS run_at,
+        coalesce(end_at, greatest(start_at, clock.now + delay_ms, clock.now) + expires_in_ms) AS expires_at
       FROM unnest($2::text[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::bigint[],
-          $10::bigint[], $11::text[], $12::text[], $13::text[]) WITH ORDINALITY
-        AS one (instance_id, incarnation, definition_key, input_hash, priority, input, options, run_at, expires_at,
-          dedupe_key, on_fail, on_fail_options, place)
+          $10::bigint[], $11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[]) WITH ORDINALITY
+        AS one (instance_id, incarnation, definition_key, input_hash, priority, input, options, start_at, end_at,
+          dedupe_key, on_fail, on_fail_options, delay_ms, expires_in_ms, place)
+      CROSS JOIN ${nowSql} AS clock (now)
     ), keyed AS (
       INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
       SELECT definition_key, dedupe_key, instance_key FROM new
@@ -54,7 +59,7 @@ export function insertTasksText(schema: string, { strict }: { readonly strict: b
       FROM new ${strict ? '' : 'WHERE instance_key IN (SELECT instance_key FROM created)'}
       ORDER BY place
     )
-    SELECT instance_key AS "instanceKey", ${
+    SELECT instance_key AS "instanceKey", least(coalesce(run_at, 0), expires_at) AS "dueAt", ${
       strict
         ? `TRUE AS "isCreated", dedupe_key IS NOT NULL AS "hasKey"`
         : `instance_key IN (SELECT instance_key FROM created) AS "isCreated",
@@ -78,12 +83,9 @@ export function insertTasksValues(rows: readonly TaskRow[]): readonly unknown[] 
     texts(tasks.map(({ dedupeKey }) => dedupeKey ?? null)),
     texts(tasks.map(({ onFail }) => (onFail === undefined ? null : 'ready'))),
     texts(tasks.map(({ onFail }) => onFail?.options ?? null)),
+    numbers(tasks.map(({ delayMs }) => wholeOrNull(delayMs))),
+    numbers(tasks.map(({ expiresInMs }) => wholeOrNull(expiresInMs))),
   ];
-}
-
-/** When something is to be done about a new run; the past means now. */
-export function taskDueAt({ runAt = 0, expiresAt = Infinity }: NewTask): number {
-  return Math.min(Math.ceil(runAt), Math.ceil(expiresAt));
 }
 
 function wholeOrNull(time: number | undefined): number | null {

@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 /** What was known when a look began. */
 export interface DueMark {
   readonly changes: number;
+  /** By the monotonic clock. */
   readonly begunAt: number;
 }
 
@@ -15,7 +16,7 @@ export class NextDue {
   readonly #clock: Clock;
   readonly #maxAgeMs: number;
   #changes = 0;
-  #told: { readonly nextAt: number; readonly begunAt: number } | undefined;
+  #told: { readonly nextAt: number; readonly nowMs: number; readonly begunAt: number } | undefined;
 
   constructor({ clock, maxAgeMs }: { readonly clock: Clock; readonly maxAgeMs: number }) {
     this.#clock = clock;
@@ -24,12 +25,12 @@ export class NextDue {
 
   /** Taken before a look, whose answer is worth nothing when one of them changes meanwhile. */
   mark(): DueMark {
-    return { changes: this.#changes, begunAt: this.#clock.now() };
+    return { changes: this.#changes, begunAt: this.#clock.monotonic() };
   }
 
-  /** A look has found when the next one is due. */
-  saw({ changes, begunAt }: DueMark, nextAt: number): void {
-    if (changes === this.#changes) this.#told = { nextAt, begunAt };
+  /** A look has found when the next one is due, and read the store's clock. */
+  saw({ changes, begunAt }: DueMark, nextAt: number, nowMs: number): void {
+    if (changes === this.#changes) this.#told = { nextAt, nowMs, begunAt };
   }
 
   /** This process may have changed one of them. */
@@ -41,8 +42,10 @@ export class NextDue {
   /** When the next one is due, if that was told lately and lies ahead. */
   get(): { readonly nowMs: number; readonly nextAt: number } | undefined {
     const told = this.#told;
-    const nowMs = Math.floor(this.#clock.now());
-    const isFresh = told !== undefined && Math.abs(nowMs - told.begunAt) < this.#maxAgeMs;
-    return isFresh && told.nextAt > nowMs ? { nowMs, nextAt: told.nextAt } : undefined;
+    if (told === undefined) return undefined;
+    const passedMs = this.#clock.monotonic() - told.begunAt;
+    const nowMs = Math.floor(told.nowMs + passedMs);
+    const holds = passedMs < this.#maxAgeMs && told.nextAt > nowMs;
+    return holds ? { nowMs, nextAt: told.nextAt } : undefined;
   }
 }

@@ -2,7 +2,7 @@ import type { CreateTaskResult, NewTask } from '../tasks.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
-import { insertTasksText, insertTasksValues, taskDueAt, type InsertedTask } from './new-tasks.ts';
+import { insertTasksText, insertTasksValues, type InsertedTask } from './new-tasks.ts';
 import { refusesData } from './postgres-errors.ts';
 
 /** Creates task runs in one statement, which is its own transaction: for ids and keys that are free, and known names. */
@@ -47,7 +47,7 @@ export class PlainTasks {
     const inserted = await this.#run([nowParameter, ...insertTasksValues(rows)]);
     if (inserted === undefined) return undefined;
     const effects = new Effects();
-    for (const task of tasks) effects.due('work', taskDueAt(task));
+    for (const { dueAt } of inserted) effects.due('work', dueAt);
     const results = inserted.map(({ instanceKey }): CreateTaskResult => ({
       kind: 'created',
       instanceKey,

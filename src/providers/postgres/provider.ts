@@ -21,12 +21,14 @@ import { createWorkQueue } from './work-queue.ts';
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {
   const resolved = resolveOptions(options);
   const storeClock = new StoreClock();
-  storeClock.observe(await prepareSchema(resolved));
+  const { nowMs, sentAt } = await prepareSchema(resolved);
+  storeClock.observe(nowMs, sentAt);
   const store = newStore(resolved, storeClock);
   await store.wakeUps.start();
   return {
     name: resolved.name,
     clock: resolved.clock ?? storeClock,
+    clockIsEstimate: true,
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
+import type { PlannedSchedule, ScheduleRecord, ScheduleTick } from '../schedules.ts';
 import { numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { placeOf } from './place-of.ts';
@@ -110,7 +110,7 @@ export class ScheduleRows {
   /** Creates or changes a schedule; `undefined` when it does not have the revision that is asked for. */
   async put(
     tx: Transaction,
-    { name, definition, nextAt, ifRevision }: ScheduleWrite,
+    { name, definition, nextAt, ifRevision }: PlannedSchedule,
     nowParameter: number | null,
   ): Promise<ScheduleRecord | undefined> {
     const statement =
@@ -129,7 +129,12 @@ export class ScheduleRows {
 
   async setPaused(
     tx: Transaction,
-    options: ScheduleResume & { readonly name: string; readonly paused: boolean },
+    options: {
+      readonly name: string;
+      readonly paused: boolean;
+      readonly nextAt: number | null | undefined;
+      readonly ifRevision: number | undefined;
+    },
     nowParameter: number | null,
   ): Promise<boolean> {
     const { name, paused, nextAt, ifRevision = null } = options;

@@ -22,12 +22,23 @@ export function createScheduleStore(store: Store): ScheduleStore {
   };
   return {
     putSchedule: (write) =>
-      change('putSchedule', ({ tx, nowParameter }) => rows.put(tx, write, nowParameter)),
+      change('putSchedule', async (scope) => {
+        const { tx } = scope;
+        if (!('plan' in write)) return rows.put(tx, write, scope.nowParameter);
+        await scope.begin();
+        const { name, ifRevision } = write;
+        const planned = write.plan(scope.now);
+        return planned && rows.put(tx, { name, ifRevision, ...planned }, scope.now);
+      }),
 
     setSchedulePaused: (name, paused, resume) =>
-      change('setSchedulePaused', ({ tx, nowParameter }) =>
-        rows.setPaused(tx, { ...resume, name, paused }, nowParameter),
-      ),
+      change('setSchedulePaused', async (scope) => {
+        const { nextAt, ifRevision } = resume ?? {};
+        if (typeof nextAt === 'function') await scope.begin();
+        const planned = typeof nextAt === 'function' ? nextAt(scope.now) : nextAt;
+        const { tx, nowParameter } = scope;
+        return rows.setPaused(tx, { name, paused, nextAt: planned, ifRevision }, nowParameter);
+      }),
 
     deleteSchedule: (name) => change('deleteSchedule', ({ tx }) => rows.delete(tx, name)),
 

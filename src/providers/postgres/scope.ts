@@ -35,6 +35,11 @@ export class Scope {
     return this.#now;
   }
 
+  /** The time that `begin` has read, if it has. */
+  get readAt(): number | undefined {
+    return this.#now;
+  }
+
   /** The first parameter of statements that compare with the clock while it is being read. */
   get nowParameter(): number | null {
     return this.#now ?? nowParameter(this.#clock);

@@ -240,12 +240,24 @@ export class Store {
     return this.#writeOnce(operation, work);
   }
 
+  /** Learns from the time that a statement has read, which was sent at a monotonic time or later. */
+  observe(nowMs: number, sentAt: number): void {
+    if (this.clock === undefined) this.#storeClock.observe(nowMs, sentAt);
+  }
+
+  /** The monotonic clock, for `observe`. */
+  monotonic(): number {
+    return this.#storeClock.monotonic();
+  }
+
   async #writeOnce<T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> {
+    const sentAt = this.monotonic();
     const { scope, value } = await this.connections.transaction(operation, async (tx) => {
       const scope = new Scope(tx, this.clock);
       return { scope, value: await work(scope) };
     });
     scope.committed();
+    if (scope.readAt !== undefined) this.observe(scope.readAt, sentAt);
     this.wakeUps.announce(scope.effects);
     return value;
   }
@@ -259,7 +271,7 @@ export class Store {
   get #fetchSource(): FetchSource {
     const isClosing = (): boolean => this.isClosing;
     return {
-      waitClock: this.clock ?? this.#storeClock,
+      clock: this.clock ?? this.#storeClock,
       get isClosing() {
         return isClosing();
       },
@@ -275,9 +287,9 @@ export class Store {
         const { now, nextAt } = await this.#lookFor(operation, wanted);
         return { now, nextAt: nextAt[topic] };
       },
-      wait: async ({ fetch, until, seen, signal }) => {
+      wait: async ({ fetch, ...wait }) => {
         this.#waiting.add(fetch);
-        await this.wakeUps.wait({ topic: fetch.topic, until, seen, signal });
+        await this.wakeUps.wait({ topic: fetch.topic, ...wait });
         this.#waiting.delete(fetch);
       },
     };
@@ -285,15 +297,16 @@ export class Store {
 
   async #lookFor(operation: string, wanted: Wanted, flaggedSince?: number): Promise<Found> {
     const marks = { schedule: this.nextSchedule.mark(), session: this.nextSession.mark() };
+    const sentAt = this.#storeClock.monotonic();
     const found = await this.connections.read(operation, (tx) =>
       this.#look.run(tx, wanted, {
         nowParameter: this.nowParameter,
         ...(flaggedSince !== undefined && { flaggedSince }),
       }),
     );
-    if (this.clock === undefined) this.#storeClock.observe(found.now);
-    this.nextSchedule.saw(marks.schedule, found.nextScheduleAt);
-    this.nextSession.saw(marks.session, found.nextSessionAt);
+    this.observe(found.now, sentAt);
+    this.nextSchedule.saw(marks.schedule, found.nextScheduleAt, found.now);
+    this.nextSession.saw(marks.session, found.nextSessionAt, found.now);
     return found;
   }
 

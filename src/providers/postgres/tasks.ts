@@ -1,7 +1,7 @@
 import { ProviderError } from '../../model/errors.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../tasks.ts';
 import { knownStart } from './known-start.ts';
-import { taskDueAt, type InsertedTask, type TaskRow } from './new-tasks.ts';
+import type { InsertedTask, TaskRow } from './new-tasks.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
 
@@ -82,9 +82,9 @@ async function createRound(
   const unused: number[] = [];
   const done: Answer[] = [];
   for (const [place, one] of round.entries()) {
-    const { instanceKey, isCreated, hasKey } = inserted[place] ?? nothing;
+    const { instanceKey, isCreated, hasKey, dueAt } = inserted[place] ?? nothing;
     if (isCreated) {
-      effects.due('work', taskDueAt(one.task));
+      effects.due('work', dueAt);
       done.push({ index: one.index, result: { kind: 'created', instanceKey } });
     } else {
       others.push(one);
@@ -139,7 +139,12 @@ async function knownTasks(
   });
 }
 
-const nothing: InsertedTask = { instanceKey: 0, isCreated: false, hasKey: false };
+const nothing: InsertedTask = {
+  instanceKey: 0,
+  isCreated: false,
+  hasKey: false,
+  dueAt: Infinity,
+};
 
 function refusal({ instanceId, priority }: NewTask): CreateTaskResult | undefined {
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return undefined;

@@ -1,6 +1,7 @@
 import { ProviderError } from '../../model/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal } from '../../model/status.ts';
+import { timerDueAt } from '../timer-due-at.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import { Changes, type Batch } from './changes.ts';
 import type { DedupeKeys } from './dedupe-keys.ts';
@@ -285,13 +286,13 @@ function recordEvents({ changes }: Batch, { target, turn }: TurnCommit): void {
   }
 }
 
-function setTimers({ changes }: Batch, { target, turn }: TurnCommit): void {
+function setTimers({ scope, changes }: Batch, { target, turn }: TurnCommit): void {
   const { instanceKey, executionId } = target;
   const withdrawn = new Set(turn.timerWithdrawals);
-  for (const { operation, fireAt } of turn.timers) {
-    if (withdrawn.has(operation)) continue;
-    const message = timerFired(executionId, operation);
-    changes.messages.push({ instanceKey, visibleAt: Math.ceil(fireAt), message });
+  for (const timer of turn.timers) {
+    if (withdrawn.has(timer.operation)) continue;
+    const message = timerFired(executionId, timer.operation);
+    changes.messages.push({ instanceKey, visibleAt: timerDueAt(timer, scope.now), message });
   }
   for (const operation of withdrawn) {
     changes.withdrawnTimers.push({ instanceKey, executionId, operation });

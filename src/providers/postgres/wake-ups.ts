@@ -8,6 +8,8 @@ import type { Transaction } from './transaction.ts';
 
 /** What one look at the store found, for everything that this process waits for. */
 export interface Look {
+  /** The store's clock. */
+  readonly now: number;
   /** When the next thing of the topic is due by the store's clock; the past means now. */
   readonly nextAt: Readonly<Record<Topic, number>>;
   /** When the next schedule is due. */
@@ -40,6 +42,8 @@ export interface Rest {
   readonly changes: number;
   /** When the next thing is due. */
   readonly nextAt: number;
+  /** How far the store's clock was ahead of our monotonic clock at that look. */
+  readonly aheadMs: number;
 }
 
 // How soon a fetch must follow the one before for it to be the same wait going on.
@@ -96,16 +100,17 @@ export class WakeUps {
     return this.#changes[topic];
   }
 
-  /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
+  /** Resolves at a change, after `waitMs`, on abort, or at the end; the caller looks again for itself. */
   wait(options: {
     readonly topic: Topic;
-    /** By the store's clock. */
+    readonly waitMs: number;
+    /** When that is by the store's clock: nothing that is due later ends the wait. */
     readonly until: number;
     /** What `changes` said before the caller looked. */
     readonly seen?: number | undefined;
     readonly signal?: AbortSignal | undefined;
   }): Promise<void> {
-    const { topic, until, seen, signal } = options;
+    const { topic, waitMs, until, seen, signal } = options;
     if (this.#closed || signal?.aborted === true) return Promise.resolve();
     if (seen !== undefined && seen !== this.#changes[topic]) return Promise.resolve();
     return new Promise((resolve) => {
@@ -119,7 +124,7 @@ export class WakeUps {
       };
       const waiter = { topic, until, wake };
       this.#waiters.add(waiter);
-      cancelAlarm = this.#clock.setAlarm(until, wake);
+      cancelAlarm = this.#clock.setTimer(waitMs, wake);
       signal?.addEventListener('abort', wake);
       this.#schedulePoll();
     });
@@ -142,7 +147,7 @@ export class WakeUps {
     const holds =
       performance.now() < rest.endedAt + restMs &&
       rest.changes === this.#changes[rest.topic] &&
-      nextAt > this.#clock.now();
+      nextAt - rest.aheadMs > this.#clock.monotonic();
     return holds ? { ...rest, nextAt } : undefined;
   }
 
@@ -273,7 +278,6 @@ export class WakeUps {
   }
 
   async #lookAround(): Promise<void> {
-    const now = this.#clock.now();
     let found: Look;
     try {
       found = await this.#look(this.#lookedAt - clockSlackMs);
@@ -282,7 +286,7 @@ export class WakeUps {
       return;
     }
     if (this.#closed) return;
-    this.#lookedAt = now;
+    this.#lookedAt = found.now;
     this.#polledNextAt = found.nextAt;
     this.#wakeIfDue(found.nextAt);
     // Whoever makes ticks does not expect this one.

@@ -376,9 +376,11 @@ async function claimPlainly(
   store: Store,
   params: FetchWorkItemsParams,
 ): Promise<readonly WorkItem[]> {
+  const sentAt = store.monotonic();
   const claimed = await store.plainClaims.claim(params, store.nowParameter);
   const [first] = claimed;
   if (first === undefined) return [];
+  store.observe(first.now, sentAt);
   const keys = claimed.flatMap(({ definitionKey, instanceDefinitionKey: key }) => [
     definitionKey,
     key,

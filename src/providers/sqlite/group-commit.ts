@@ -53,6 +53,7 @@ export class GroupCommit {
   readonly #definitions: Definitions;
   readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
+  readonly #onStep: () => void;
   readonly #onSetBack: (scope: Scope) => void;
   readonly #refusal: (operation: string) => PerdureError | undefined;
   readonly #onCommitted: (effects: Effects) => void;
@@ -74,7 +75,9 @@ export class GroupCommit {
     readonly definitions: Definitions;
     readonly lateWrites: LateWrites;
     readonly busyTimeoutMs: number;
-    /** Called in the first transaction after the clock was set back, before anything else. */
+    /** Called in the first transaction after the machine's clock was stepped, before anything else. */
+    readonly onStep: () => void;
+    /** Called in the first transaction after the store's clock was set back, before anything else. */
     readonly onSetBack: (scope: Scope) => void;
     /** Asked before each COMMIT: an error if the store must not be written any more. */
     readonly refusal: (operation: string) => PerdureError | undefined;
@@ -85,6 +88,7 @@ export class GroupCommit {
     this.#definitions = options.definitions;
     this.#late = options.lateWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
+    this.#onStep = options.onStep;
     this.#onSetBack = options.onSetBack;
     this.#refusal = options.refusal;
     this.#onCommitted = options.onCommitted;
@@ -163,7 +167,7 @@ export class GroupCommit {
       const isolate = withSavepoints
         ? <T>(operation: string, work: () => T) => this.#isolate(operation, work, effects)
         : <T>(_: string, work: () => T): Isolated<T> => ({ ok: true, value: work() });
-      const scope: Scope = { now: this.#clock.now(), effects, isolate };
+      const scope: Scope = { now: this.#readClock(), effects, isolate };
       if (this.#clock.wasSetBack) this.#onSetBack(scope);
       const results = group.map(({ operation, work }) => {
         if (!committingTurns.has(operation)) this.#late.flush();
@@ -184,6 +188,13 @@ export class GroupCommit {
       this.#definitions.forgetUnconfirmed();
       this.#late.forget();
     }
+  }
+
+  #readClock(): number {
+    const now = this.#clock.now();
+    if (!this.#clock.hasNews) return now;
+    this.#onStep();
+    return this.#clock.now();
   }
 
   #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {

@@ -46,6 +46,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
+    clock: store.clock,
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import { bytesOfTexts, takeWithin } from '../page-bytes.ts';
-import type { ScheduleRecord, ScheduleResume, ScheduleTick, ScheduleWrite } from '../schedules.ts';
+import type { PlannedSchedule, ScheduleRecord, ScheduleTick } from '../schedules.ts';
 
 type Row = Omit<ScheduleRecord, 'paused'> & { readonly paused: 0 | 1 };
 
@@ -57,7 +57,7 @@ export class ScheduleRows {
   }
 
   /** Creates or changes a schedule; `undefined` when it does not have the revision that is asked for. */
-  put(write: ScheduleWrite, now: number): ScheduleRecord | undefined {
+  put(write: PlannedSchedule, now: number): ScheduleRecord | undefined {
     const { name, definition, nextAt, ifRevision } = write;
     const existing = this.#select.get(name);
     if (ifRevision !== undefined && ifRevision !== (existing?.revision ?? 0)) return undefined;
@@ -67,13 +67,13 @@ export class ScheduleRows {
     return this.get(name);
   }
 
-  setPaused(
-    options: ScheduleResume & {
-      readonly name: string;
-      readonly paused: boolean;
-      readonly now: number;
-    },
-  ): boolean {
+  setPaused(options: {
+    readonly name: string;
+    readonly nextAt?: number | null | undefined;
+    readonly ifRevision?: number | undefined;
+    readonly paused: boolean;
+    readonly now: number;
+  }): boolean {
     const { name, paused, nextAt, ifRevision = null, now } = options;
     const { changes } = this.#setPaused.run(
       paused ? 1 : 0,

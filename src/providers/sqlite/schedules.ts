@@ -1,5 +1,5 @@
 import type { CreateResult } from '../instances.ts';
-import type { ScheduleRecord, ScheduleStore, ScheduleTick } from '../schedules.ts';
+import type { ScheduleRecord, ScheduleResume, ScheduleStore, ScheduleTick } from '../schedules.ts';
 import type { CreateTaskResult } from '../tasks.ts';
 import type { Scope } from './group-commit.ts';
 import { createInstance } from './instances.ts';
@@ -11,15 +11,16 @@ export function createScheduleStore(store: Store): ScheduleStore {
   const { scheduleRows: rows } = store;
   return {
     async putSchedule(write) {
-      const [record] = await store.write('putSchedule', [write], ({ now }, one) =>
-        rows.put(one, now),
-      );
-      return record;
+      return store.writeOnce('putSchedule', ({ now }) => {
+        const planned = 'plan' in write ? write.plan(now) : write;
+        const { name, ifRevision } = write;
+        return planned && rows.put({ name, ifRevision, ...planned }, now);
+      });
     },
 
     setSchedulePaused: (name, paused, resume) =>
       store.writeOnce('setSchedulePaused', ({ now }) =>
-        rows.setPaused({ ...resume, name, paused, now }),
+        rows.setPaused({ ...resume, nextAt: nextAtOf(resume, now), name, paused, now }),
       ),
 
     deleteSchedule: (name) => store.writeOnce('deleteSchedule', () => rows.delete(name)),
@@ -42,6 +43,10 @@ export function createScheduleStore(store: Store): ScheduleStore {
     tickSchedules: (ticks) =>
       store.write('tickSchedules', ticks, (scope, one) => tick(store, scope, one)),
   };
+}
+
+function nextAtOf({ nextAt }: ScheduleResume = {}, now: number): number | null | undefined {
+  return typeof nextAt === 'function' ? nextAt(now) : nextAt;
 }
 
 function namedAfter(

@@ -22,6 +22,7 @@ import { InstanceStops } from './instance-stops.ts';
 import { ItemCancels } from './item-cancels.ts';
 import { JobRows } from './job-rows.ts';
 import { LateWrites } from './late-writes.ts';
+import { machineOf } from './machine-clock.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { OutcomeUpdates } from './outcome-updates.ts';
@@ -30,7 +31,7 @@ import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
-import { StoreClock } from './store-clock.ts';
+import { parsePlan, StoreClock } from './store-clock.ts';
 import { StopRows } from './stop-rows.ts';
 import { SystemRecords } from './system-records.ts';
 import { TaskItems } from './task-items.ts';
@@ -61,6 +62,8 @@ interface Fetch<T> {
   readonly nextAt: (now: number) => number;
   readonly claim: (scope: Scope) => readonly T[];
 }
+
+const clockRecord = 'clock';
 
 /** What the capabilities share: the tables, and the ways to write, read and wait. */
 export class Store {
@@ -100,7 +103,8 @@ export class Store {
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
-  readonly #clock: StoreClock;
+  /** The time that decides, and by which waits are measured. */
+  readonly clock: StoreClock;
   readonly #busyTimeoutMs: number;
   readonly #begin;
   readonly #commit;
@@ -111,7 +115,6 @@ export class Store {
   constructor({ db, clock, pollMs, busyTimeoutMs }: StoreOptions) {
     this.#db = db;
     this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
-    this.#clock = new StoreClock(clock);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#begin = db.prepare('BEGIN');
     this.#commit = db.prepare('COMMIT');
@@ -149,19 +152,24 @@ export class Store {
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
+    this.clock = new StoreClock({
+      ...machineOf(clock),
+      plan: parsePlan(this.systemRecords.read(clockRecord)),
+    });
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
     const onPoll = (): void => void this.#files.refusal('poll', performance.now());
-    this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince, onPoll });
+    this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, flaggedSince, onPoll });
     const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
-      clock: this.#clock,
+      clock: this.clock,
       definitions: this.definitions,
       lateWrites: this.lateWrites,
       busyTimeoutMs,
+      onStep: () => this.#shareClock(),
       onSetBack: (scope) => hidden.show(scope),
       refusal: (operation) => this.#files.refusal(operation, performance.now()),
       onCommitted: (effects) => this.wakeUps.announce(effects),
@@ -170,7 +178,14 @@ export class Store {
 
   /** The time that decides visibility and expiry, for reads; a transaction has its own. */
   now(): number {
-    return this.#clock.now();
+    return this.clock.now();
+  }
+
+  /** Has all processes absorb a step of the machine's clock alike; inside a transaction. */
+  #shareClock(): void {
+    const stored = parsePlan(this.systemRecords.read(clockRecord));
+    const plan = this.clock.agree(stored);
+    if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
   }
 
   /** Throws once the store is closed. */
@@ -235,20 +250,21 @@ export class Store {
     const { operation, topic, max, waitMs, signal, claim } = fetch;
     this.assertOpen(operation);
     if (max < 1) return [];
-    const deadline = this.now() + waitMs;
+    const deadline = this.clock.monotonic() + waitMs;
     for (let looks = 0; ; looks++) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
       const now = this.now();
-      // Woken too late: whoever did not want to wait any longer may have other plans for what has become due since.
-      if (looks > 0 && now > deadline) return [];
+      const leftMs = deadline - this.clock.monotonic();
+      // Woken too late: the caller may have other plans for what has become due since.
+      if (looks > 0 && leftMs < 0) return [];
       const nextAt = await this.#look(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
-      if (nextAt <= now || this.#clock.wasSetBack) {
+      if (nextAt <= now || this.clock.wasSetBack) {
         const claimed = await this.#groupCommit.run(operation, claim);
-        if (claimed.length > 0 || now >= deadline) return claimed;
-      } else if (now >= deadline) return [];
-      else await this.wakeUps.wait({ topic, until: Math.min(deadline, nextAt), signal });
+        if (claimed.length > 0 || leftMs <= 0) return claimed;
+      } else if (leftMs <= 0) return [];
+      else await this.wakeUps.wait({ topic, until: Math.min(now + leftMs, nextAt), signal });
     }
   }
 

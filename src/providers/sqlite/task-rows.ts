@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { TerminalStatus } from '../../model/status.ts';
+import type { TaskTimes } from '../task-times.ts';
 import type { NewTask, OnFailState } from '../tasks.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
@@ -117,18 +118,21 @@ export class TaskRows {
   }
 
   /** Inserts a run that waits for its first claim; `undefined` when the id is taken. */
-  insert(task: NewTask, definitionKey: number, now: number): number | undefined {
+  insert(
+    task: NewTask,
+    how: TaskTimes & { readonly definitionKey: number; readonly now: number },
+  ): number | undefined {
     const { changes, lastInsertRowid } = this.#insert.run(
       task.instanceId,
       task.incarnation,
-      definitionKey,
+      how.definitionKey,
       task.inputHash,
-      now,
+      how.now,
       task.priority,
       task.payload,
       task.options,
-      wholeOrNull(task.runAt),
-      wholeOrNull(task.expiresAt),
+      how.runAt,
+      how.expiresAt,
       task.dedupeKey ?? null,
       task.onFail === undefined ? null : 'ready',
       task.onFail?.options ?? null,
@@ -195,8 +199,4 @@ export class TaskRows {
   keyOf(instanceKey: number): string | null {
     return this.#selectKey.get(instanceKey) ?? null;
   }
-}
-
-function wholeOrNull(time: number | undefined): number | null {
-  return time === undefined ? null : Math.ceil(time);
 }

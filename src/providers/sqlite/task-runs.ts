@@ -1,4 +1,5 @@
 import type { TerminalStatus } from '../../model/status.ts';
+import { taskTimes } from '../task-times.ts';
 import type { CreateTaskResult, NewTask } from '../tasks.ts';
 import type { WorkOutcome } from '../work-queue.ts';
 import type { DedupeKeys } from './dedupe-keys.ts';
@@ -66,14 +67,15 @@ export class TaskRuns {
     const holder =
       dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
     if (holder !== undefined) return this.#refuse(task, holder);
-    const instanceKey = this.#rows.insert(task, definitionKey, now);
+    const times = taskTimes(task, now);
+    const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
     if (instanceKey === undefined) return this.#known(task);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }
     // One whose time has passed takes its place behind those that wait already.
-    const nextAt = Math.max(Math.ceil(task.runAt ?? now), now);
-    const expiresAt = task.expiresAt === undefined ? null : Math.ceil(task.expiresAt);
+    const nextAt = Math.max(times.runAt ?? now, now);
+    const { expiresAt } = times;
     const operation = taskOperation;
     const { priority } = task;
     const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };

@@ -1,6 +1,7 @@
 import { ProviderError } from '../../model/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
+import { timerDueAt } from '../timer-due-at.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
@@ -140,8 +141,13 @@ export class Turns {
     const { firstEventId, events } = turn;
     this.#late.append({ instanceKey, executionId, firstEventId, events });
     const claimed = this.#insertWorkItems(scope, target, turn);
-    for (const { operation, fireAt } of turn.timers) {
-      this.#messages.insert(instanceKey, timerFired(executionId, operation), Math.ceil(fireAt));
+    for (const timer of turn.timers) {
+      const { operation } = timer;
+      this.#messages.insert(
+        instanceKey,
+        timerFired(executionId, operation),
+        timerDueAt(timer, scope.now),
+      );
     }
     if (turn.children.length > 0 && target.hasChildren === 0) {
       this.#instances.setHasChildren(instanceKey);

@@ -68,7 +68,7 @@ export class WakeUps {
       };
       const waiter = { topic: options.topic, until: options.until, wake };
       this.#waiters.add(waiter);
-      cancelAlarm = this.#clock.setAlarm(options.until, wake);
+      cancelAlarm = this.#clock.setTimer(options.until - this.#clock.now(), wake);
       options.signal?.addEventListener('abort', wake);
       this.#watch.start();
     });

@@ -35,6 +35,30 @@ function unfenced({ provider, db }: Intact): Partial<Provider> {
 /** Schedules, each with one guard taken out. */
 export const brokenSchedules: readonly BrokenProvider[] = [
   {
+    fault: 'a schedule is planned by the clock of the process, which is behind',
+    rejectedBy: 'schedule/is-planned-by-the-stores-clock',
+    override: ({ provider, clock }) => ({
+      putSchedule(write) {
+        if (!('plan' in write)) return provider.putSchedule(write);
+        const { plan, ...rest } = write;
+        const planned = plan(clock.now() - 100);
+        return provider.putSchedule(planned ? { ...rest, ...planned } : write);
+      },
+    }),
+  },
+  {
+    fault: 'a schedule is resumed by the clock of the process, which is ahead',
+    rejectedBy: 'schedule/a-resume-is-planned-by-the-stores-clock',
+    override: ({ provider, clock }) => ({
+      setSchedulePaused(name, paused, resume = {}) {
+        const { nextAt } = resume;
+        if (typeof nextAt !== 'function') return provider.setSchedulePaused(name, paused, resume);
+        const planned = { ...resume, nextAt: nextAt(clock.now() + 100) };
+        return provider.setSchedulePaused(name, paused, planned);
+      },
+    }),
+  },
+  {
     fault: 'a schedule is resumed whatever has become of it meanwhile',
     rejectedBy: 'schedule/a-resume-can-be-fenced',
     override: ({ provider }) => ({

@@ -10,7 +10,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
         const items = await look();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
-        clock.setAlarm(clock.now() + waitMs, resolve);
+        clock.setTimer(waitMs, resolve);
         await promise;
         return look();
       },
@@ -25,7 +25,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
         const items = await look();
         if (items.length > 0 || waitMs === 0) return items;
         const { promise, resolve } = Promise.withResolvers<void>();
-        clock.setAlarm(clock.now() + waitMs, resolve);
+        clock.setTimer(waitMs, resolve);
         await promise;
         return look();
       },

@@ -38,6 +38,22 @@ function afterFetches({ provider, db }: Intact, sql: string): Partial<Provider> 
 /** Creation, claims, priorities, keys and expiry of task runs, each with one guard taken out. */
 export const brokenTaskQueues: readonly BrokenProvider[] = [
   {
+    fault: 'a delay is counted by the clock of the process, which is behind',
+    rejectedBy: 'task-create/counts-a-delay-by-its-own-clock',
+    override: (intact) =>
+      editTasks(intact, ({ delayMs, ...task }) =>
+        delayMs === undefined ? task : { ...task, runAt: intact.clock.now() - 5 + delayMs },
+      ),
+  },
+  {
+    fault: 'an expiry is counted from the creation of the run',
+    rejectedBy: 'task-create/counts-an-expiry-from-when-it-may-start',
+    override: (intact) =>
+      editTasks(intact, ({ expiresInMs, ...task }) =>
+        expiresInMs === undefined ? task : { ...task, expiresAt: intact.clock.now() + expiresInMs },
+      ),
+  },
+  {
     fault: 'a task whose id is taken by another counts as the same',
     rejectedBy: 'task-create/another-name-or-input-conflicts',
     override: (intact) =>
@@ -360,7 +376,7 @@ export const brokenTaskQueues: readonly BrokenProvider[] = [
     override: ({ provider, clock }) => ({
       async fetchWorkItems({ waitMs, ...params }) {
         if (waitMs > 0) {
-          await new Promise<void>((resolve) => clock.setAlarm(clock.now() + waitMs, resolve));
+          await new Promise<void>((resolve) => clock.setTimer(waitMs, resolve));
         }
         return provider.fetchWorkItems({ ...params, waitMs: 0 });
       },

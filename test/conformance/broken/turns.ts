@@ -7,6 +7,15 @@ const later = 1_000_000_000;
 
 export const brokenTurns: readonly BrokenProvider[] = [
   {
+    fault: 'a timer is due when the turn believed that it would be, whatever its delay',
+    rejectedBy: 'timer/a-delay-counts-from-the-commit',
+    override: (intact) =>
+      editTurns(intact, (turn) => ({
+        ...turn,
+        timers: turn.timers.map(({ operation, fireAt }) => ({ operation, fireAt })),
+      })),
+  },
+  {
     fault: 'an ack deletes all messages of its instance',
     rejectedBy: 'ack/leaves-later-arrivals',
     override: (intact) =>

@@ -84,6 +84,36 @@ export const schedules: Capability = {
       },
     },
     {
+      id: 'schedule/is-planned-by-the-stores-clock',
+      title: 'a plan is made at the time of the store, and writes nothing where it returns nothing',
+      async run(store) {
+        const { provider, clock } = store;
+        await clock.advance(77);
+        const plan = (nowMs: number) => ({ definition: `from ${nowMs}`, nextAt: nowMs + 5 });
+        const record = await provider.putSchedule({ name: 'a', plan });
+        const now = clock.now();
+        assert.deepEqual([record?.definition, record?.nextAt], [`from ${now}`, now + 5]);
+        const nothing = { name: 'a', plan: () => undefined };
+        assert.equal(await store.expectNoChange(() => provider.putSchedule(nothing)), undefined);
+        const stale = { name: 'a', plan, ifRevision: (record?.revision ?? 0) + 1 };
+        assert.equal(await store.expectNoChange(() => provider.putSchedule(stale)), undefined);
+      },
+    },
+    {
+      id: 'schedule/a-resume-is-planned-by-the-stores-clock',
+      title: 'the next tick of a resumed schedule is planned at the time of the store',
+      async run(store) {
+        const { provider, clock } = store;
+        await putSchedule(store, 'a', clock.now() + 1);
+        await provider.setSchedulePaused('a', true);
+        await clock.advance(77);
+        const nextAt = (nowMs: number): number => nowMs + 9;
+        assert.equal(await provider.setSchedulePaused('a', false, { nextAt }), true);
+        const [record] = await provider.listSchedules({ limit: 1, names: ['a'] });
+        assert.equal(record?.nextAt, clock.now() + 9);
+      },
+    },
+    {
       id: 'schedule/can-be-paused',
       title: 'a paused schedule is not due, and a resumed one is again, at the time it is given',
       async run(store) {

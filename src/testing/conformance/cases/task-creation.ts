@@ -9,6 +9,53 @@ export const taskCreation: Capability = {
   title: 'creation of task runs',
   cases: [
     {
+      id: 'task-create/counts-a-delay-by-its-own-clock',
+      title: 'a delay counts from the clock of the store when the run is created',
+      async run(store) {
+        await store.clock.advance(123);
+        await createTasks(store, [
+          newTask('a', { delayMs: 10 }),
+          newTask('b', { delayMs: 10, expiresInMs: 5 }),
+          newTask('c', { delayMs: 20, dedupeKey: 'k' }),
+        ]);
+        const now = store.clock.now();
+        const times = async (id: string) => {
+          const { task } = await store.record(id);
+          return [task?.runAt, task?.expiresAt];
+        };
+        assert.deepEqual(await times('a'), [now + 10, null]);
+        assert.deepEqual(await times('b'), [now + 10, now + 15]);
+        assert.deepEqual(await times('c'), [now + 20, null]);
+        await store.clock.advance(9);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        assert.equal((await store.claimWork()).length, 2);
+        await store.expectIdle();
+        await store.clock.advance(10);
+        assert.equal((await store.claimWorkOne()).instanceId, 'c');
+      },
+    },
+    {
+      id: 'task-create/counts-an-expiry-from-when-it-may-start',
+      title: 'an expiry counts from the moment at which the run may start',
+      async run(store) {
+        const now = store.clock.now();
+        await createTasks(store, [
+          newTask('now', { expiresInMs: 7 }),
+          newTask('past', { runAt: now - 100, expiresInMs: 7 }),
+          newTask('later', { runAt: now + 50, expiresInMs: 7 }),
+        ]);
+        for (const [id, expiresAt] of [
+          ['now', now + 7],
+          ['past', now + 7],
+          ['later', now + 57],
+        ] as const) {
+          const { task } = await store.record(id);
+          assert.equal(task?.expiresAt, expiresAt, id);
+        }
+      },
+    },
+    {
       id: 'task-create/inserts-a-pending-run',
       title: 'a new task run is pending, and shows what it was given',
       async run(store) {

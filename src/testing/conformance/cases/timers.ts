@@ -9,6 +9,22 @@ export const timers: Capability = {
   title: 'timers',
   cases: [
     {
+      id: 'timer/a-delay-counts-from-the-commit',
+      title:
+        'a timer with a delay waits that long from the commit on, whatever time the turn believed in',
+      async run(store) {
+        const now = store.clock.now();
+        const hour = 3_600_000;
+        await store.begin('a', { timers: [{ operation: 1, fireAt: now - hour, delayMs: 30 }] });
+        await store.begin('b', { timers: [{ operation: 2, fireAt: now + hour, delayMs: 30 }] });
+        await store.clock.advance(29);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        const items = await store.claim();
+        assert.deepEqual(items.flatMap(labels).toSorted(), ['timerFired 1', 'timerFired 2']);
+      },
+    },
+    {
       id: 'timer/is-hidden-until-due',
       title: 'a timer is not seen before its time, and is there at its time',
       async run(store) {
