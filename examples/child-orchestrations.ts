@@ -21,6 +21,8 @@ const order = orchestration('order', async (ctx, items: readonly string[]) => {
   const parcels = await Promise.allSettled(
     items.map((item) => ctx.child(ship, { from: 'Lisbon', item })),
   );
+  // `allSettled` hides a cancel: let it pass.
+  ctx.throwIfCanceled();
   await ctx.startDetached(survey, ctx.instanceId, { id: `${ctx.instanceId}-survey` });
   return parcels.map((parcel) =>
     parcel.status === 'fulfilled' ? `shipped ${parcel.value}` : String(parcel.reason.message),

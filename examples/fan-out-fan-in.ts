@@ -15,6 +15,8 @@ const countWords = activity('countWords', async (_ctx, file: string) => {
 
 const countAll = orchestration('countAll', async (ctx, files: readonly string[]) => {
   const counts = await Promise.allSettled(files.map((file) => ctx.call(countWords, file)));
+  // A cancel rejects every call, and `allSettled` hides that: let it pass.
+  ctx.throwIfCanceled();
   const found = counts.filter((count) => count.status === 'fulfilled').map((count) => count.value);
   return { files: found.length, words: found.reduce((sum, words) => sum + words, 0) };
 });

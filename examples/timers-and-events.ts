@@ -1,5 +1,5 @@
 /** Wait for a person, remind them, give up: timers and events that outlive the process. */
-import { activity, event, orchestration, Perdure } from 'perdure';
+import { activity, event, isPerdureError, orchestration, Perdure } from 'perdure';
 
 const patience = '1s'; // or '3d': a timer may be as long as you like
 
@@ -18,7 +18,9 @@ const purchase = orchestration('purchase', async (ctx, item: string) => {
   try {
     const { by } = await ctx.waitFor(approval, { timeout: patience });
     return `${item}: approved by ${by}, after a reminder`;
-  } catch {
+  } catch (error) {
+    // A cancel arrives here too, and has to pass: handle the timeout alone.
+    if (!isPerdureError(error, 'TIMEOUT')) throw error;
     return `${item}: nobody approved`;
   }
 });

@@ -1,0 +1,49 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { root } from './run-program.ts';
+import { findSwallowedCancels } from './swallowed-cancels.ts';
+
+describe('no orchestration hides a cancel', () => {
+  const programs = globSync(['examples/*.ts', 'demo/*.ts'], { cwd: root }).sort();
+  it.each(programs)('in %s', (program) => {
+    expect(findSwallowedCancels(readFileSync(join(root, program), 'utf8'))).toEqual([]);
+  });
+
+  const documents = ['README.md', ...globSync('docs/**/*.md', { cwd: root }).sort()];
+  it.each(documents)('in the code of %s', (document) => {
+    const text = readFileSync(join(root, document), 'utf8');
+    const blocks = [...text.matchAll(/(<!-- from \S+ -->\n+)?```ts\n(.*?)```/gs)];
+    // Parts of examples are checked there.
+    const own = blocks.flatMap(([, source, code = '']) => (source === undefined ? [code] : []));
+    expect(own.flatMap(findSwallowedCancels)).toEqual([]);
+  });
+});
+
+describe('findSwallowedCancels', () => {
+  const inside = (body: string): string => `orchestration('x', async (ctx) => { ${body} });`;
+
+  it.each([
+    'try { await ctx.sleep(1); } catch { return 1; }',
+    'try { await ctx.sleep(1); } catch (error) { log(error); }',
+    'return await ctx.call(a).catch(() => undefined);',
+    'return await ctx.call(a).then((b) => b, () => undefined);',
+    'return await Promise.allSettled([ctx.call(a)]);',
+    'await Promise.all(list.map(async (x) => { try { await ctx.call(x); } catch {} }));',
+  ])('finds %s', (body) => {
+    expect(findSwallowedCancels(inside(body))).toHaveLength(1);
+  });
+
+  it.each([
+    "try { await ctx.sleep(1); } catch (error) { if (!isPerdureError(error, 'TIMEOUT')) throw error; }",
+    'try { await ctx.sleep(1); } finally { await ctx.shield(() => ctx.call(a).catch(log)); }',
+    'const done = await ctx.allSettled([ctx.call(a)]); ctx.throwIfCanceled(); return done;',
+    'try { await ctx.call(a); } catch { ctx.throwIfCanceled(); return 1; }',
+  ])('accepts %s', (body) => {
+    expect(findSwallowedCancels(inside(body))).toEqual([]);
+  });
+
+  it('accepts a catch outside of orchestrations', () => {
+    expect(findSwallowedCancels('await handle.result().catch(log);')).toEqual([]);
+  });
+});
