@@ -1,5 +1,5 @@
 import type { Client, Failure, HistoryEvent, RunningItem } from '../index.ts';
-import { activityNames, hasItems, wholeOutputs, type RunInput } from './graph.ts';
+import { activityNames, decisiveOutputs, hasItems, type RunInput } from './graph.ts';
 import { decodeRunInput } from './run-input.ts';
 import type { ReduceInput, StepResult } from './step-result.ts';
 
@@ -25,6 +25,8 @@ interface RecordedEnd {
   readonly ran: { readonly worker?: string; readonly startedAt?: number };
   readonly attempts?: number;
   readonly output?: unknown;
+  /** Its output was left out, because those of the steps before it are large. */
+  readonly outputOmitted?: true;
   readonly failure?: Failure;
   readonly reason?: string;
 }
@@ -39,6 +41,9 @@ export interface HistoryFocus {
 }
 
 const pageSize = 1_000;
+// What a run shows of the outputs of its steps.
+const maxShownBytes = 8 * 1024 * 1024;
+const encoder = new TextEncoder();
 
 type MutableCall = { -readonly [Key in keyof RecordedCall]: RecordedCall[Key] };
 
@@ -51,6 +56,10 @@ export class FlowHistory {
   readonly #byActivity = new Map<string, MutableCall[]>();
   /** Activities whose outputs are kept. */
   #kept: ReadonlySet<string> = new Set();
+  /** Those of them whose outputs are kept whatever their size. */
+  #decisive: ReadonlySet<string> = new Set();
+  readonly #alwaysKept = new Set<MutableCall>();
+  #shownBytes = 0;
   #itemActivities: ReadonlySet<string> = new Set();
   #reduceActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
@@ -113,8 +122,11 @@ export class FlowHistory {
         return;
       case 'activityCompleted':
         this.#change(event.operation, (call, keeps) => {
-          const isKept = keeps && this.#keepsItem(call, event.payload);
-          const result = readResult(event.payload, isKept);
+          const isKept = keeps && this.#keepsOutput(call, event.payload);
+          const result = {
+            ...readResult(event.payload, isKept),
+            ...(keeps && !isKept && this.#focus === undefined && { outputOmitted: true as const }),
+          };
           call.end = { kind: 'completed', at: event.at, ran: ranBy(event), ...result };
         });
         return;
@@ -138,15 +150,20 @@ export class FlowHistory {
   #begin(run: RunInput): void {
     this.#run = run;
     const { name: flow, steps } = run.flow;
-    const whole = wholeOutputs(run.flow);
+    const decisive = decisiveOutputs(run.flow);
     const names = (nodes: typeof steps) =>
       nodes.map((node) => activityNames[node.kind](flow, node.name));
     this.#itemActivities = new Set(names(steps.filter(({ kind }) => hasItems(kind))));
     this.#reduceActivities = new Set(names(steps.filter(({ kind }) => kind === 'reduce')));
     const generators = steps.filter(({ kind }) => kind === 'generator');
+    const generates = generators.map(({ name }) => activityNames.generate(flow, name));
+    this.#decisive = new Set([
+      ...names(steps.filter(({ name }) => decisive.has(name))),
+      ...generates,
+    ]);
     this.#kept = new Set([
-      ...names(steps.filter(({ kind, name }) => !hasItems(kind) || whole.has(name))),
-      ...generators.map(({ name }) => activityNames.generate(flow, name)),
+      ...this.#decisive,
+      ...names(steps.filter(({ kind }) => !hasItems(kind))),
     ]);
   }
 
@@ -166,11 +183,15 @@ export class FlowHistory {
     if (this.#reduceActivities.has(name)) {
       const { items, offset } = JSON.parse(payload ?? '{}') as ReduceInput;
       call.folds = offset + items.length;
+      // A batch begins with the output of the one before it, which nothing else needs.
+      const before = calls.at(-1);
+      if (before?.end !== undefined) before.end = withoutOutput(before.end);
     }
     calls.push(call);
     // A page of items needs nothing of other steps.
     const keeps = this.#focus === undefined ? this.#kept.has(name) : isFocused;
     this.#byOperation.set(operation, { call, keeps });
+    if (this.#decisive.has(name)) this.#alwaysKept.add(call);
   }
 
   #isFocused(activity: string, index: number): boolean {
@@ -190,13 +211,23 @@ export class FlowHistory {
     return this.#keepsItem(call, payload);
   }
 
-  /** Whether a payload is kept. One of a page of items may end that page earlier than it was to end until now. */
+  /** Whether an output is kept: of a page of items as far as they fit, of a run what decides, and the first 8 MiB. */
+  #keepsOutput(call: MutableCall, payload: string | null): boolean {
+    if (this.#focus !== undefined) return this.#keepsItem(call, payload);
+    if (this.#alwaysKept.has(call)) return true;
+    const bytes = encoder.encode(payload ?? '').byteLength;
+    if (this.#shownBytes > 0 && this.#shownBytes + bytes > maxShownBytes) return false;
+    this.#shownBytes += bytes;
+    return true;
+  }
+
+  /** Whether a payload of a page of items is kept; it may end that page earlier than it was to end until now. */
   #keepsItem(call: MutableCall, payload: string | null): boolean {
     if (this.#focus === undefined) return true;
     const place = (call.index ?? 0) - this.#focus.after - 1;
     const entry = this.#focused[place];
     if (entry === undefined) return false;
-    const bytes = payload === null ? 0 : Buffer.byteLength(payload);
+    const bytes = encoder.encode(payload ?? '').byteLength;
     entry.bytes += bytes;
     this.#focusedBytes += bytes;
     while (this.#focusedBytes > (this.#focus?.maxBytes ?? 0) && this.#focused.length > 1) {
@@ -211,16 +242,17 @@ export class FlowHistory {
     this.#focusedBytes -= last.bytes;
     this.#cutAt = last.call.index ?? this.#cutAt;
     delete last.call.item;
-    if (last.call.end !== undefined) {
-      const { output: _, ...end } = last.call.end;
-      last.call.end = end;
-    }
+    if (last.call.end !== undefined) last.call.end = withoutOutput(last.call.end);
   }
 
   #change(operation: number, change: (call: MutableCall, keeps: boolean) => void): void {
     const known = this.#byOperation.get(operation);
     if (known !== undefined) change(known.call, known.keeps);
   }
+}
+
+function withoutOutput({ output: _, ...end }: RecordedEnd): RecordedEnd {
+  return end;
 }
 
 function ranBy({

@@ -15,6 +15,8 @@ export interface StepState {
   readonly startedAt?: number;
   readonly endedAt?: number;
   readonly output?: unknown;
+  /** Its output is not shown, because those of the steps before it have 8 MiB; the history of the run has it. */
+  readonly outputOmitted?: true;
   readonly failure?: Failure;
   /** The name of the worker that runs it, or ran it last; of items each has its own. */
   readonly worker?: string;

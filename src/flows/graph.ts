@@ -94,6 +94,19 @@ export function wholeOutputs(graph: FlowGraph): ReadonlySet<string> {
   return wanted;
 }
 
+/** The steps whose output decides what becomes of others: it is in a condition, or holds the items of a map or reduce. */
+export function decisiveOutputs(graph: FlowGraph): ReadonlySet<string> {
+  const decisive = new Set<string>();
+  for (const node of graph.steps) {
+    for (const [name] of node.when === undefined ? [] : pathsOf(node.when)) decisive.add(name);
+    const source = graph.steps.find(({ name }) => name === sourceOf(node));
+    // The items of a map or generator are counted.
+    const isCounted = source !== undefined && hasItems(source.kind) && node.over?.length === 1;
+    if (source !== undefined && !isCounted) decisive.add(source.name);
+  }
+  return decisive;
+}
+
 /** The steps that no other step depends on, in the order in which they were defined. */
 export function terminalSteps(steps: readonly StepNode[]): readonly string[] {
   const used = new Set(

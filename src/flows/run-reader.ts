@@ -244,7 +244,7 @@ export class RunReader {
   #ofCall(call: RecordedCall): StepState {
     const { queuedAt, end, withdrawn, running } = call;
     if (end !== undefined && end.kind !== 'canceled') {
-      const { kind, at, ran, attempts, output, failure } = end;
+      const { kind, at, ran, attempts, output, outputOmitted, failure } = end;
       return {
         status: kind,
         ...(attempts !== undefined && { attempts }),
@@ -252,6 +252,7 @@ export class RunReader {
         ...ran,
         endedAt: at,
         ...(output !== undefined && { output }),
+        ...(outputOmitted === true && { outputOmitted }),
         ...(failure !== undefined && { failure }),
       };
     }

@@ -3,6 +3,8 @@ export interface CallBatchesParams<Item, Result> {
   readonly send: (group: string, items: readonly Item[]) => Promise<readonly Result[]>;
   /** How much of a call an item takes. */
   readonly weigh?: (item: Item) => number;
+  /** The most that the items of one call may take together; one item alone may take more. Default 1,000,000. */
+  readonly maxWeight?: number;
   /** How many calls of a group may be under way at once. Default: any number. */
   readonly maxAtOnce?: number;
 }
@@ -18,7 +20,7 @@ interface Group<Item, Result> {
 }
 
 const maxItems = 1_000;
-const maxWeight = 1_000_000;
+const defaultMaxWeight = 1_000_000;
 
 /** Joins calls that are made at the same time, or while others are under way, into few. */
 export class CallBatches<Item, Result> {
@@ -59,10 +61,11 @@ export class CallBatches<Item, Result> {
   }
 
   #take(group: Group<Item, Result>): readonly Waiting<Item, Result>[] {
+    const { weigh, maxWeight = defaultMaxWeight } = this.#params;
     let weight = 0;
     let count = 0;
     for (const { item } of group.waiting) {
-      weight += this.#params.weigh?.(item) ?? 0;
+      weight += weigh?.(item) ?? 0;
       if (count > 0 && (count === maxItems || weight > maxWeight)) break;
       count += 1;
     }

@@ -14,6 +14,7 @@ import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/errors.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { JobKey } from '../providers/sessions.ts';
+import { byteLength } from '../model/byte-length.ts';
 import { CallBatches } from './call-batches.ts';
 import { ChunkPoll } from './chunk-poll.ts';
 import { toNewJob } from './new-job.ts';
@@ -22,6 +23,11 @@ import { toTypedError } from './remote-error.ts';
 import { ReplyPoll } from './reply-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
+// A server takes 256 KiB of urgent bodies by default, the reason included.
+const urgent = {
+  weigh: (key: JobKey): number => byteLength(JSON.stringify(toWireKey(key))) + 1,
+  maxWeight: 180_000,
+};
 // What must get through is tried again soon rather than waited for: a connection may be dead without telling.
 const urgentMs = 5_000;
 const shortestAttemptMs = 500;
@@ -66,9 +72,11 @@ export class HttpJobs implements JobBackend {
     });
     this.#abandoned = new CallBatches({
       send: (group, keys) => this.#stopAll('abandonJobs', group, keys),
+      ...urgent,
     });
     this.#canceled = new CallBatches({
       send: (group, keys) => this.#stopAll('cancelJobs', group, keys),
+      ...urgent,
     });
   }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { connect } from 'perdure/remote';
 import { openEvents } from './event-reader.ts';
 import { headOf, openSocket, readAll, readFirst } from './raw-socket.ts';
 import { codeOf, openServer, type TestServer } from './server-fixture.ts';
@@ -120,6 +121,19 @@ describe('urgent requests', () => {
     for (const socket of sockets) socket.destroy();
     await expect.poll(() => underWay(server, 'urgentBodyBytes'), patient).toBe(0);
     expect((await server.send('cancelInstance', cancel, { token })).status).toBe(200);
+  });
+
+  it('for many jobs with long ids are split by the client, so that each fits', async () => {
+    const server = await openServer();
+    await using connection = await connect(server.url, { token: server.tokens.operate });
+    const session = await connection.client.openSession({ maxInFlight: 500 });
+    const jobs = Array.from({ length: 400 }, (_, n) =>
+      session.submit('nothing-runs-it', n, { kind: 'task', id: `${n}-`.padEnd(900, 'x') }),
+    );
+    const openJobs = async () => (await connection.client.sessions.get(session.id)).openJobs;
+    await expect.poll(openJobs, patient).toBe(400);
+    await Promise.all(jobs.map((job) => job.close()));
+    await expect.poll(openJobs, patient).toBe(0);
   });
 
   it('pass when ordinary bodies have used up their budget', async () => {

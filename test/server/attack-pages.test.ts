@@ -25,11 +25,22 @@ const spread = flow('spread')
   .map('made', { over: ({ input }) => input }, async (_ctx, n) => large(n))
   .output('made');
 
+const chain = flow('chain')
+  .input<number>()
+  .step('s0', {}, async () => large(0))
+  .step('s1', { after: ['s0'] }, async () => large(1))
+  .step('s2', { after: ['s1'] }, async () => large(2))
+  .step('s3', { after: ['s2'] }, async () => large(3))
+  .step('s4', { after: ['s3'] }, async () => large(4))
+  .step('s5', { after: ['s4'] }, async () => large(5))
+  .step('last', { after: ['s5'] }, async () => 'e')
+  .output('last');
+
 const worker = {
   tasks: [makeLarge],
   orchestrations: [collect],
   activities: [fetchLarge],
-  flows: [spread],
+  flows: [spread, chain],
 };
 
 /** The bytes that each read of instances brought out of the store. */
@@ -40,7 +51,8 @@ function watchReads({ perdure }: TestServer): () => readonly number[] {
     const bytes = records.map((record) => record?.output?.length ?? 0);
     reads.push(bytes.reduce((sum, one) => sum + one, 0));
   };
-  const { listInstances, getInstances } = provider;
+  const listInstances = provider.listInstances.bind(provider);
+  const getInstances = provider.getInstances.bind(provider);
   const spies = [
     vi.spyOn(provider, 'listInstances').mockImplementation(async (params) => {
       const records = await listInstances(params);
@@ -123,7 +135,7 @@ describeServer('a token with the role read', (open) => {
     const { client } = server.perdure;
     await (await client.start(collect, 6, { id: 'c' })).result();
     const { provider } = Client.internals(client);
-    const { readInstanceHistory } = provider;
+    const readInstanceHistory = provider.readInstanceHistory.bind(provider);
     const reads: number[] = [];
     const spy = vi.spyOn(provider, 'readInstanceHistory').mockImplementation(async (params) => {
       const events = await readInstanceHistory(params);
@@ -211,6 +223,24 @@ describeServer('a token with the role read', (open) => {
       after = nextAfter;
     }
     expect(seen).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  it('reads a run of a flow with at most 8 MiB of outputs, and is told which are missing', async () => {
+    const server = await open({ worker });
+    await (await server.perdure.client.runFlow(chain, 0, { id: 'f' })).result();
+    const as = { token: server.tokens.read };
+    const run = await server.send('getFlowRun', { params: { id: 'f' } }, as);
+    expect(run.text.length).toBeLessThan(budget + largeLength + frame);
+    const { steps } = run.json as {
+      steps: { name: string; output?: string; outputOmitted?: true }[];
+    };
+    expect(
+      steps.map(({ output, outputOmitted }) => [output?.length, outputOmitted === true]),
+    ).toEqual([
+      ...Array.from({ length: 4 }, () => [largeLength + 1, false]),
+      ...Array.from({ length: 2 }, () => [undefined, true]),
+      [1, false],
+    ]);
   });
 
   it('holds no more bytes of unread answers than its share', async () => {

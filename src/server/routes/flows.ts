@@ -22,6 +22,7 @@ const stateFields = {
   startedAt: moment.exactOptional(),
   endedAt: moment.exactOptional(),
   output: json.exactOptional(),
+  outputOmitted: z.literal(true).exactOptional(),
   failure: failure.exactOptional(),
   reason: z.string().exactOptional(),
   worker: z.string().exactOptional(),

@@ -235,14 +235,15 @@ export const brokenInstances: readonly BrokenProvider[] = [
     fault: 'a page of a history is bounded in events, not in bytes',
     rejectedBy: 'read/history-ends-at-its-bytes',
     override: ({ provider }) => ({
-      readInstanceHistory: ({ maxBytes: _, ...params }) => provider.readInstanceHistory(params),
+      readInstanceHistory: ({ maxBytes: _maxBytes, ...params }) =>
+        provider.readInstanceHistory(params),
     }),
   },
   {
     fault: 'a page of a list is bounded in entries, not in bytes',
     rejectedBy: 'read/list-ends-at-its-bytes',
     override: ({ provider }) => ({
-      listInstances: ({ maxBytes: _, ...params }) => provider.listInstances(params),
+      listInstances: ({ maxBytes: _maxBytes, ...params }) => provider.listInstances(params),
     }),
   },
   {
@@ -257,7 +258,7 @@ export const brokenInstances: readonly BrokenProvider[] = [
     fault: 'a list without payloads has them all the same',
     rejectedBy: 'read/list-leaves-payloads-out',
     override: ({ provider }) => ({
-      listInstances: ({ payloads: _, ...params }) => provider.listInstances(params),
+      listInstances: ({ payloads: _payloads, ...params }) => provider.listInstances(params),
     }),
   },
   {

@@ -197,7 +197,7 @@ export const brokenSchedules: readonly BrokenProvider[] = [
     fault: 'a list of schedules is bounded in entries, not in bytes',
     rejectedBy: 'schedule/list-ends-at-its-bytes',
     override: ({ provider }) => ({
-      listSchedules: ({ maxBytes: _, ...params }) => provider.listSchedules(params),
+      listSchedules: ({ maxBytes: _maxBytes, ...params }) => provider.listSchedules(params),
     }),
   },
 ];

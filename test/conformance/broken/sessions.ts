@@ -168,7 +168,7 @@ export const brokenSessions: readonly BrokenProvider[] = [
     fault: 'a listing is bounded in entries, not in bytes',
     rejectedBy: 'session/list-ends-at-its-bytes',
     override: ({ provider }) => ({
-      listSessions: ({ maxBytes: _, ...params }) => provider.listSessions(params),
+      listSessions: ({ maxBytes: _maxBytes, ...params }) => provider.listSessions(params),
     }),
   },
 ];
