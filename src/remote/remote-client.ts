@@ -233,10 +233,11 @@ export class RemoteClient implements ClientSurface {
   async list(filter?: ListFilter, page?: ListPage): Promise<InstancePage> {
     this.#assertOpen();
     const { filter: conditions, limit, beforeKey } = readListParams(filter, page);
-    const { status, parentInstanceId, ...others } = conditions;
+    const { status, parentInstanceId, version: _version, ...others } = conditions;
     const query = {
       ...others,
       limit,
+      ...(filter?.kind !== undefined && { kind: filter.kind }),
       ...(status !== undefined && { status: [...status] }),
       ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
       ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }),
