@@ -20,7 +20,7 @@ import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
 import { checkPriority } from '../model/priority.ts';
-import { validateInput } from '../model/validate-input.ts';
+import { validateEvent } from '../model/validate-input.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -458,9 +458,10 @@ export class Client implements Submitter {
     this.#assertOpen();
     const instanceId = checkInstanceId(id);
     const { name, schema } = readEvent(event);
-    const what = `Event ${JSON.stringify(name)}`;
-    const valid = schema === undefined ? value : await validateInput(schema, value, what);
-    const payload = encodePayload(valid, `The payload of ${what}`, this.#payloadLimitBytes);
+    validateEvent(schema, value, name);
+    const what = `The payload of event ${JSON.stringify(name)}`;
+    // Stored as it was raised: the schema parses it where it is received.
+    const payload = encodePayload(value, what, this.#payloadLimitBytes);
     const message = encodeMessage({ kind: 'eventRaised', name, payload });
     const maxPending = this.#maxPendingEvents;
     const [result] = await this.#provider.enqueueMessages([{ instanceId, message, maxPending }]);

@@ -2,6 +2,7 @@ import {
   PerdureError,
   type ActivityDefinition,
   type CallOptions,
+  type EventToken,
   type OnAbandoned,
   type StandardSchema,
 } from '../index.ts';
@@ -42,6 +43,8 @@ interface Parts {
   readonly name: string;
   readonly nodes: readonly StepNode[];
   readonly activities: readonly ActivityDefinition[];
+  /** The schemas of signals, by name. */
+  readonly signals?: ReadonlyMap<string, StandardSchema>;
   readonly schema?: StandardSchema | undefined;
   readonly onFail?: FlowGraph['onFail'];
   readonly onAbandoned?: OnAbandoned<unknown> | undefined;
@@ -117,7 +120,15 @@ export class FlowBuilder {
   }
 
   output(...names: readonly string[]) {
-    const { name, nodes, activities, schema, onFail, onAbandoned } = this.#parts;
+    const {
+      name,
+      nodes,
+      activities,
+      signals = new Map(),
+      schema,
+      onFail,
+      onAbandoned,
+    } = this.#parts;
     const graph: FlowGraph = frozenCopy<FlowGraph>({
       format: 1,
       name,
@@ -127,7 +138,7 @@ export class FlowBuilder {
     });
     checkGraph(graph);
     if (names.length > 0) checkReachable(graph);
-    return defineFlow({ graph, schema, activities, onAbandoned });
+    return defineFlow({ graph, schema, activities, signals, onAbandoned });
   }
 
   #add(givenName: unknown, givenOptions: unknown, code: StepCode): FlowBuilder {
@@ -141,6 +152,7 @@ export class FlowBuilder {
     const call = pickCall(options);
     return this.#with({
       nodes: [...nodes, node],
+      ...withSchema(this.#parts.signals, options.signal),
       activities: nodes.some((other) => other.name === name)
         ? activities
         : [...activities, ...stepActivities({ flow, step: name, call }, code)],
@@ -202,6 +214,15 @@ function list(what: string, key: 'needs' | 'optional' | 'after', options: Untype
   if (Array.isArray(names) && names.every((name) => typeof name === 'string'))
     return names as readonly string[];
   throw invalidFlow(`${key} of ${what} must be an array of names of steps.`);
+}
+
+function withSchema(
+  signals: Parts['signals'],
+  signal: unknown,
+): { readonly signals?: ReadonlyMap<string, StandardSchema> } {
+  const { name, schema } = (signal ?? {}) as Partial<EventToken>;
+  if (name === undefined || schema === undefined) return {};
+  return { signals: new Map([...(signals ?? []), [name, schema]]) };
 }
 
 function signalName(what: string, signal: unknown): string {

@@ -34,12 +34,14 @@ export function defineFlow(parts: {
   readonly graph: FlowGraph;
   readonly schema: StandardSchema | undefined;
   readonly activities: readonly ActivityDefinition[];
+  /** The schemas of signals, by name. */
+  readonly signals: ReadonlyMap<string, StandardSchema>;
   readonly onAbandoned?: OnAbandoned<unknown> | undefined;
 }): FlowDefinition {
-  const { graph, schema, activities, onAbandoned } = parts;
+  const { graph, schema, activities, signals, onAbandoned } = parts;
   const names: ReadonlySet<string> = new Set(activities.map(({ name }) => name));
   const code: OrchestrationDefinition<RunInput>['handler'] = (ctx, run) =>
-    interpret(ctx, run, names);
+    interpret(ctx, run, { activities: names, signals });
   // The build id of a worker is made from the source of its code: for a flow that is what it has handlers for, so
   // that runs which are held back for want of one are tried at once where it has come.
   Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });

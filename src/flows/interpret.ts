@@ -6,13 +6,13 @@ import {
 } from '../index.ts';
 import { StepFailedError, toFailure, type FlowFailure } from './flow-failure.ts';
 import { activityNames, thawCall, type RunInput } from './graph.ts';
-import { EarlyEnd, LiveFlow, selectOutput } from './live-flow.ts';
+import { EarlyEnd, LiveFlow, selectOutput, type FlowCode } from './live-flow.ts';
 
 /** The code of every flow's orchestration: runs the graph that the run was started with. */
 export async function interpret(
   ctx: OrchestrationContext<RunInput>,
   run: RunInput,
-  activities: ReadonlySet<string>,
+  code: FlowCode,
 ): Promise<unknown> {
   const format: unknown = (run as Partial<RunInput> | undefined)?.flow?.format;
   if (format === undefined) {
@@ -27,7 +27,7 @@ export async function interpret(
       0,
     );
   }
-  const flow = new LiveFlow(ctx, run, activities);
+  const flow = new LiveFlow(ctx, run, code);
   try {
     await flow.run();
     return selectOutput(flow);

@@ -3,6 +3,7 @@ import {
   NondeterminismError,
   PerdureError,
   type OrchestrationContext,
+  type StandardSchema,
 } from '../index.ts';
 import { holds } from './condition-evaluation.ts';
 import { StepFailedError } from './flow-failure.ts';
@@ -24,6 +25,14 @@ import { OutputStream } from './output-stream.ts';
 import { Signals } from './signals.ts';
 import type { StepResult } from './step-result.ts';
 import { runStep } from './step-runs.ts';
+
+/** What a worker has of a flow besides the graph of a run. */
+export interface FlowCode {
+  /** The names of the activities that it has handlers for. */
+  readonly activities: ReadonlySet<string>;
+  /** The schemas of signals, by name. */
+  readonly signals: ReadonlyMap<string, StandardSchema>;
+}
 
 /** A handler completed the flow: unwinds everything else. */
 export class EarlyEnd extends Error {
@@ -47,7 +56,7 @@ export class LiveFlow {
   readonly input: unknown;
   /** Of calls that have none of their own. */
   readonly priority: Pick<RunInput, 'priority'>;
-  readonly #activities: ReadonlySet<string>;
+  readonly #code: FlowCode;
   readonly #steps = new Map<string, LiveStep>();
   readonly #readers = new Map<string, number>();
   readonly #missing = Promise.withResolvers<never>();
@@ -56,12 +65,12 @@ export class LiveFlow {
   #stop: (reason: string) => void = () => undefined;
   #end: Error | undefined;
 
-  constructor(ctx: OrchestrationContext<RunInput>, run: RunInput, activities: ReadonlySet<string>) {
+  constructor(ctx: OrchestrationContext<RunInput>, run: RunInput, code: FlowCode) {
     this.ctx = ctx;
     this.graph = run.flow;
     this.priority = run.priority === undefined ? {} : { priority: run.priority };
     this.input = run.input;
-    this.#activities = activities;
+    this.#code = code;
     const whole = wholeOutputs(this.graph);
     for (const node of this.graph.steps) {
       const readers = this.graph.steps.filter(
@@ -78,8 +87,11 @@ export class LiveFlow {
   /** Runs all steps. Throws an `EarlyEnd`, a `StepFailedError`, or the `CanceledError` of a run that was canceled. */
   async run(): Promise<void> {
     const scope = this.ctx.scope(async () => {
-      this.#signals = new Signals(this.ctx, this.graph, (signal, token) => {
-        this.#show({ signals: { ...this.#status.signals, [signal]: token } });
+      this.#signals = new Signals(this.ctx, this.graph, {
+        schemas: this.#code.signals,
+        onTaken: (signal, token) => {
+          this.#show({ signals: { ...this.#status.signals, [signal]: token } });
+        },
       });
       await Promise.all([...this.#steps.values()].map((step) => this.#guard(step)));
     });
@@ -141,7 +153,7 @@ export class LiveFlow {
    * as blocked, and whoever has the handler goes on. What is in history was called by somebody who had it.
    */
   lackOf(activity: string): NondeterminismError | undefined {
-    if (this.#activities.has(activity) || this.ctx.isReplaying) return undefined;
+    if (this.#code.activities.has(activity) || this.ctx.isReplaying) return undefined;
     return new NondeterminismError(
       `Run '${this.ctx.instanceId}' was started with a definition of flow '${this.graph.name}' that has '${activity}', for which this worker has no handler. Deploy one that has it, or cancel the run.`,
       0,

@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PerdureError, type Client, type EventToken } from '../index.ts';
 import { statusOf, takenSignal } from './flow-status.ts';
-import { signalEvent } from './graph.ts';
 import { readRunInput } from './run-input.ts';
-import type { SentSignal } from './signals.ts';
+import { sentEvent, type SentSignal } from './signals.ts';
 
 /** How a signal is sent. */
 export interface SignalOptions {
@@ -51,7 +50,8 @@ export async function signalFlow(
   const before = await look(client, id, name);
   if (before.taken !== undefined) throw alreadyDelivered(id, name);
   const sent: SentSignal = { token: randomUUID(), payload };
-  await client.raiseEvent(id, signalEvent(name), sent);
+  const schema = typeof signal === 'string' ? undefined : signal.schema;
+  await client.raiseEvent(id, sentEvent(name, schema), sent);
   await poll(deadline, name, async () => {
     const { taken } = await look(client, id, name);
     if (taken !== undefined && taken !== sent.token) throw alreadyDelivered(id, name);

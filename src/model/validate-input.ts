@@ -19,6 +19,46 @@ export async function validateInput(
   );
 }
 
+/**
+ * Returns the payload of an event as the schema of its token parsed it; throws `INVALID_INPUT` with what is wrong and where.
+ * Synchronous, because a wait in an orchestration must settle at the same point in every replay.
+ */
+export function validateEvent(
+  schema: StandardSchema | undefined,
+  value: unknown,
+  name: string,
+): unknown {
+  if (schema === undefined) return value;
+  const what = `Event ${JSON.stringify(name)}`;
+  const result = validateNow(schema, value, what);
+  if (result.issues === undefined) return result.value;
+  const problems = result.issues.slice(0, maxShown).map(describe).join('; ');
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `${what} has a payload that its schema refuses: ${problems}.`,
+  );
+}
+
+function validateNow(schema: StandardSchema, value: unknown, what: string): Result {
+  let result: Result | Promise<Result>;
+  try {
+    result = schema['~standard'].validate(value);
+  } catch (cause) {
+    throw threw(what, cause);
+  }
+  if (!isPromise(result)) return result;
+  // Its outcome is not waited for, so a rejection is nobody's.
+  void result.then(undefined, () => undefined);
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `${what} has a schema that validates asynchronously. Use a synchronous schema for an event, and check the rest in an activity.`,
+  );
+}
+
+function isPromise(result: Result | Promise<Result>): result is Promise<Result> {
+  return typeof (result as Partial<Promise<Result>>).then === 'function';
+}
+
 type Result = Awaited<ReturnType<StandardSchema['~standard']['validate']>>;
 type Issue = NonNullable<Result['issues']>[number];
 
@@ -26,12 +66,16 @@ async function validate(schema: StandardSchema, value: unknown, what: string): P
   try {
     return await schema['~standard'].validate(value);
   } catch (cause) {
-    throw new PerdureError(
-      'INVALID_INPUT',
-      `${what} has a schema that could not be asked: it threw the error given as the cause. Use a Standard Schema, such as one of zod, valibot or arktype.`,
-      { cause },
-    );
+    throw threw(what, cause);
   }
+}
+
+function threw(what: string, cause: unknown): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    `${what} has a schema that could not be asked: it threw the error given as the cause. Use a Standard Schema, such as one of zod, valibot or arktype.`,
+    { cause },
+  );
 }
 
 function describe(issue: Issue): string {

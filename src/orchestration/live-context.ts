@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { PerdureError } from '../model/errors.ts';
@@ -16,6 +17,7 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { contextLogger } from './context-logger.ts';
+import { validateEvent } from '../model/validate-input.ts';
 import { checkOptions } from './definition-checks.ts';
 import type {
   ChildOptions,
@@ -137,7 +139,7 @@ export class LiveContext implements OrchestrationContext {
     const { timeout } = options;
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
     const { commands } = this.#code;
-    const operation = commands.awaitEvent(name) as DurablePromise<Parsed>;
+    const operation = commands.awaitEvent(name, parserOf(event)) as DurablePromise<Parsed>;
     if (timeoutMs === undefined) return operation;
     return withDeadline({
       operation,
@@ -318,4 +320,11 @@ function toRace(
 
 function second<T extends readonly unknown[]>(_: number, value: unknown): Awaited<T[number]> {
   return value as Awaited<T[number]>;
+}
+
+/** Checks payloads by the schema of an event, in the scope of the wait: the globals are deterministic there. */
+function parserOf(event: EventToken | string): ((payload: unknown) => unknown) | undefined {
+  if (typeof event === 'string' || event.schema === undefined) return undefined;
+  const { name, schema } = event;
+  return AsyncLocalStorage.bind((payload: unknown) => validateEvent(schema, payload, name));
 }

@@ -234,11 +234,12 @@ export class RemoteClient implements ClientSurface {
   async list(filter?: ListFilter, page?: InstanceListPage): Promise<InstancePage> {
     this.#assertOpen();
     const { filter: conditions, limit, beforeKey, payloads } = readListParams(filter, page);
-    const { status, parentInstanceId, ...others } = conditions;
+    const { status, parentInstanceId, version: _version, ...others } = conditions;
     const query = {
       ...others,
       limit,
       ...(payloads && { payloads }),
+      ...(filter?.kind !== undefined && { kind: filter.kind }),
       ...(status !== undefined && { status: [...status] }),
       ...(parentInstanceId !== undefined && { parentId: parentInstanceId }),
       ...(beforeKey !== undefined && { cursor: toCursor(beforeKey) }),

@@ -8,7 +8,7 @@ import { checkInstanceId } from '../model/names.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import { decodePayload, encodePayload, type Payload } from '../model/payload.ts';
 import { timeOrderedId } from '../model/random-id.ts';
-import { validateInput } from '../model/validate-input.ts';
+import { validateEvent, validateInput } from '../model/validate-input.ts';
 import type { Request } from './operations.ts';
 import type { Transport } from './transport.ts';
 
@@ -87,9 +87,8 @@ export class RemoteStarts {
   async raise(id: unknown, event: unknown, value: unknown): Promise<void> {
     const instanceId = checkInstanceId(id);
     const { name, schema } = readEvent(event);
-    const what = `Event ${JSON.stringify(name)}`;
-    const valid = schema === undefined ? value : await validateInput(schema, value, what);
-    const payload = this.#encode(valid, `The payload of ${what}`);
+    validateEvent(schema, value, name);
+    const payload = this.#encode(value, `The payload of event ${JSON.stringify(name)}`);
     const body = { name, ...(payload !== null && { payload: decodePayload(payload) }) };
     await this.#transport.call('raiseEvent', { params: { id: instanceId }, body });
   }

@@ -104,11 +104,11 @@ export class Commands implements OperationOwner {
   }
 
   /** Waits for an external event; one that has already arrived is taken at once. */
-  awaitEvent(name: string): DurablePromise<unknown> {
+  awaitEvent(name: string, parse?: (payload: unknown) => unknown): DurablePromise<unknown> {
     const scope = this.#host.enter('event', name);
     const refusal = this.#refuse(scope);
     if (refusal !== undefined) return refusal;
-    const operation = this.#open({ kind: 'event', name, scope });
+    const operation = this.#open({ kind: 'event', name, scope, parse });
     this.#host.record({
       kind: 'eventAwaited',
       at: this.#host.nowMs,

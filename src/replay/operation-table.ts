@@ -78,7 +78,7 @@ export class OperationTable {
       this.add(operation);
       this.inbox.wait(operation);
     } else {
-      operation.resolve(decodePayload(event.payload));
+      operation.receive(decodePayload(event.payload));
     }
   }
 
@@ -128,7 +128,7 @@ export class OperationTable {
     this.#count(payload);
     const operation = this.inbox.deliver(name, payload);
     if (operation === undefined) return;
-    operation.resolve(decodePayload(payload));
+    operation.receive(decodePayload(payload));
     this.remove(operation);
   }
 

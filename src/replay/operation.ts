@@ -19,6 +19,8 @@ export interface OperationOptions {
   readonly owner: OperationOwner;
   readonly cancellation?: CancellationType | undefined;
   readonly childId?: string | undefined;
+  /** Makes the value of a wait from the payload of its event; throws for a payload that does not fit. */
+  readonly parse?: ((payload: unknown) => unknown) | undefined;
 }
 
 /** A durable operation that the code has issued and that has not settled: it waits for its answer. */
@@ -34,6 +36,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   /** Why it was given up, while its answer is still awaited. */
   withdrawal: Withdrawal | undefined;
   readonly #owner: OperationOwner;
+  readonly #parse: ((payload: unknown) => unknown) | undefined;
 
   constructor(options: OperationOptions) {
     super();
@@ -44,7 +47,24 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     this.cancellation = options.cancellation ?? 'request';
     this.childId = options.childId;
     this.#owner = options.owner;
+    this.#parse = options.parse;
     DurablePromise.attach(this.promise, this);
+  }
+
+  /** Settles a wait with the payload of its event; one that does not fit rejects it. The event is taken either way. */
+  receive(payload: unknown): void {
+    if (this.#parse === undefined) {
+      this.resolve(payload);
+      return;
+    }
+    let value: unknown;
+    try {
+      value = this.#parse(payload);
+    } catch (error) {
+      this.reject(error);
+      return;
+    }
+    this.resolve(value);
   }
 
   withdraw(withdrawal: Withdrawal): void {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import * as z from 'zod';
 import { event } from 'perdure';
 import { eq, flow, readFlowRun, signalFlow } from 'perdure/flows';
 import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
@@ -45,6 +46,31 @@ describeEngine(
         expect((await readFlowRun(client, run.id))?.signals).toEqual(['approved', name]);
       },
     );
+
+    it('is checked by the schema of its event, where it is sent and where it is taken', async () => {
+      const checked = event('checked', {
+        schema: z.object({ by: z.string(), level: z.coerce.number() }),
+      });
+      const review = flow('review')
+        .step('publish', { signal: checked }, (_ctx, { signal }) => signal)
+        .output();
+      const { client } = await open({ flows: [review] });
+      const wrong = await client.runFlow(review);
+      await expect(signalFlow(client, wrong.id, checked, {} as never)).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('by: ') as string,
+      });
+      await signalFlow(client, wrong.id, 'checked', { by: 5, level: '2' });
+      await expect(wrong.result()).rejects.toMatchObject({
+        failure: {
+          code: 'STEP_FAILED',
+          cause: { code: 'INVALID_INPUT', message: expect.stringContaining('by: ') as string },
+        },
+      });
+      const right = await client.runFlow(review);
+      await signalFlow(client, right.id, 'checked', { by: 'Mia', level: '2' });
+      expect(await right.result()).toEqual({ by: 'Mia', level: 2 });
+    });
 
     it('that comes before the dependencies is kept', async () => {
       const go = signalled<void>();

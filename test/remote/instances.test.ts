@@ -1,10 +1,24 @@
 import { expect, test } from 'vitest';
-import { activity, event, FailedError, orchestration, task } from '../../src/index.ts';
+import * as z from 'zod';
+import {
+  activity,
+  event,
+  FailedError,
+  orchestration,
+  task,
+  type PerdureError,
+} from '../../src/index.ts';
 import { describeRemote } from './describe-remote.ts';
 
 const greet = activity('greet', (_ctx, name: string) => Promise.resolve(`Hello, ${name}!`));
 const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
 const answer = event<number>('answer');
+const checked = event('checked', { schema: z.object({ by: z.string() }) });
+const checking = orchestration('checking', async (ctx) => {
+  const refused = await ctx.waitFor(checked).catch((error: PerdureError) => error);
+  const { code, message } = refused as PerdureError;
+  return [code, message, await ctx.waitFor(checked)];
+});
 const asking = orchestration('asking', (ctx) => ctx.waitFor(answer));
 const failing = orchestration('failing', () => {
   throw Object.assign(new TypeError('no such order'), { code: 'E_ORDER', details: { id: 7 } });
@@ -56,6 +70,26 @@ describeRemote('a remote client', (open) => {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual([2, 4]);
     const again = await client.runTask(double, 2, { id: 'two' });
     expect(again.created).toBe(false);
+  });
+
+  test('a payload raised over HTTP that the schema of the event refuses rejects the wait, with the path', async () => {
+    const { client, server, token } = await open({ orchestrations: [checking] });
+    const handle = await client.start(checking, undefined, { id: 'checking-1' });
+    await expect(handle.raiseEvent(checked, { by: 5 } as never)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+    const response = await fetch(`${server.url}/v1/instances/checking-1/events`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'checked', payload: { by: 5 } }),
+    });
+    expect(response.status).toBeLessThan(300);
+    await handle.raiseEvent(checked, { by: 'Mia' });
+    expect(await handle.result()).toEqual([
+      'INVALID_INPUT',
+      expect.stringContaining('by: '),
+      { by: 'Mia' },
+    ]);
   });
 
   test('raises events and waits for many instances in few requests', async () => {

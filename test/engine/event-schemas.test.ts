@@ -1,0 +1,85 @@
+import { expect, it } from 'vitest';
+import * as z from 'zod';
+import type { PerdureError } from '../../src/model/errors.ts';
+import { event } from '../../src/orchestration/event.ts';
+import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { describeEngine } from './describe-engine.ts';
+
+const approved = event('approved', {
+  schema: z.object({ by: z.object({ name: z.string() }), level: z.number().default(1) }),
+});
+const told = (error: PerdureError) => `${error.code}: ${error.message}`;
+
+describeEngine('the schema of an event', (open) => {
+  const twice = orchestration('twice', async (ctx) => {
+    const first = await ctx.waitFor(approved, { timeout: '1h' }).catch(told);
+    ctx.setCustomStatus('waiting again');
+    return [first, await ctx.waitFor(approved).catch(told)];
+  });
+  const refusal = expect.stringMatching(
+    /^INVALID_INPUT: Event "approved" has a payload that its schema refuses: by\.name: /,
+  ) as unknown;
+
+  it('refuses a payload that was raised by name, with the path, and the next wait takes the next event', async () => {
+    const { client } = await open({ orchestrations: [twice] });
+    const handle = await client.start(twice);
+    await handle.raiseEvent('approved', { by: { name: 5 } });
+    await expect.poll(async () => (await handle.status()).customStatus).toBe('waiting again');
+    await handle.raiseEvent(approved, { by: { name: 'Mia' } });
+    expect(await handle.result()).toEqual([refusal, { by: { name: 'Mia' }, level: 1 }]);
+  });
+
+  it('refuses a payload that was in the buffer before the wait', async () => {
+    const late = orchestration('late', async (ctx) => {
+      await ctx.waitFor('go');
+      return [await ctx.waitFor(approved).catch(told), await ctx.waitFor(approved)];
+    });
+    const { client } = await open({ orchestrations: [late] });
+    const handle = await client.start(late);
+    await handle.raiseEvent('approved', { by: {} });
+    await handle.raiseEvent('approved', { by: { name: 'Mia' }, level: 2 });
+    await handle.raiseEvent('go');
+    expect(await handle.result()).toEqual([refusal, { by: { name: 'Mia' }, level: 2 }]);
+  });
+
+  it('that nobody catches fails the instance with the path', async () => {
+    const once = orchestration('once', async (ctx) => ctx.waitFor(approved));
+    const { client } = await open({ orchestrations: [once] });
+    const handle = await client.start(once);
+    await handle.raiseEvent('approved', 'yes');
+    await expect(handle.result()).rejects.toMatchObject({ failure: { code: 'INVALID_INPUT' } });
+  });
+
+  it('parses an event once, where it is received, with the time of the orchestration', async () => {
+    const stamped = event('stamped', {
+      schema: z.string().transform((text) => ({ text, at: Date.now(), random: Math.random() })),
+    });
+    const stamps = orchestration('stamps', async (ctx) => {
+      const first = await ctx.waitFor(stamped);
+      const isNow = first.at === Date.now();
+      const second = await ctx.waitFor(stamped);
+      return { isNow, first, second };
+    });
+    const { client } = await open({ orchestrations: [stamps] });
+    const handle = await client.start(stamps);
+    await handle.raiseEvent(stamped, 'a');
+    await expect
+      .poll(async () => (await client.history(handle.id)).items.length)
+      .toBeGreaterThan(3);
+    await handle.raiseEvent(stamped, 'b');
+    const result = await handle.result();
+    expect(result).toMatchObject({ isNow: true, first: { text: 'a' }, second: { text: 'b' } });
+  });
+
+  it('must be synchronous: both sides refuse another one', async () => {
+    const slow = event('slow', {
+      schema: z.string().refine(() => Promise.resolve(true)),
+    });
+    const waits = orchestration('waits', async (ctx) => ctx.waitFor(slow).catch(told));
+    const { client } = await open({ orchestrations: [waits] });
+    const handle = await client.start(waits);
+    await expect(handle.raiseEvent(slow, 'x')).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+    await handle.raiseEvent('slow', 'x');
+    expect(await handle.result()).toMatch(/^INVALID_OPTION: Event "slow" .* asynchronously/);
+  });
+});
