@@ -20,6 +20,8 @@ export interface TcpProxy {
   open(): void;
   /** Resolves when the next client has been refused. */
   refusal(): Promise<void>;
+  /** Has bytes take this long each way from now on, as to a server far away. */
+  slow(ms: number): void;
   /** Judges what clients send from now on. */
   judge(verdict: (bytes: Buffer) => Verdict): void;
   close(): Promise<void>;
@@ -32,6 +34,12 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const unanswered = new Set<Socket>();
   const awaitRefusal: (() => void)[] = [];
   let isOpen = true;
+  let latencyMs = 0;
+  // Timers of equal length fire in the order in which they were set.
+  const later = (send: () => void): void => {
+    if (latencyMs === 0) send();
+    else setTimeout(send, latencyMs);
+  };
   let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
 
   const server = createServer((client) => {
@@ -57,7 +65,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     }
     upstream.on('data', (bytes) => {
       unanswered.delete(client);
-      client.write(bytes);
+      later(() => void client.write(bytes));
     });
     client.on('data', (bytes) => {
       unanswered.add(client);
@@ -68,7 +76,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
         // The server has taken them in once it answers.
         upstream.once('data', end);
       }
-      upstream.write(bytes);
+      later(() => void upstream.write(bytes));
     });
   });
 
@@ -94,6 +102,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       isOpen = true;
     },
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
+    slow(ms) {
+      latencyMs = ms;
+    },
     judge(verdict) {
       verdictOn = verdict;
     },
