@@ -26,6 +26,8 @@ export interface TcpProxy {
   speak(): void;
   /** Resolves when the next client has been refused. */
   refusal(): Promise<void>;
+  /** Has bytes take this long each way from now on, as to a server far away. */
+  slow(ms: number): void;
   /** Judges what clients send from now on. */
   judge(verdict: (bytes: Buffer) => Verdict): void;
   /** Replaces what the server sends from now on, chunk by chunk. */
@@ -42,6 +44,12 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const silenced = new Set<Socket>();
   let isOpen = true;
   let isSilent = false;
+  let latencyMs = 0;
+  // Timers of equal length fire in the order in which they were set.
+  const later = (send: () => void): void => {
+    if (latencyMs === 0) send();
+    else setTimeout(send, latencyMs);
+  };
   let verdictOn: (bytes: Buffer) => Verdict = () => 'pass';
   let alterAnswer = (bytes: Buffer): Buffer => bytes;
 
@@ -77,7 +85,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     upstream.on('data', (bytes) => {
       if (silenced.has(client)) return;
       unanswered.delete(client);
-      client.write(alterAnswer(bytes));
+      later(() => void client.write(alterAnswer(bytes)));
     });
     client.on('data', (bytes) => {
       if (silenced.has(client)) return;
@@ -89,7 +97,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
         // The server has taken them in once it answers.
         upstream.once('data', end);
       }
-      upstream.write(bytes);
+      later(() => void upstream.write(bytes));
     });
   });
 
@@ -122,6 +130,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       isSilent = false;
     },
     refusal: () => new Promise((resolve) => awaitRefusal.push(resolve)),
+    slow(ms) {
+      latencyMs = ms;
+    },
     judge(verdict) {
       verdictOn = verdict;
     },

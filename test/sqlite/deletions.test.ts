@@ -65,11 +65,12 @@ it.each([10, 6_000])(
     expect(below(rowCounts)).toMatchObject({ tombstones: 1 });
     await clock.advance(10_000);
     while ((await provider.reclaimDeleted(1_000)).left);
-    const { definitions, perdure_migrations, sqlite_sequence } = before;
+    const { definitions, perdure_migrations, sqlite_sequence, system_records } = before;
     expect(below(rowCounts)).toEqual({
       definitions,
       perdure_migrations,
       sqlite_sequence,
+      system_records,
       audit: 1,
     });
   },

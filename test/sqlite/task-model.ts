@@ -103,8 +103,10 @@ export class TaskModel {
 
   ack(token: string, outcome: WorkOutcome): string {
     const run = this.#heldBy(token);
-    if (run?.item === undefined) return 'lost';
-    const { isFlagged, kind } = run.item;
+    return run?.item === undefined ? 'lost' : this.#settle(run, run.item, outcome);
+  }
+
+  #settle(run: Run, { isFlagged, kind }: Item, outcome: WorkOutcome): string {
     run.item = undefined;
     if (kind === 'onFail') {
       run.onFail = outcome.kind === 'completed' ? 'completed' : 'failed';
@@ -127,12 +129,12 @@ export class TaskModel {
   }
 
   handBack(token: string, delayMs: number, how: HandBack): boolean | InstanceStatus {
-    const run = this.#heldBy(token);
+    const run = how === 'unstarted' ? this.#claimedBy(token) : this.#heldBy(token);
     if (run?.item === undefined) return false;
     const { item } = run;
     if (item.isFlagged) {
       const wasOver = isTerminal(run.status);
-      this.ack(token, { kind: 'canceled', leaked: false });
+      this.#settle(run, item, { kind: 'canceled', leaked: false });
       return item.kind === 'task' && !wasOver ? 'canceled' : true;
     }
     Object.assign(item, { token: undefined, nextAt: this.now + delayMs });
@@ -225,7 +227,13 @@ export class TaskModel {
   }
 
   #heldBy(token: string): Run | undefined {
-    return [...this.runs.values()].find(({ item }) => item?.token === token && this.#isHeld(item));
+    const run = this.#claimedBy(token);
+    return run?.item !== undefined && this.#isHeld(run.item) ? run : undefined;
+  }
+
+  /** Also after its lease, as long as it was not claimed again. */
+  #claimedBy(token: string): Run | undefined {
+    return [...this.runs.values()].find(({ item }) => item?.token === token);
   }
 }
 

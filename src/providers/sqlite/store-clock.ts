@@ -1,23 +1,27 @@
 import type { Clock } from '../../model/clock.ts';
 
-/** How a step of the machine's clock is absorbed, by all processes that have the file open. */
+/** How far the store's clock is ahead of the monotonic clock of the machine, for all processes that have the file open. */
 export interface ClockPlan {
-  /** The monotonic time of the machine at which the step was noticed. */
+  /** The start of the machine that the monotonic times belong to. */
+  readonly boot: string;
+  /** The monotonic time at which this was written, and what it was then ahead. */
   readonly sinceMs: number;
-  /** How far the store's clock was ahead of the monotonic clock then, and how far ahead it will be. */
   readonly aheadMs: number;
+  /** How far the wall clock was ahead: where that differs, it was stepped, and the store's clock follows. */
   readonly targetMs: number;
+  /** How long the machine had been suspended. */
+  readonly suspendedMs: number;
 }
 
-/** What a store's clock needs of the machine and of the file. */
-export interface StoreClockOptions {
+/** The machine that a store's clock runs on. */
+export interface Machine {
   readonly clock: Clock;
+  /** Tells one start of the machine from another. */
+  readonly boot: string;
   /** How far the monotonic time of the machine, the same in all processes, is ahead of `clock.monotonic()`. */
-  readonly machineAheadMs?: number;
-  /** How long the machine has been suspended since it started, as far as `clock.monotonic()` does not count that. */
-  readonly suspendedMs?: () => number;
-  /** The plan that is stored in the file. */
-  readonly plan?: ClockPlan | undefined;
+  readonly aheadMs: number;
+  /** How long it has been suspended since it started, as far as `clock.monotonic()` does not count that. */
+  readonly suspendedMs: () => number;
 }
 
 // A difference below this is no step: reading two clocks takes time, and their rates differ a little.
@@ -39,29 +43,38 @@ const slewRate = 0.05;
  */
 export class StoreClock implements Clock {
   readonly #clock: Clock;
-  readonly #machineAheadMs: number;
-  readonly #suspended: () => number;
+  readonly #machine: Machine;
   #suspendedMs: number;
-  /** How far this clock is ahead of the monotonic one, where no step is being absorbed. */
+  /** How far this clock, and the wall clock when it was last compared, are ahead of the monotonic one. */
   #aheadMs: number;
   #targetMs: number;
   #plan: ClockPlan | undefined;
-  /** Whether the last step has a plan, and whether that is committed. */
-  #isAgreed = true;
-  #isShared = true;
+  /** Whether there is a plan since the last step, and whether that is committed. */
+  #isAgreed: boolean;
+  #isShared: boolean;
   /** What was added at once, and is no time that has passed. */
   #jumpedMs = 0;
   #last = Number.NEGATIVE_INFINITY;
   #wasSetBack = false;
 
-  constructor({ clock, machineAheadMs = 0, suspendedMs = () => 0, plan }: StoreClockOptions) {
-    this.#clock = clock;
-    this.#machineAheadMs = machineAheadMs;
-    this.#suspended = suspendedMs;
-    this.#suspendedMs = suspendedMs();
-    this.#targetMs = this.#readTarget();
-    this.#aheadMs = this.#targetMs;
-    if (plan !== undefined && this.#fits(plan)) this.#plan = plan;
+  /** `stored` is what the file says. */
+  constructor(machine: Machine, stored: ClockPlan | undefined) {
+    this.#clock = machine.clock;
+    this.#machine = machine;
+    const isKnown = stored?.boot === machine.boot;
+    this.#isAgreed = isKnown;
+    this.#isShared = isKnown;
+    if (isKnown) {
+      // As if this process had been there: what has changed since is noticed by the first reading.
+      this.#suspendedMs = stored.suspendedMs;
+      this.#targetMs = stored.targetMs + machine.aheadMs;
+      this.#aheadMs = stored.aheadMs + machine.aheadMs;
+      this.#plan = stored;
+    } else {
+      this.#suspendedMs = machine.suspendedMs();
+      this.#targetMs = this.#readTarget();
+      this.#aheadMs = this.#targetMs;
+    }
   }
 
   now(): number {
@@ -104,42 +117,34 @@ export class StoreClock implements Clock {
     if (this.#isAgreed) this.#isShared = true;
   }
 
-  /** Whether a step was noticed that other processes may not know of. */
+  /** Whether the file does not say yet what other processes need to agree with this one. */
   get hasNews(): boolean {
     return !this.#isShared;
   }
 
-  /** Follows the plan that is stored, if it is for the same step; otherwise returns the one to store. */
+  /** Follows the plan that is stored, if it is for the last step; otherwise returns the one to store. */
   agree(stored: ClockPlan | undefined): ClockPlan | undefined {
     this.#isAgreed = true;
-    if (stored !== undefined && this.#fits(stored)) {
+    const { boot, aheadMs: machineMs } = this.#machine;
+    const targetMs = this.#targetMs - machineMs;
+    if (stored?.boot === boot && Math.abs(stored.targetMs - targetMs) <= toleranceMs) {
       const aheadMs = this.#aheadMs;
       this.#plan = stored;
       this.#follow(stored, this.#clock.monotonic());
       this.#jumpedMs += this.#aheadMs - aheadMs;
       return undefined;
     }
-    const aheadMs = this.#aheadMs - this.#machineAheadMs;
-    const targetMs = this.#targetMs - this.#machineAheadMs;
-    this.#plan = { sinceMs: this.#machineMs(), aheadMs, targetMs };
+    const sinceMs = this.#clock.monotonic() + machineMs;
+    const aheadMs = this.#aheadMs - machineMs;
+    this.#plan = { boot, sinceMs, aheadMs, targetMs, suspendedMs: this.#suspendedMs };
     return this.#plan;
-  }
-
-  // The time at which the machine started by its wall clock: another start, or another step, has another.
-  #fits({ sinceMs, targetMs }: ClockPlan): boolean {
-    const ownMs = this.#targetMs - this.#machineAheadMs;
-    return Math.abs(targetMs - ownMs) <= toleranceMs && sinceMs <= this.#machineMs();
-  }
-
-  #machineMs(): number {
-    return this.#clock.monotonic() + this.#machineAheadMs;
   }
 
   #read(): number {
     const monotonicMs = this.#clock.monotonic();
+    if (this.#plan !== undefined) this.#follow(this.#plan, monotonicMs);
     const targetMs = this.#clock.now() - monotonicMs;
     if (Math.abs(targetMs - this.#targetMs) > toleranceMs) this.#noticeStep();
-    if (this.#plan !== undefined) this.#follow(this.#plan, monotonicMs);
     return monotonicMs + this.#aheadMs;
   }
 
@@ -147,7 +152,7 @@ export class StoreClock implements Clock {
     const targetMs = this.#readTarget();
     if (Math.abs(targetMs - this.#targetMs) <= toleranceMs) return;
     this.#targetMs = targetMs;
-    const suspendedMs = this.#suspended();
+    const suspendedMs = this.#machine.suspendedMs();
     const missingMs = targetMs - this.#aheadMs;
     const sleptMs = Math.min(suspendedMs - this.#suspendedMs, missingMs);
     this.#suspendedMs = suspendedMs;
@@ -166,11 +171,11 @@ export class StoreClock implements Clock {
   }
 
   #follow({ sinceMs, aheadMs, targetMs }: ClockPlan, monotonicMs: number): void {
-    const passedMs = monotonicMs + this.#machineAheadMs - sinceMs - holdMs;
+    const passedMs = monotonicMs + this.#machine.aheadMs - sinceMs - holdMs;
     const mostMs = Math.max(0, passedMs) * slewRate;
     const wantedMs = targetMs - aheadMs;
     const movedMs = Math.min(Math.max(wantedMs, -mostMs), mostMs);
-    this.#aheadMs = aheadMs + movedMs + this.#machineAheadMs;
+    this.#aheadMs = aheadMs + movedMs + this.#machine.aheadMs;
     if (movedMs === wantedMs) this.#plan = undefined;
   }
 
@@ -185,10 +190,14 @@ export class StoreClock implements Clock {
   }
 }
 
-/** Reads a stored plan; one that cannot be read is none. */
+/** Reads a stored plan; one that is of no use is none. */
 export function parsePlan(stored: string | null): ClockPlan | undefined {
   if (stored === null) return undefined;
-  const plan = JSON.parse(stored) as Partial<ClockPlan>;
-  const times = [plan.sinceMs, plan.aheadMs, plan.targetMs];
-  return times.every((time) => typeof time === 'number') ? (plan as ClockPlan) : undefined;
+  try {
+    const plan = JSON.parse(stored) as Partial<ClockPlan>;
+    const times = [plan.sinceMs, plan.aheadMs, plan.targetMs, plan.suspendedMs];
+    return times.every(Number.isFinite) ? (plan as ClockPlan) : undefined;
+  } catch {
+    return undefined;
+  }
 }

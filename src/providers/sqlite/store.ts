@@ -22,7 +22,7 @@ import { InstanceStops } from './instance-stops.ts';
 import { ItemCancels } from './item-cancels.ts';
 import { JobRows } from './job-rows.ts';
 import { LateWrites } from './late-writes.ts';
-import { machineOf } from './machine-clock.ts';
+import { machineOf } from './machine.ts';
 import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { OutcomeUpdates } from './outcome-updates.ts';
@@ -152,10 +152,7 @@ export class Store {
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
-    this.clock = new StoreClock({
-      ...machineOf(clock),
-      plan: parsePlan(this.systemRecords.read(clockRecord)),
-    });
+    this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
