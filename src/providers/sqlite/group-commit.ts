@@ -53,6 +53,7 @@ export class GroupCommit {
   readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
   readonly #onSetBack: (scope: Scope) => void;
+  readonly #beforeCommit: (effects: Effects) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -74,6 +75,8 @@ export class GroupCommit {
     readonly busyTimeoutMs: number;
     /** Called in the first transaction after the clock was set back, before anything else. */
     readonly onSetBack: (scope: Scope) => void;
+    /** Called in the transaction, after everything else. */
+    readonly beforeCommit: (effects: Effects) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -82,6 +85,7 @@ export class GroupCommit {
     this.#late = options.lateWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
     this.#onSetBack = options.onSetBack;
+    this.#beforeCommit = options.beforeCommit;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#db.prepare('COMMIT');
@@ -162,6 +166,7 @@ export class GroupCommit {
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
+      this.#beforeCommit(effects);
       this.#commit.run();
       this.#clock.caughtUp();
       this.#definitions.confirm();

@@ -5,6 +5,7 @@ import { PerdureError } from '../../model/errors.ts';
 import { Audit } from './audit.ts';
 import { ChunkRows } from './chunk-rows.ts';
 import { DedupeKeys } from './dedupe-keys.ts';
+import { ChangeLog } from './change-log.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
 import type { Topic } from '../effects.ts';
@@ -14,6 +15,7 @@ import { HiddenMessages } from './hidden-messages.ts';
 import { History } from './history.ts';
 import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
+import { Inspection } from './inspection.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
 import { InstanceScan } from './instance-scan.ts';
@@ -95,6 +97,7 @@ export class Store {
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
+  readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -145,12 +148,14 @@ export class Store {
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
+    this.inspection = new Inspection(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
-    this.wakeUps = new WakeUps({ db, clock, pollMs, flaggedSince });
+    const changeLog = new ChangeLog(db);
+    this.wakeUps = new WakeUps({ db, clock, pollMs, changeLog, flaggedSince });
     const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
@@ -159,7 +164,11 @@ export class Store {
       lateWrites: this.lateWrites,
       busyTimeoutMs,
       onSetBack: (scope) => hidden.show(scope),
-      onCommitted: (effects) => this.wakeUps.announce(effects),
+      beforeCommit: (effects) => changeLog.write(effects),
+      onCommitted: (effects) => {
+        changeLog.confirm();
+        this.wakeUps.announce(effects);
+      },
     });
   }
 
