@@ -188,6 +188,7 @@ export type {
   WorkOutcome,
   WorkQueue,
 } from './providers/work-queue.ts';
+export type { FailureSummary, PendingWork } from './client/pending-work.ts';
 export type {
   CancellationStore,
   CancelInstance,
@@ -209,6 +210,12 @@ export type {
   NewMessage,
   TaskRecord,
 } from './providers/instances.ts';
+export type { InspectionStore, InstanceDetails, PendingItem } from './providers/inspection.ts';
+export type {
+  FindUnclaimedWorkParams,
+  UnclaimedWork,
+  UnclaimedWorkStore,
+} from './providers/unclaimed-work.ts';
 export type { CreateTaskResult, NewTask, OnFailState, TaskStore } from './providers/tasks.ts';
 export type {
   ScheduleRecord,

@@ -27,7 +27,7 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/management.ts';
-import type { RunningItem, StopResult } from '../providers/cancellation.ts';
+import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { TransactionConnection } from '../providers/transactional.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
@@ -44,6 +44,9 @@ import {
   type HistoryPage,
 } from './history.ts';
 import { clientClosed, refusedEvent } from './instance-errors.ts';
+import { describeWait } from './describe-wait.ts';
+import { inspectInstance, listPendingWork } from './inspect-instance.ts';
+import type { PendingWork } from './pending-work.ts';
 import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './instance-info.ts';
 import {
   listInstances,
@@ -143,7 +146,8 @@ export class Client implements Submitter {
     );
     this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
     this.#guard = options.guard ?? (() => undefined);
-    this.#completions = new CompletionWaiter(options);
+    const describe = (id: string) => describeWait(this, id, options.clock.now());
+    this.#completions = new CompletionWaiter({ ...options, describeWait: describe });
     this.#access = {
       result: (id, waitOptions) => this.#result(id, waitOptions),
       status: (id) => this.#status(id),
@@ -299,21 +303,16 @@ export class Client implements Submitter {
     return terminate(this.#provider, id, options);
   }
 
-  /** Reads what is known of an instance; `undefined` for an unknown id. */
+  /** Reads what is known of an instance, with its input and pending work; `undefined` for an unknown id. */
   async get(id: string): Promise<InstanceInfo | undefined> {
     this.#assertOpen();
-    const instanceId = checkInstanceId(id);
-    const [record] = await this.#provider.getInstances([instanceId]);
-    if (record === undefined) return undefined;
-    const info = toInstanceInfo(record);
-    if (record.status !== 'canceling') return info;
-    return { ...info, running: await this.#provider.listRunningItems(instanceId) };
+    return inspectInstance(this.#provider, checkInstanceId(id));
   }
 
-  /** Lists the activities of an instance that a worker holds at this moment. */
-  async running(id: string): Promise<readonly RunningItem[]> {
+  /** Lists the work of an instance that runs, waits for its next attempt or is queued (the first 1,000). */
+  async running(id: string): Promise<readonly PendingWork[]> {
     this.#assertOpen();
-    return this.#provider.listRunningItems(checkInstanceId(id));
+    return listPendingWork(this.#provider, checkInstanceId(id));
   }
 
   /** Waits until an instance is over, however it ends. */

@@ -17,6 +17,8 @@ export interface CompletionWaiterParams {
   readonly recheckClock?: Clock;
   /** How often waits read their rows when no hint comes. Default 1 s. */
   readonly recheckMs?: number | undefined;
+  /** Describes what an instance waits for, for the error of a wait that has timed out. */
+  readonly describeWait?: (instanceId: string) => Promise<string | undefined>;
 }
 
 interface Waiter {
@@ -44,6 +46,7 @@ const waitsSweptPerMs = 50;
 // A recheck reads its rows in slices with pauses, so that many waits never hold up the process: 2,000 rows a second.
 const recheckSlice = 100;
 const recheckPauseMs = 50;
+const maxDescribeMs = 1_000;
 
 /**
  * Waits for instances to be over, all waits of a client together, by hints and never by reading history.
@@ -63,6 +66,7 @@ export class CompletionWaiter {
   readonly #clock: Clock;
   readonly #recheckClock: Clock;
   readonly #recheckMs: number;
+  readonly #describeWait: CompletionWaiterParams['describeWait'];
   readonly #reader: InstanceReader;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #closed = false;
@@ -77,6 +81,7 @@ export class CompletionWaiter {
     this.#clock = clock;
     this.#recheckClock = recheckClock;
     this.#recheckMs = recheckMs;
+    this.#describeWait = params.describeWait;
     this.births = new Births({
       onFirst: () => this.#listen(),
       onNoneLeft: () => this.#rest(),
@@ -298,9 +303,27 @@ export class CompletionWaiter {
     for (const waiter of this.#waiters.get(instanceId) ?? []) {
       if (!waiter.timedOut) continue;
       this.#remove(instanceId, waiter);
-      waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, cause));
+      void this.#rejectTimedOut(instanceId, waiter, cause);
     }
     this.#rest();
+  }
+
+  async #rejectTimedOut(instanceId: string, waiter: Waiter, cause?: Error): Promise<void> {
+    const waitsFor = cause === undefined ? await this.#describe(instanceId) : undefined;
+    waiter.reject(notOverInTime(instanceId, waiter.timeoutMs ?? 0, { cause, waitsFor }));
+  }
+
+  /** A store that does not answer soon must not hold up the error. */
+  async #describe(instanceId: string): Promise<string | undefined> {
+    if (this.#describeWait === undefined) return undefined;
+    let cancelAlarm = (): void => undefined;
+    const late = new Promise<undefined>((resolve) => {
+      cancelAlarm = this.#recheckClock.setTimer(maxDescribeMs, () => resolve(undefined));
+    });
+    const described = this.#describeWait(instanceId).catch(() => undefined);
+    const text = await Promise.race([described, late]);
+    cancelAlarm();
+    return text;
   }
 
   #end(instanceId: string, settle: (waiter: Waiter) => void): void {

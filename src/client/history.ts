@@ -4,6 +4,8 @@ import { decodeEvent, type HistoryEvent } from '../model/event.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { Provider } from '../providers/provider.ts';
 
+import { pendingOfExecution } from './inspect-instance.ts';
+import type { PendingWork } from './pending-work.ts';
 import { maxPageLimit, readLimit } from './instance-list.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
 import { maxPageBytes } from './page-bytes.ts';
@@ -31,6 +33,8 @@ export interface HistoryPage {
   readonly items: readonly HistoryEntry[];
   /** The `after` of the next page; absent when there are no more events yet. */
   readonly nextAfter?: number;
+  /** On the last page of a current execution: its work that has no outcome yet, the first 20 entries. */
+  readonly pending?: readonly PendingWork[];
 }
 
 /** One execution as plain JSON: keep it in a repository and replay today's code against it. */
@@ -50,14 +54,19 @@ export async function readHistoryPage(
   const given = readFields(options, 'options', ['executionId', 'after', 'limit'] as const);
   const after = readCount('after', given.after ?? 0, 0);
   const limit = readLimit(given.limit);
-  const { executionId } = await findExecution(provider, instanceId, given.executionId);
+  const found = await findExecution(provider, instanceId, given.executionId);
+  const { executionId } = found;
   // One more than asked tells whether there is a next page.
   const wanted = { instanceId, executionId, after, limit: limit + 1 };
   const { entries, more } = await readEntries(provider, wanted);
   if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
   const items = entries.slice(0, limit);
   const page = { executionId, items };
-  return more || entries.length > limit ? { ...page, nextAfter: after + items.length } : page;
+  if (more || entries.length > limit) return { ...page, nextAfter: after + items.length };
+  const pending = found.isCurrent
+    ? await pendingOfExecution(provider, instanceId, executionId)
+    : [];
+  return pending.length > 0 ? { ...page, pending } : page;
 }
 
 /** A whole history that is read as it is asked for, one page after the other. */
@@ -106,12 +115,13 @@ async function findExecution(
   provider: Provider,
   instanceId: string,
   executionId: unknown,
-): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'>> {
+): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'> & { readonly isCurrent: boolean }> {
   const wanted = executionId === undefined ? undefined : readCount('executionId', executionId, 1);
   const [record] = await provider.getInstances([instanceId]);
   if (record === undefined) throw notFound(instanceId);
-  if (wanted === undefined) return record;
-  if (wanted <= record.executionId) return { ...record, executionId: wanted };
+  const { incarnation, executionId: current } = record;
+  if (wanted === undefined) return { incarnation, executionId: current, isCurrent: true };
+  if (wanted <= current) return { incarnation, executionId: wanted, isCurrent: wanted === current };
   throw new PerdureError(
     'INVALID_INPUT',
     `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,

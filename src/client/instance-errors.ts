@@ -1,5 +1,6 @@
 import { PerdureError } from '../model/errors.ts';
 import { notFound } from '../model/not-found.ts';
+import { formatMs } from './describe-wait.ts';
 import type { EnqueueResult, NewInstance } from '../providers/instances.ts';
 import type { NewTask } from '../providers/tasks.ts';
 
@@ -21,10 +22,18 @@ export function replaced(instanceId: string): PerdureError {
 }
 
 /** A wait that has taken long enough. */
-export function notOverInTime(instanceId: string, timeoutMs: number, cause?: Error): PerdureError {
+export function notOverInTime(
+  instanceId: string,
+  timeoutMs: number,
+  {
+    cause,
+    waitsFor,
+  }: { readonly cause?: Error | undefined; readonly waitsFor?: string | undefined } = {},
+): PerdureError {
+  const state = waitsFor === undefined ? '' : `: ${waitsFor}`;
   return new PerdureError(
     'TIMEOUT',
-    `Instance ${JSON.stringify(instanceId)} was not over after ${timeoutMs} ms. It goes on: wait again, or see with get() what it is doing.`,
+    `Instance ${JSON.stringify(instanceId)} has not ended after ${formatMs(timeoutMs)}${state}. It continues: wait again, or see its state with get().`,
     cause && { cause },
   );
 }

@@ -5,6 +5,7 @@ import type { InstanceStatus } from '../model/status.ts';
 import type { RunningItem } from '../providers/cancellation.ts';
 import type { InstanceRecord } from '../providers/instances.ts';
 import type { InstanceSize } from '../providers/management.ts';
+import type { PendingWork } from './pending-work.ts';
 import { toTaskInfo, type TaskInfo } from './task-info.ts';
 
 /** What is known of an instance. All times are milliseconds since the epoch. */
@@ -18,12 +19,16 @@ export interface InstanceInfo<Output = unknown> {
   /** The current execution; each continue-as-new adds one. */
   readonly executionId: number;
   readonly parentId?: string;
+  /** What the current execution was started with. Shown by `get` and `status`, not in lists. */
+  readonly input?: unknown;
   /** What the orchestration returned, once it is `completed`. */
   readonly output?: Output;
   /** What it failed with, once it is `failed`. */
   readonly failure?: Failure;
   /** What the orchestration last said of itself. */
   readonly customStatus?: unknown;
+  /** Counts up each time the orchestration sets its custom status. Absent before the first time. */
+  readonly customStatusVersion?: number;
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
@@ -33,6 +38,11 @@ export interface InstanceInfo<Output = unknown> {
   readonly cleanupSkipped?: true;
   /** Handlers that went on past their grace period. */
   readonly leaked?: number;
+  /**
+   * Work that has no outcome yet: attempts, last failure, next try, heartbeat. The first 20 entries, shown by `get` and
+   * `status`; `running(id)` lists more.
+   */
+  readonly pending?: readonly PendingWork[];
   /** What still runs, while it is `canceling`. */
   readonly running?: readonly RunningItem[];
   /** Why and by whom it was terminated. */
@@ -42,7 +52,7 @@ export interface InstanceInfo<Output = unknown> {
   /** What a task run has besides. */
   readonly task?: TaskInfo;
   /** What is stored but cannot be decoded, because the store was damaged. */
-  readonly undecodable?: readonly ('output' | 'customStatus')[];
+  readonly undecodable?: readonly ('input' | 'output' | 'customStatus')[];
 }
 
 /** What is known of an instance, with what it holds in the store. */
@@ -80,6 +90,7 @@ export function toInstanceInfo(record: InstanceRecord): InstanceInfo {
     ...(record.output !== null && decode('output', record.output)),
     ...(record.status === 'failed' && { failure: decodeFailure(record.failure) }),
     ...(record.customStatus !== null && decode('customStatus', record.customStatus)),
+    ...(record.customStatusVersion > 0 && { customStatusVersion: record.customStatusVersion }),
     createdAt: record.createdAt,
     ...(record.startedAt !== null && { startedAt: record.startedAt }),
     ...(record.endedAt !== null && { endedAt: record.endedAt }),

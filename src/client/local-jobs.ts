@@ -19,6 +19,7 @@ import type { StopResult } from '../providers/cancellation.ts';
 import type { Hint, Provider } from '../providers/provider.ts';
 import type { JobKey, SubmitJobResult } from '../providers/sessions.ts';
 import type { CompletionWaiter } from './completion-waiter.ts';
+import { inspectInstance } from './inspect-instance.ts';
 import { toInstanceInfo, type InstanceInfo } from './instance-info.ts';
 import { takeResult } from './instance-result.ts';
 import { toNewJob } from './new-job.ts';
@@ -202,9 +203,7 @@ export class LocalJobs implements JobBackend {
   async status({ instanceId, incarnation }: JobKey): Promise<InstanceInfo> {
     const [record] = await this.#provider.getInstances([instanceId]);
     if (record?.incarnation !== incarnation) throw notFound(instanceId);
-    const info = toInstanceInfo(record);
-    if (record.status !== 'canceling') return info;
-    return { ...info, running: await this.#provider.listRunningItems(instanceId) };
+    return (await inspectInstance(this.#provider, instanceId)) ?? toInstanceInfo(record);
   }
 
   async read(

@@ -1,4 +1,4 @@
-import type { Client, Failure, HistoryEvent, RunningItem } from '../index.ts';
+import type { Client, Failure, HistoryEvent, PendingWork } from '../index.ts';
 import { activityNames, decisiveOutputs, hasItems, type RunInput } from './graph.ts';
 import { decodeRunInput } from './run-input.ts';
 import type { ReduceInput, StepResult } from './step-result.ts';
@@ -15,7 +15,7 @@ export interface RecordedCall {
   readonly end?: RecordedEnd;
   /** Somebody gave it up, and why. */
   readonly withdrawn?: { readonly at: number; readonly reason: string };
-  readonly running?: RunningItem;
+  readonly running?: PendingWork;
 }
 
 /** How a call ended. */
@@ -88,7 +88,7 @@ export class FlowHistory {
     }
     for (const item of await client.running(id)) {
       const known = history.#byOperation.get(item.operation);
-      if (known !== undefined) known.call.running = item;
+      if (known !== undefined && item.state === 'running') known.call.running = item;
     }
     return history;
   }

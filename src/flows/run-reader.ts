@@ -257,8 +257,8 @@ export class RunReader {
       };
     }
     if (running !== undefined) {
-      const { attempt: attempts, worker, claimedAt: startedAt } = running;
-      const by = worker === null ? {} : { worker };
+      const { attempt: attempts, worker, claimedAt: startedAt = queuedAt } = running;
+      const by = worker === undefined ? {} : { worker };
       return { status: 'running', attempts, queuedAt, startedAt, ...by };
     }
     const stopped = withdrawn ?? end;

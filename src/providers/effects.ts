@@ -18,6 +18,8 @@ export class Effects {
   readonly finished: string[] = [];
   /** What those that completed returned. */
   readonly outputs = new Map<string, CompletedOutput>();
+  /** Ids of instances whose custom status was set; one too many does no harm. */
+  readonly statusSet = new Set<string>();
   /** Lock tokens of claimed work items that are asked to stop, or were deleted. */
   readonly cancelRequested: string[] = [];
   /** What was asked of those that were not deleted. */

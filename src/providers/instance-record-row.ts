@@ -67,6 +67,7 @@ export function toInstanceRecord(
     output: row.output,
     failure: row.failure,
     customStatus: row.customStatus,
+    customStatusVersion: row.customStatusVersion,
     createdAt: row.createdAt,
     startedAt: row.startedAt,
     endedAt: row.endedAt,

@@ -58,6 +58,8 @@ export interface InstanceRecord extends Withheld {
   /** A `Failure` as JSON text. */
   readonly failure: string | null;
   readonly customStatus: Payload | null;
+  /** How often it was set; 0 before the first time. */
+  readonly customStatusVersion: number;
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly endedAt: number | null;

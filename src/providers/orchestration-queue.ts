@@ -214,6 +214,8 @@ export interface OrchestrationQueue {
    * - set status, output, custom status, version, `lastTurn`, and the terminal time that fits the status
    *   (ack/makes-an-instance-running, ack/completes-an-instance, ack/fails-an-instance,
    *   ack/sets-keeps-and-clears-the-custom-status)
+   * - count how often the custom status was set, by the `customStatusSet` events of the turn
+   *   (ack/counts-the-versions-of-the-custom-status)
    * - on continue-as-new keep the finished execution, begin the next with its start message and an empty
    *   history, and stay `running` (continue/begins-the-next-execution, continue/keeps-the-finished-execution,
    *   continue/many-in-a-row, continue/an-unpicked-version-can-be-picked-anew)

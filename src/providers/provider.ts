@@ -35,6 +35,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
+import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
 import type { ScheduleStore } from './schedules.ts';
@@ -55,8 +56,8 @@ export interface CompletedOutput {
 /** Something a waiting process may want to look at. A hint can come late, twice, or not at all. */
 export type Hint =
   /**
-   * Instances reached a terminal state, or were deleted, in this process; what completed ones returned may come along,
-   * to save a read.
+   * Instances reached a terminal state, or were deleted, in this process or another one; what completed ones returned may
+   * come along, to save a read.
    */
   | {
       readonly kind: 'finished';
@@ -74,8 +75,12 @@ export type Hint =
     }
   /** Chunks of these runs were added or read, in this process or where another one says so. */
   | { readonly kind: 'emitted'; readonly instanceIds: readonly string[] }
+  /** The custom status of these instances was set, in this process or another one. */
+  | { readonly kind: 'statusSet'; readonly instanceIds: readonly string[] }
   /** Another process changed something. */
-  | { readonly kind: 'changed' };
+  | { readonly kind: 'changed' }
+  /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
+  | { readonly kind: 'missed' };
 
 /** A store: SQLite, PostgreSQL, or yours. */
 export interface Provider
@@ -89,7 +94,8 @@ export interface Provider
     ScheduleStore,
     SessionStore,
     StreamStore,
-    UnclaimedWorkStore {
+    UnclaimedWorkStore,
+    InspectionStore {
   /** For logs and errors, without secrets. */
   readonly name: string;
   /** The clock of the store as far as this process knows it; absent: the machine's own. Workers use it. */
@@ -110,6 +116,9 @@ export interface Provider
    *   (hint/tells-whom-a-cancel-concerns, hint/tells-of-cancel-requests, shared/a-cancel-elsewhere-is-told)
    * - bring as `cancels`, if it brings any, the requests that were committed, as a renewal would tell them, and none
    *   for what was deleted (hint/brings-the-requests-of-canceled-items)
+   * - tell of custom status that was set, after that has committed (hint/tells-of-custom-status)
+   * - tell of ends and of custom status in other processes too, or that some were missed
+   *   (shared/an-end-elsewhere-is-told, shared/custom-status-elsewhere-is-told)
    * - tell every listener until it stops (hint/reaches-every-listener-until-it-stops)
    */
   hints(listener: (hint: Hint) => void): () => void;

@@ -7,13 +7,21 @@ import { toTypedError } from './remote-error.ts';
 import { SharedPoll, type PollResult } from './shared-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
+const maxDescribeMs = 2_000;
+
 /** Waits for instances to be over, all waits of a client together. */
 export class CompletionPoll {
   readonly #transport: Transport;
   readonly #poll: SharedPoll<string, InstanceInfo>;
+  readonly #describeWait: (id: string) => Promise<string | undefined>;
 
-  constructor(transport: Transport, slots: PollSlots) {
+  constructor(
+    transport: Transport,
+    slots: PollSlots,
+    describe: (id: string) => Promise<string | undefined>,
+  ) {
     this.#transport = transport;
+    this.#describeWait = describe;
     const retryForMs = Number.POSITIVE_INFINITY;
     this.#poll = new SharedPoll(slots, (ids, signal) =>
       this.#ask(ids, pollMs, { retryForMs, signal }),
@@ -57,16 +65,31 @@ export class CompletionPoll {
     );
   }
 
+  /** A server that does not answer soon must not hold up the error. */
+  async #describe(id: string): Promise<string | undefined> {
+    let cancelAlarm = (): void => undefined;
+    const late = new Promise<undefined>((resolve) => {
+      cancelAlarm = systemClock.setTimer(maxDescribeMs, () => resolve(undefined));
+    });
+    const described = this.#describeWait(id).catch(() => undefined);
+    const text = await Promise.race([described, late]);
+    cancelAlarm();
+    return text;
+  }
+
   /** A wait that has timed out looks once more, so that a lost answer is not taken for a slow instance. */
   async #readLast(id: string, timeoutMs: number): Promise<InstanceInfo> {
     let result: PollResult<InstanceInfo> | undefined;
     try {
       [result] = await this.#ask([id], 0, { retryForMs: 0 });
     } catch (error) {
-      if (isPerdureError(error, 'PROVIDER')) throw notOverInTime(id, timeoutMs, error);
+      if (isPerdureError(error, 'PROVIDER')) throw notOverInTime(id, timeoutMs, { cause: error });
       throw error;
     }
-    if (result === undefined) throw notOverInTime(id, timeoutMs);
+    if (result === undefined) {
+      const waitsFor = await this.#describe(id);
+      throw notOverInTime(id, timeoutMs, { waitsFor });
+    }
     if ('error' in result) throw result.error;
     return result.value;
   }

@@ -6,6 +6,7 @@ import type {
   StartOptions,
 } from '../client/call-types.ts';
 import type { ClientSurface } from '../client/client-surface.ts';
+import { describeWait } from '../client/describe-wait.ts';
 import type { ExecutionListOptions, ExecutionPage } from '../client/execution-list.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from '../client/handle.ts';
 import type { ExportedHistory, HistoryOptions, HistoryPage } from '../client/history.ts';
@@ -28,6 +29,7 @@ import {
   type TerminateOptions,
 } from '../client/stopping.ts';
 import type { TaskHandle } from '../client/task-handle.ts';
+import type { PendingWork } from '../client/pending-work.ts';
 import type { RunTaskOptions } from '../client/task-request.ts';
 import type { RunTaskArguments, TaskHandles, TaskRequest } from '../client/task-runs.ts';
 import { AttachedWork } from '../jobs/attached-work.ts';
@@ -41,13 +43,14 @@ import type { InstanceFilter } from '../management/instance-filter.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
 import type { PruneOptions } from '../management/prune-executions.ts';
+import { systemClock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { checkPriority } from '../model/priority.ts';
 import { toMs, type Duration } from '../model/duration.ts';
 import { isPerdureError, PerdureError } from '../model/errors.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { readFields } from '../model/option-fields.ts';
-import type { RunningItem, StopResult } from '../providers/cancellation.ts';
+import type { StopResult } from '../providers/cancellation.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
@@ -97,7 +100,9 @@ export class RemoteClient implements ClientSurface {
     const assertOpen = (): void => this.#assertOpen();
     this.#transport = transport;
     this.#guard = guard;
-    this.#completions = new CompletionPoll(transport, slots);
+    this.#completions = new CompletionPoll(transport, slots, (id) =>
+      describeWait(this, id, systemClock.now()),
+    );
     this.#access = {
       result: (id, waitOptions) => this.#result(id, waitOptions),
       status: (id) => this.#status(id),
@@ -221,7 +226,7 @@ export class RemoteClient implements ClientSurface {
     }
   }
 
-  async running(id: string): Promise<readonly RunningItem[]> {
+  async running(id: string): Promise<readonly PendingWork[]> {
     return (await this.#transport.call('listRunning', { params: this.#params(id) })).items;
   }
 

@@ -5,11 +5,14 @@ import type { QueueDepths, SystemMetrics } from '../providers/management.ts';
 /** Something changed. */
 export type Change =
   | { readonly kind: 'ended'; readonly ids: string[]; readonly missed?: true }
+  | { readonly kind: 'changed'; readonly ids: string[] }
   | { readonly kind: 'figures'; readonly queues: QueueDepths; readonly system: SystemMetrics };
 
 /** Whoever listens: what they have not been told yet. */
 interface Listener {
   readonly ended: Set<string>;
+  /** Instances whose custom status was set. */
+  readonly changed: Set<string>;
   missed: boolean;
   figures: Extract<Change, { kind: 'figures' }> | undefined;
   wake: () => void;
@@ -36,10 +39,11 @@ export class ChangeFeed {
     this.#provider = provider;
   }
 
-  /** Changes as they come: ids of instances that ended, and figures whenever they differ. */
+  /** Changes as they come: ids of instances that ended or whose custom status was set, and figures whenever they differ. */
   async *changes(signal: AbortSignal): AsyncGenerator<Change, void, undefined> {
     const listener: Listener = {
       ended: new Set(),
+      changed: new Set(),
       missed: false,
       figures: this.#figures,
       wake: () => undefined,
@@ -99,13 +103,10 @@ export class ChangeFeed {
   }
 
   #onHint(hint: Hint): void {
-    if (hint.kind !== 'finished') return;
+    if (hint.kind !== 'finished' && hint.kind !== 'statusSet' && hint.kind !== 'missed') return;
     for (const listener of this.#listeners) {
-      for (const id of hint.instanceIds) listener.ended.add(id);
-      if (listener.ended.size > maxIdsKept) {
-        listener.ended.clear();
-        listener.missed = true;
-      }
+      if (hint.kind === 'missed') listener.missed = true;
+      else addIds(listener, hint.kind === 'finished' ? 'ended' : 'changed', hint.instanceIds);
       listener.wake();
     }
   }
@@ -138,15 +139,23 @@ export class ChangeFeed {
   }
 }
 
+/** Keeps ids for a listener; when they are too many it is told that it missed some. */
+function addIds(listener: Listener, kind: 'ended' | 'changed', ids: readonly string[]): void {
+  for (const id of ids) listener[kind].add(id);
+  if (listener[kind].size <= maxIdsKept) return;
+  listener[kind].clear();
+  listener.missed = true;
+}
+
 function takeChange(listener: Listener): Change | undefined {
   if (listener.missed) {
     listener.missed = false;
     return { kind: 'ended', ids: [], missed: true };
   }
-  const ids = [...listener.ended].slice(0, maxIdsTold);
-  if (ids.length > 0) {
-    for (const id of ids) listener.ended.delete(id);
-    return { kind: 'ended', ids };
+  for (const kind of ['ended', 'changed'] as const) {
+    const ids = [...listener[kind]].slice(0, maxIdsTold);
+    for (const id of ids) listener[kind].delete(id);
+    if (ids.length > 0) return { kind, ids };
   }
   const { figures } = listener;
   listener.figures = undefined;
@@ -166,6 +175,7 @@ function woken(listener: Listener, signal: AbortSignal): Promise<void> {
 }
 
 function concerns(hint: Hint, instanceId: string): boolean {
-  if (hint.kind === 'changed') return true;
-  return hint.kind === 'finished' && hint.instanceIds.includes(instanceId);
+  if (hint.kind === 'changed' || hint.kind === 'missed') return true;
+  if (hint.kind !== 'finished' && hint.kind !== 'statusSet') return false;
+  return hint.instanceIds.includes(instanceId);
 }

@@ -140,6 +140,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     appendChunks: (requests) => follow(store.appendChunks(requests)),
     readChunks: (params) => follow(store.readChunks(params)),
     findUnclaimedWork: (params) => follow(store.findUnclaimedWork(params)),
+    inspectInstance: (params) => follow(store.inspectInstance(params)),
     hints: (listener) => store.hints(listener),
     close: () => store.close(),
   };

@@ -281,7 +281,7 @@ describe('a timeout', () => {
     await clock.advance(1);
     expect(await reason).toMatchObject({
       code: 'TIMEOUT',
-      message: expect.stringContaining('Instance "a" was not over after 5000 ms') as string,
+      message: expect.stringContaining('Instance "a" has not ended after 5 s') as string,
     });
     expect(alarms()).toBe(0);
   });

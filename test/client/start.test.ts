@@ -24,6 +24,7 @@ describe('start', () => {
       version: '3',
       status: 'pending',
       executionId: 1,
+      input,
       createdAt: clock.now(),
     });
     const [item] = await provider.fetchOrchestrationItems({ max: 9, lockMs: 1_000, waitMs: 0 });

@@ -12,6 +12,7 @@ import { brokenDeletions } from './broken/deletions.ts';
 import { brokenFences } from './broken/fences.ts';
 import { brokenFigures } from './broken/figures.ts';
 import { brokenFormerLives } from './broken/former-lives.ts';
+import { brokenInspection } from './broken/inspection.ts';
 import { brokenInstances } from './broken/instances.ts';
 import { brokenJobs } from './broken/jobs.ts';
 import { brokenLeases } from './broken/leases.ts';
@@ -59,6 +60,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenJobs,
   ...brokenStreams,
   ...brokenUnclaimedWork,
+  ...brokenInspection,
 ];
 
 const files = new SqliteFiles();

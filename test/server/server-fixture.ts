@@ -81,6 +81,14 @@ async function startServer(
     await store.remove();
   });
   if (worker !== undefined) await perdure.startWorker({ shutdownGrace: 100, ...worker });
+  return serveOn(perdure, options);
+}
+
+/** Serves a store that is open already; the caller closes it. */
+export async function serveOn(
+  perdure: Perdure,
+  options: Omit<TestServerOptions, 'worker'> = {},
+): Promise<TestServer> {
   const made = Object.fromEntries(allRoles.map((role) => [role, createToken()]));
   const tokens = allRoles.map((role) => ({
     name: `${role} token`,

@@ -43,6 +43,7 @@ const columns = (
   instances.definition_key AS "definitionKey", ${run.status('instances')} AS status, execution_id AS "executionId",
   parent_instance_id AS "parentInstanceId", ${payload('output')} AS output, ${payload('failure')} AS failure,
   ${payload('custom_status')} AS "customStatus",
+  custom_status_version AS "customStatusVersion",
   created_at AS "createdAt", ${run.startedAt('instances')} AS "startedAt", ended_at AS "endedAt",
   cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason", cancel_actor AS "cancelActor",
   cleanup_skipped AS "cleanupSkipped", leaked, terminate_reason AS "terminateReason",

@@ -62,6 +62,8 @@ export interface TurnRow {
   readonly bufferedEvents: number | null;
   /** Absent: unchanged. */
   readonly customStatus?: Payload | null;
+  /** How many versions of the custom status this adds; 0 keeps it. */
+  readonly statusVersions: number;
 }
 
 /** The columns of an instance that decide what becomes of it. */
@@ -115,16 +117,17 @@ export class InstanceRows {
             history_length = turn.history_length, output = turn.output, failure = turn.failure,
             has_children = instance.has_children OR turn.has_children,
             buffered_events = coalesce(turn.buffered_events, instance.buffered_events),
-            custom_status = CASE WHEN turn.sets_status THEN turn.custom_status ELSE instance.custom_status END,
+            custom_status = CASE WHEN turn.status_versions > 0 THEN turn.custom_status ELSE instance.custom_status END,
+            custom_status_version = instance.custom_status_version + turn.status_versions,
             started_at = coalesce(started_at, $12::bigint),
             execution_started_at = coalesce(execution_started_at, $12::bigint),
             ended_at = CASE WHEN turn.status <> 'running' THEN $12::bigint END,
             completed_at = CASE WHEN turn.status = 'completed' THEN $12::bigint END,
             failed_at = CASE WHEN turn.status = 'failed' THEN $12::bigint END
         FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::int[], $6::text[], $7::text[],
-            $8::boolean[], $9::int[], $10::boolean[], $11::text[])
+            $8::boolean[], $9::int[], $10::int[], $11::text[])
           AS turn (instance_key, status, definition_key, turn_id, history_length, output, failure, has_children,
-            buffered_events, sets_status, custom_status)
+            buffered_events, status_versions, custom_status)
         ${placeOf(table, 'one.instance_key = turn.instance_key')}
         WHERE instance.ctid = found.place AND instance.ended_at IS NULL`,
     };
@@ -197,7 +200,7 @@ export class InstanceRows {
       texts(rows.map(({ failure }) => failure)),
       booleans(rows.map(({ hasChildren }) => hasChildren)),
       numbers(rows.map(({ bufferedEvents }) => bufferedEvents)),
-      booleans(rows.map(({ customStatus }) => customStatus !== undefined)),
+      numbers(rows.map(({ statusVersions }) => statusVersions)),
       texts(rows.map(({ customStatus }) => customStatus ?? null)),
       now,
     ]);

@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { decodeAnnouncement, encodeAnnouncement, type News } from './news.ts';
 
-const quiet: News = { dueAt: {}, finished: [], cancelRequested: [], emitted: [], more: false };
+const quiet: News = {
+  dueAt: {},
+  finished: [],
+  cancelRequested: [],
+  emitted: [],
+  statusSet: [],
+  more: false,
+};
 const encode = (news: Partial<News>) =>
   encodeAnnouncement({ from: 'me', kind: 'news', ...quiet, ...news });
 const decode = (payloads: readonly string[]) =>

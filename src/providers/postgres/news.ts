@@ -8,6 +8,8 @@ export interface News {
   readonly cancelRequested: readonly string[];
   /** Runs whose streams have grown or been read. */
   readonly emitted: readonly string[];
+  /** Instances whose custom status was set. */
+  readonly statusSet: readonly string[];
   /** There was more than fits: whoever waits looks for itself. */
   readonly more: boolean;
 }
@@ -27,16 +29,20 @@ const maxPayloads = 20;
 /** Writes an announcement as few payloads of NOTIFY as it fits into. */
 export function encodeAnnouncement(announcement: Announcement): readonly string[] {
   if (announcement.kind !== 'news') return [JSON.stringify(announcement)];
-  const { from, dueAt, finished, cancelRequested, emitted } = announcement;
+  const { from, dueAt, finished, cancelRequested, emitted, statusSet } = announcement;
   const ends = split(finished);
   const requests = split(cancelRequested);
   const streams = split(emitted);
+  const statuses = split(statusSet);
   const parts = [
     ...ends.parts.map((ids) => ({ finished: ids })),
     ...requests.parts.map((tokens) => ({ cancelRequested: tokens })),
     ...streams.parts.map((ids) => ({ emitted: ids })),
+    ...statuses.parts.map((ids) => ({ statusSet: ids })),
   ];
-  const isCut = parts.length > maxPayloads || ends.leftOut || requests.leftOut || streams.leftOut;
+  const isCut =
+    parts.length > maxPayloads ||
+    [ends, requests, streams, statuses].some(({ leftOut }) => leftOut);
   const head = { from, kind: 'news', dueAt, ...((isCut || announcement.more) && { more: true }) };
   const [first = {}, ...rest] = parts.slice(0, maxPayloads);
   return [{ ...head, ...first }, ...rest.map((part) => ({ from, kind: 'news', ...part }))].map(
@@ -57,8 +63,8 @@ export function decodeAnnouncement(payload: string): Announcement | undefined {
   if (typeof from !== 'string') return undefined;
   if (kind === 'hello' || kind === 'here') return { from, kind };
   if (kind !== 'news') return undefined;
-  const { finished = [], cancelRequested = [], emitted = [], more = false } = lists;
-  return { from, kind, dueAt, finished, cancelRequested, emitted, more };
+  const { finished = [], cancelRequested = [], emitted = [], statusSet = [], more = false } = lists;
+  return { from, kind, dueAt, finished, cancelRequested, emitted, statusSet, more };
 }
 
 /** Cuts a list such that each part fits into one payload; leaves out a text that fits into none. */

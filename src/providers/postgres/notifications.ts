@@ -219,10 +219,15 @@ interface Draft extends News {
   readonly finished: string[];
   readonly cancelRequested: string[];
   readonly emitted: string[];
+  readonly statusSet: string[];
+}
+
+function newDraft(): Draft {
+  return { dueAt: {}, finished: [], cancelRequested: [], emitted: [], statusSet: [], more: false };
 }
 
 function addTo(draft: Draft | undefined, news: News): Draft {
-  const sum = draft ?? { dueAt: {}, finished: [], cancelRequested: [], emitted: [], more: false };
+  const sum = draft ?? newDraft();
   for (const topic of ['orchestrations', 'work'] as const) {
     const at = news.dueAt[topic];
     if (at !== undefined) sum.dueAt[topic] = Math.min(at, sum.dueAt[topic] ?? Infinity);
@@ -230,6 +235,7 @@ function addTo(draft: Draft | undefined, news: News): Draft {
   // One by one: thousands may come at once, more than a call takes arguments.
   for (const id of news.finished) sum.finished.push(id);
   for (const token of news.cancelRequested) sum.cancelRequested.push(token);
+  for (const id of news.statusSet) if (!sum.statusSet.includes(id)) sum.statusSet.push(id);
   for (const id of news.emitted) if (!sum.emitted.includes(id)) sum.emitted.push(id);
   return news.more ? { ...sum, more: true } : sum;
 }

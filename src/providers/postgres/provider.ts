@@ -1,6 +1,7 @@
 import type { Provider } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { Connections } from './connection.ts';
+import { createInspectionStore } from './inspection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createManagementStore } from './management.ts';
 import { prepareSchema } from './migrate.ts';
@@ -39,6 +40,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createSessionStore(store),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
+    ...createInspectionStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -14,6 +14,7 @@ import { fetchDue, type Fetch, type FetchSource } from './fetching.ts';
 import { History } from './history.ts';
 import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
+import { Inspection } from './inspection.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
 import { InstanceScan } from './instance-scan.ts';
@@ -94,6 +95,7 @@ export class Store {
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
+  readonly inspection: Inspection;
   readonly audit: Audit;
   readonly reclaims: Reclaims;
   readonly tombstones: Tombstones;
@@ -152,6 +154,7 @@ export class Store {
     this.scan = new InstanceScan(schema, this.definitions);
     this.metrics = new Metrics(schema);
     this.unclaimedWork = new UnclaimedWorkFinder(schema);
+    this.inspection = new Inspection(schema, this.definitions);
     this.audit = new Audit(schema);
     this.reclaims = new Reclaims(schema);
     this.tombstones = new Tombstones(schema);

@@ -1,3 +1,4 @@
+import { customStatusVersions } from '../custom-status.ts';
 import type { Turn, TurnOutcome } from '../turn.ts';
 import type { Batch } from './changes.ts';
 import type { InstanceRow, TurnRow } from './instance-rows.ts';
@@ -90,6 +91,7 @@ function toTurnRow(target: InstanceRow, turn: Turn, definitionKey: number): Turn
     hasChildren: turn.children.length > 0,
     bufferedEvents: bufferedEvents ?? null,
     ...(customStatus !== undefined && { customStatus }),
+    statusVersions: customStatusVersions(turn),
   };
 }
 

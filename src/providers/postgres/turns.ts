@@ -56,6 +56,8 @@ export class Turns {
     if (commits.length === 0) return [];
     const keys = await this.#internDefinitions(batch, commits);
     for (const commit of commits) recordEvents(batch, commit);
+    for (const { target, turn } of commits)
+      if (turn.customStatus !== undefined) batch.scope.effects.statusSet.add(target.instanceId);
     const claimed = await this.#insertWork(batch, commits, keys);
     const late = await this.#insertChildren(batch, commits, keys);
     for (const { turn } of commits) send(batch, turn);

@@ -165,12 +165,13 @@ export class WakeUps {
 
   /** Passes on what a commit of this process has changed, here and to others. */
   announce(effects: Effects): void {
-    const { dueAt, finished: instanceIds, outputs, cancels, emitted } = effects;
+    const { dueAt, finished: instanceIds, outputs, cancels, emitted, statusSet } = effects;
     this.#wake(dueAt);
     if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
     }
+    if (statusSet.size > 0) this.#tell({ kind: 'statusSet', instanceIds: [...statusSet] });
     if (emitted.size > 0) this.#tell({ kind: 'emitted', instanceIds: [...emitted] });
     const news = this.#newsOf(effects);
     if (news !== undefined) this.#notifications?.tell(news);
@@ -198,29 +199,35 @@ export class WakeUps {
   }
 
   /** What is worth telling other processes. */
-  #newsOf({ dueAt, finished, cancelRequested, emitted }: Effects): News | undefined {
+  #newsOf({ dueAt, finished, cancelRequested, emitted, statusSet }: Effects): News | undefined {
     // Nobody waits for longer than until the next poll.
     const horizon = this.#clock.now() + this.#pollMs;
     const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
     const isNews =
-      soon.length > 0 || finished.length > 0 || cancelRequested.length > 0 || emitted.size > 0;
+      soon.length > 0 ||
+      finished.length > 0 ||
+      cancelRequested.length > 0 ||
+      emitted.size > 0 ||
+      statusSet.size > 0;
     if (!isNews) return undefined;
     return {
       dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
       finished,
       cancelRequested,
       emitted: [...emitted],
+      statusSet: [...statusSet],
       more: false,
     };
   }
 
-  #onNews({ dueAt, finished, cancelRequested, emitted, more }: News): void {
+  #onNews({ dueAt, finished, cancelRequested, emitted, statusSet, more }: News): void {
     this.#wake(dueAt);
     if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
     if (cancelRequested.length > 0) {
       this.#tell({ kind: 'cancelRequested', lockTokens: cancelRequested });
     }
     if (emitted.length > 0) this.#tell({ kind: 'emitted', instanceIds: emitted });
+    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
     if (more) this.#onGap();
   }
 
@@ -228,6 +235,7 @@ export class WakeUps {
     if (this.#closed) return;
     this.#wake({ orchestrations: Number.NEGATIVE_INFINITY, work: Number.NEGATIVE_INFINITY });
     this.#tell({ kind: 'changed' });
+    this.#tell({ kind: 'missed' });
     if (this.#listeners.size > 0) void this.#pollNow();
   }
 
@@ -295,6 +303,8 @@ export class WakeUps {
     const news = found.flagged.filter((token) => !this.#announced.has(token));
     this.#announced = new Set(found.flagged);
     if (news.length > 0) this.#tell({ kind: 'cancelRequested', lockTokens: news });
+    // Without LISTEN nothing tells what other processes ended since the last poll.
+    if (this.#notifications === undefined) this.#tell({ kind: 'missed' });
   }
 
   #wakeIfDue(nextAt: Readonly<Record<Topic, number>>): void {

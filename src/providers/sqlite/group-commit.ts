@@ -56,6 +56,7 @@ export class GroupCommit {
   readonly #onStep: () => void;
   readonly #onSetBack: (scope: Scope) => void;
   readonly #refusal: (operation: string) => PerdureError | undefined;
+  readonly #beforeCommit: (effects: Effects) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -81,6 +82,8 @@ export class GroupCommit {
     readonly onSetBack: (scope: Scope) => void;
     /** Asked before each COMMIT: an error if the store must not be written any more. */
     readonly refusal: (operation: string) => PerdureError | undefined;
+    /** Called in the transaction, after everything else. */
+    readonly beforeCommit: (effects: Effects) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -91,6 +94,7 @@ export class GroupCommit {
     this.#onStep = options.onStep;
     this.#onSetBack = options.onSetBack;
     this.#refusal = options.refusal;
+    this.#beforeCommit = options.beforeCommit;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#db.prepare('COMMIT');
@@ -174,6 +178,7 @@ export class GroupCommit {
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
+      this.#beforeCommit(effects);
       const refusal = this.#refusal('commit');
       if (refusal !== undefined) throw refusal;
       this.#commit.run();

@@ -31,6 +31,7 @@ const columns = (
 ) => `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
   instances.definition_key AS definitionKey, status, execution_id AS executionId,
   parent_instance_id AS parentInstanceId, ${payload('output')} AS output, failure, ${payload('custom_status')} AS customStatus,
+  custom_status_version AS customStatusVersion,
   created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
   cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
   cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,

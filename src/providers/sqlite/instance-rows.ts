@@ -123,8 +123,9 @@ export class InstanceRows {
     this.#setBufferedEvents = db.prepare<[number, number]>(
       'UPDATE instances SET buffered_events = ? WHERE instance_key = ?',
     );
-    this.#setCustomStatus = db.prepare<[string | null, number]>(
-      'UPDATE instances SET custom_status = ? WHERE instance_key = ?',
+    this.#setCustomStatus = db.prepare<[string | null, number, number]>(
+      `UPDATE instances SET custom_status = ?, custom_status_version = custom_status_version + ?
+       WHERE instance_key = ?`,
     );
     this.#archive = db.prepare<
       [{ instanceKey: number; endedKey: number; historyLength: number; now: number }]
@@ -227,8 +228,8 @@ export class InstanceRows {
     this.#setBufferedEvents.run(count, instanceKey);
   }
 
-  setCustomStatus(instanceKey: number, customStatus: string | null): void {
-    this.#setCustomStatus.run(customStatus, instanceKey);
+  setCustomStatus(instanceKey: number, customStatus: string | null, versions: number): void {
+    this.#setCustomStatus.run(customStatus, versions, instanceKey);
   }
 
   /** Keeps the execution that has ended and turns the instance to its next one. */

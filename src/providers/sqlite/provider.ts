@@ -4,6 +4,7 @@ import { PerdureError } from '../../model/errors.ts';
 import type { Provider } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { openConnection, whenNotBusy } from './connection.ts';
+import { createInspectionStore } from './inspection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createManagementStore } from './management.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
@@ -57,6 +58,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createSessionStore(store),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
+    ...createInspectionStore(store),
     hints(listener) {
       store.assertOpen('hints');
       return store.wakeUps.listen(listener);

@@ -11,6 +11,13 @@ CREATE TABLE audit (
   queue_messages_deleted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE changes (
+  change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
+  origin INTEGER NOT NULL, -- the connection that committed
+  finished TEXT,
+  status_set TEXT
+) STRICT;
+
 CREATE TABLE chunks (
   instance_key INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -115,6 +122,7 @@ CREATE TABLE instances (
   cleanup_skipped INTEGER NOT NULL DEFAULT 0,
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
+  custom_status_version INTEGER NOT NULL DEFAULT 0, -- counts how often it was set
   output TEXT,
   failure TEXT,
   -- Of a task run alone; whatever has a priority is one.

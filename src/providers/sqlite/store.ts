@@ -6,6 +6,7 @@ import { Audit } from './audit.ts';
 import { ChunkRows } from './chunk-rows.ts';
 import { DatabaseFiles } from './database-files.ts';
 import { DedupeKeys } from './dedupe-keys.ts';
+import { ChangeLog } from './change-log.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
 import type { Topic } from '../effects.ts';
@@ -15,6 +16,7 @@ import { HiddenMessages } from './hidden-messages.ts';
 import { History } from './history.ts';
 import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
+import { Inspection } from './inspection.ts';
 import { InstanceRecords } from './instance-records.ts';
 import { InstanceRows } from './instance-rows.ts';
 import { InstanceScan } from './instance-scan.ts';
@@ -99,6 +101,7 @@ export class Store {
   readonly scan: InstanceScan;
   readonly metrics: Metrics;
   readonly unclaimedWork: UnclaimedWorkFinder;
+  readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
@@ -151,14 +154,16 @@ export class Store {
     this.scan = new InstanceScan(db, this.definitions);
     this.metrics = new Metrics(db);
     this.unclaimedWork = new UnclaimedWorkFinder(db, this.definitions);
+    this.inspection = new Inspection(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
+    const changeLog = new ChangeLog(db);
     const onPoll = (): void => void this.#files.refusal('poll', performance.now());
-    this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, flaggedSince, onPoll });
+    this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
     const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
@@ -169,7 +174,11 @@ export class Store {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => hidden.show(scope),
       refusal: (operation) => this.#files.refusal(operation, performance.now()),
-      onCommitted: (effects) => this.wakeUps.announce(effects),
+      beforeCommit: (effects) => changeLog.write(effects),
+      onCommitted: (effects) => {
+        changeLog.confirm();
+        this.wakeUps.announce(effects);
+      },
     });
   }
 

@@ -3,6 +3,7 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import { timerDueAt } from '../timer-due-at.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../turn.ts';
+import { customStatusVersions } from '../custom-status.ts';
 import type { Definitions } from './definitions.ts';
 import type { Scope } from './group-commit.ts';
 import type { InstanceLocks } from './instance-locks.ts';
@@ -164,7 +165,8 @@ export class Turns {
       this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
     }
     if (turn.customStatus !== undefined) {
-      this.#instances.setCustomStatus(instanceKey, turn.customStatus);
+      this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
+      scope.effects.statusSet.add(target.instanceId);
     }
     return claimed;
   }

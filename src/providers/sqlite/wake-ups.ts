@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Effects, Topic } from '../effects.ts';
 import type { Hint } from '../provider.ts';
 import type { CancelInfo } from '../work-queue.ts';
+import type { ChangeLog, ForeignChanges } from './change-log.ts';
 import { ChangeWatch } from './change-watch.ts';
 
 /** A claim whose holder should stop; without a request it was deleted. */
@@ -28,6 +29,7 @@ const clockSlackMs = 1_000;
 export class WakeUps {
   readonly #clock: Clock;
   readonly #watch: ChangeWatch;
+  readonly #changeLog: ChangeLog;
   readonly #flaggedSince: (time: number, now: number) => readonly Flagged[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
@@ -39,13 +41,15 @@ export class WakeUps {
     readonly db: Database.Database;
     readonly clock: Clock;
     readonly pollMs: number;
+    readonly changeLog: ChangeLog;
     /** The claims whose items were flagged or deleted at a time or later. */
     readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
     /** Called at each poll. */
     readonly onPoll: () => void;
   }) {
-    const { db, clock, pollMs, flaggedSince, onPoll } = options;
+    const { db, clock, pollMs, changeLog, flaggedSince, onPoll } = options;
     this.#clock = clock;
+    this.#changeLog = changeLog;
     this.#flaggedSince = flaggedSince;
     this.#lookedAt = clock.now();
     this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
@@ -79,6 +83,7 @@ export class WakeUps {
     const entry = (hint: Hint): void => listener(hint);
     // The watch first: what changed before this moment is no news to a new listener.
     this.#watch.start();
+    if (this.#listeners.size === 0) this.#changeLog.skip();
     this.#listeners.add(entry);
     return () => {
       this.#listeners.delete(entry);
@@ -97,6 +102,9 @@ export class WakeUps {
     if (effects.cancelRequested.length > 0) {
       const { cancelRequested: lockTokens, cancels } = effects;
       this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+    }
+    if (effects.statusSet.size > 0) {
+      this.#tell({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
     }
     if (effects.emitted.size > 0) {
       this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
@@ -133,6 +141,7 @@ export class WakeUps {
   #onChange(): void {
     for (const { wake } of this.#waiters) wake();
     this.#tell({ kind: 'changed' });
+    this.#tellOfOthers();
     const news = this.#lookForCancels();
     if (news.length === 0) return;
     const cancels = new Map<string, CancelInfo>();
@@ -140,6 +149,22 @@ export class WakeUps {
       if (cancel !== undefined) cancels.set(lockToken, cancel);
     const lockTokens = news.map(({ lockToken }) => lockToken);
     this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+  }
+
+  /** Passes on which instances other processes ended, and whose custom status they set. */
+  #tellOfOthers(): void {
+    if (this.#listeners.size === 0) return;
+    let changes: ForeignChanges;
+    try {
+      changes = this.#changeLog.read();
+    } catch {
+      // The next commit brings another chance; the log keeps what was not read.
+      return;
+    }
+    const { finished, statusSet, missed } = changes;
+    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
+    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
+    if (missed) this.#tell({ kind: 'missed' });
   }
 
   /** What was flagged since the last look and is not announced yet. */

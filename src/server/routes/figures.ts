@@ -79,7 +79,7 @@ export const figureRoutes = {
     path: '/v1/changes',
     role: 'read',
     summary:
-      'Sends ids of instances that ended, and the figures of store and queues whenever they change.',
+      'Sends ids of instances that ended or set their custom status, and the figures of store and queues whenever they change.',
     answer: z.union([
       z.strictObject({
         kind: z.literal('ended'),
@@ -87,8 +87,9 @@ export const figureRoutes = {
         missed: z
           .literal(true)
           .exactOptional()
-          .meta({ description: 'More ended than could be kept: read the list again.' }),
+          .meta({ description: 'Some ends or changes were lost: read the list again.' }),
       }),
+      z.strictObject({ kind: z.literal('changed'), ids: z.array(z.string()) }),
       z.strictObject({ kind: z.literal('figures'), queues: queueDepths, system: systemMetrics }),
     ]),
     as: 'events',

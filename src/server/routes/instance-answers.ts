@@ -3,6 +3,7 @@ import type { ExecutionPage } from '../../client/execution-list.ts';
 import type { ExportedHistory, HistoryPage } from '../../client/history.ts';
 import type { InstanceInfo, MeasuredInstance } from '../../client/instance-info.ts';
 import type { InstancePage } from '../../client/instance-list.ts';
+import type { PendingWork } from '../../client/pending-work.ts';
 import type { TaskInfo } from '../../client/task-info.ts';
 import type { InstanceTree } from '../../management/instance-tree.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
@@ -39,7 +40,7 @@ const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
 });
 
 /** An activity that a worker holds. */
-export const runningItem: z.ZodType<RunningItem> = z.strictObject({
+const runningItem: z.ZodType<RunningItem> = z.strictObject({
   operation: z.number(),
   name: z.string(),
   attempt: z.number(),
@@ -48,6 +49,27 @@ export const runningItem: z.ZodType<RunningItem> = z.strictObject({
   lockedUntil: moment,
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
+
+/** Work that has no outcome yet. */
+export const pendingWork: z.ZodType<PendingWork> = z
+  .strictObject({
+    kind: z.enum(['activity', 'task', 'onFail']),
+    operation: z.number(),
+    name: z.string(),
+    state: z.enum(['queued', 'running', 'retrying']),
+    attempt: z.number(),
+    maxAttempts: z.number().exactOptional(),
+    lastFailure: z
+      .strictObject({ name: z.string(), message: z.string(), code: z.string().exactOptional() })
+      .exactOptional(),
+    nextTryAt: moment.exactOptional(),
+    heartbeat: json.exactOptional(),
+    worker: z.string().exactOptional(),
+    claimedAt: moment.exactOptional(),
+    lockedUntil: moment.exactOptional(),
+    cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
+  })
+  .meta({ id: 'PendingWork', description: 'An activity or task run that has no outcome yet.' });
 
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   priority: z.number(),
@@ -68,20 +90,23 @@ const infoFields = {
   status,
   executionId: z.number(),
   parentId: z.string().exactOptional(),
+  input: json.exactOptional(),
   output: json.exactOptional(),
   failure: failure.exactOptional(),
   customStatus: json.exactOptional(),
+  customStatusVersion: z.number().exactOptional(),
   createdAt: moment,
   startedAt: moment.exactOptional(),
   endedAt: moment.exactOptional(),
   cancel: cancelRequest.exactOptional(),
   cleanupSkipped: z.literal(true).exactOptional(),
   leaked: z.number().exactOptional(),
+  pending: z.array(pendingWork).exactOptional(),
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
   blocked: z.strictObject({ reason: z.string(), at: moment }).exactOptional(),
   task: taskInfo.exactOptional(),
-  undecodable: z.array(z.enum(['output', 'customStatus'])).exactOptional(),
+  undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
 
 /** What is known of an instance. */
@@ -130,6 +155,7 @@ export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
   executionId: z.number(),
   items: z.array(z.strictObject({ id: z.number(), event: historyEvent })),
   nextAfter: z.number().exactOptional(),
+  pending: z.array(pendingWork).exactOptional(),
 });
 
 /** A whole execution. */

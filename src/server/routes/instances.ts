@@ -23,7 +23,7 @@ import {
   instancePage,
   instanceTree,
   measuredInstance,
-  runningItem,
+  pendingWork,
 } from './instance-answers.ts';
 import { wireError } from './error-answer.ts';
 import { longestPollMs, route } from './route.ts';
@@ -166,9 +166,9 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/running',
     role: 'read',
-    summary: 'Lists the activities of an instance that a worker holds.',
+    summary: 'Lists the work of an instance that runs, waits for its next attempt or is queued.',
     params: byId,
-    answer: z.strictObject({ items: z.array(runningItem) }),
+    answer: z.strictObject({ items: z.array(pendingWork) }),
   }),
   watchInstance: route({
     method: 'GET',

@@ -26,6 +26,7 @@ import { firstTurn } from './cases/first-turn.ts';
 import { hints } from './cases/hints.ts';
 import { holdBackCases } from './cases/hold-back.ts';
 import { hostileStrings } from './cases/hostile-strings.ts';
+import { inspection } from './cases/inspection.ts';
 import { jobEnds } from './cases/job-ends.ts';
 import { jobs } from './cases/jobs.ts';
 import { largeBatches } from './cases/large-batches.ts';
@@ -127,6 +128,7 @@ export const capabilities: readonly Capability[] = [
   scans,
   operatorReads,
   unclaimedWork,
+  inspection,
   leases,
   sharing,
   close,

@@ -80,6 +80,54 @@ export const brokenSignals: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a custom status is not told of',
+    rejectedBy: 'hint/tells-of-custom-status',
+    override: ({ provider }) => ({
+      hints: (listener) =>
+        provider.hints((hint) => {
+          if (hint.kind !== 'statusSet') listener(hint);
+        }),
+    }),
+  },
+  {
+    fault: 'the end of an instance in another process is not told of',
+    rejectedBy: 'shared/an-end-elsewhere-is-told',
+    override: ({ provider, db }) => {
+      db.exec(
+        'CREATE TRIGGER lost AFTER INSERT ON changes BEGIN UPDATE changes SET finished = NULL; END',
+      );
+      return { name: provider.name };
+    },
+  },
+  {
+    fault: 'the custom status of an instance in another process is not told of',
+    rejectedBy: 'shared/custom-status-elsewhere-is-told',
+    override: ({ provider, db }) => {
+      db.exec(
+        'CREATE TRIGGER lost AFTER INSERT ON changes BEGIN UPDATE changes SET status_set = NULL; END',
+      );
+      return { name: provider.name };
+    },
+  },
+  {
+    fault: 'versions of a custom status that one turn sets count as one',
+    rejectedBy: 'ack/counts-the-versions-of-the-custom-status',
+    override: ({ provider }) => ({
+      ackOrchestrationItems: (acks) =>
+        provider.ackOrchestrationItems(
+          acks.map((ack) => ({
+            ...ack,
+            turn: {
+              ...ack.turn,
+              events: ack.turn.events.map((event) =>
+                event.kind === 'customStatusSet' ? { ...event, kind: 'timerFired' } : event,
+              ),
+            },
+          })),
+        ),
+    }),
+  },
+  {
     fault: 'a hint brings an output of an instance that has failed',
     rejectedBy: 'hint/brings-the-outputs-of-completed-instances',
     override: ({ provider }) => ({

@@ -63,6 +63,7 @@ CREATE TABLE instances (
   cleanup_skipped boolean NOT NULL DEFAULT false,
   leaked integer NOT NULL DEFAULT 0,
   custom_status text,
+  custom_status_version integer NOT NULL DEFAULT 0, -- counts how often it was set
   output text,
   failure text,
   -- Of a task run alone; whatever has a priority is one.

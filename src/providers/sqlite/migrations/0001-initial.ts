@@ -51,6 +51,7 @@ CREATE TABLE instances (
   cleanup_skipped INTEGER NOT NULL DEFAULT 0,
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
+  custom_status_version INTEGER NOT NULL DEFAULT 0, -- counts how often it was set
   output TEXT,
   failure TEXT,
   -- Of a task run alone; whatever has a priority is one.
@@ -246,5 +247,14 @@ CREATE TABLE system_records (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Which instances a commit ended or deleted, and whose custom status it set, as JSON arrays of ids; '' for too many.
+-- Other processes read it after a change of data_version. The newest rows are kept.
+CREATE TABLE changes (
+  change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
+  origin INTEGER NOT NULL, -- the connection that committed
+  finished TEXT,
+  status_set TEXT
+) STRICT;
 `,
 };

@@ -196,5 +196,26 @@ export const acks: Capability = {
         assert.deepEqual(seen, [null, '{"at":1}', '{"at":1}', null]);
       },
     },
+    {
+      id: 'ack/counts-the-versions-of-the-custom-status',
+      title: 'the version of the custom status counts how often it was set, also within one turn',
+      async run(store) {
+        await store.create('a');
+        const set = { kind: 'customStatusSet', at: 1, data: '{"operation":1}', payload: '1' };
+        const seen: number[] = [];
+        for (const part of [
+          {},
+          { customStatus: '1' },
+          {},
+          { customStatus: '1', events: [set, set, set] },
+          { customStatus: null },
+        ]) {
+          await store.commit(await store.claimOne(), part);
+          seen.push((await store.record('a')).customStatusVersion);
+          await store.raise('a', 'x');
+        }
+        assert.deepEqual(seen, [0, 1, 1, 4, 5]);
+      },
+    },
   ],
 };

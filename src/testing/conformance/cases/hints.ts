@@ -37,6 +37,19 @@ export const hints: Capability = {
       },
     },
     {
+      id: 'hint/tells-of-custom-status',
+      title: 'a custom status is told of once it can be read, and nothing where none was set',
+      async run(store) {
+        const { hints: told, next, stop } = collectHints(store.provider);
+        await store.begin('quiet');
+        await store.begin('a', { customStatus: '"half"' });
+        assert.deepEqual((await next('statusSet')).instanceIds, ['a']);
+        assert.equal((await store.record('a')).customStatus, '"half"');
+        stop();
+        assert.equal(told.filter(({ kind }) => kind === 'statusSet').length, 1);
+      },
+    },
+    {
       id: 'hint/brings-the-outputs-of-completed-instances',
       title:
         'outputs that come with a hint are those that were committed, and of completed instances only',

@@ -103,6 +103,44 @@ export const sharing: Capability = {
       },
     },
     {
+      id: 'shared/an-end-elsewhere-is-told',
+      title: 'an instance that another process ends or deletes is told of, or that some was missed',
+      async run(store) {
+        const other = await store.reopen();
+        await store.create('a');
+        await store.create('b');
+        const told = new Set<string>();
+        const { promise, resolve } = Promise.withResolvers<void>();
+        store.provider.hints((hint) => {
+          if (hint.kind === 'finished') for (const id of hint.instanceIds) told.add(id);
+          if (hint.kind === 'missed' || (told.has('a') && told.has('b'))) resolve();
+        });
+        await other.terminate([{ instanceId: 'a', reason: 'x', actor: null, tree: false }]);
+        await other.deleteInstancesAtomic([{ instanceIds: ['b'], force: true }]);
+        await answered(promise, 'a hint of the ends');
+      },
+    },
+    {
+      id: 'shared/custom-status-elsewhere-is-told',
+      title: 'a custom status that another process sets is told of, or that some was missed',
+      async run(store) {
+        const other = await store.reopen();
+        await store.create('a');
+        const { promise, resolve } = Promise.withResolvers<void>();
+        store.provider.hints((hint) => {
+          const isTold = hint.kind === 'statusSet' && hint.instanceIds.includes('a');
+          if (isTold || hint.kind === 'missed') resolve();
+        });
+        const [item] = await other.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
+        assert.ok(item);
+        const { lockToken } = item;
+        const messageKeys = item.messages.map(({ messageKey }) => messageKey);
+        const turn = newTurn({ customStatus: '"half"' });
+        await other.ackOrchestrationItems([{ lockToken, messageKeys, turn }]);
+        await answered(promise, 'a hint of the custom status');
+      },
+    },
+    {
       id: 'shared/a-cancel-elsewhere-ends-a-wait',
       title: 'a waiting fetch is answered when another process cancels an instance',
       async run(store) {

@@ -1,0 +1,91 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { Effects } from '../effects.ts';
+import { ChangeLog } from './change-log.ts';
+import { migrate } from './migrate.ts';
+
+/** The logs of two processes on one file. */
+async function openLogs() {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-changes-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const open = () => {
+    const db = new Database(join(folder, 'store.db'));
+    onTestFinished(() => void db.close());
+    return db;
+  };
+  const db = open();
+  db.pragma('journal_mode = WAL');
+  migrate(db, 0);
+  const count = (): unknown => db.prepare('SELECT count(*) FROM changes').pluck().get();
+  return { here: new ChangeLog(db), there: new ChangeLog(open()), db, count };
+}
+
+function ended(...ids: readonly string[]): Effects {
+  const effects = new Effects();
+  effects.finished.push(...ids);
+  return effects;
+}
+
+function writeMany(log: ChangeLog, count: number): void {
+  for (let n = 0; n < count; n += 1) {
+    log.write(ended(`i-${n}`));
+    log.confirm();
+  }
+}
+
+it('tells another process what was committed since its last read, and not its own', async () => {
+  const { here, there } = await openLogs();
+  there.write(ended('before'));
+  here.skip();
+  here.write(ended('own'));
+  const effects = ended('a', 'b');
+  effects.statusSet.add('c');
+  there.write(effects);
+  there.write(ended('d'));
+  there.write(new Effects());
+  expect(here.read()).toEqual({ finished: ['a', 'b', 'd'], statusSet: ['c'], missed: false });
+  expect(here.read()).toEqual({ finished: [], statusSet: [], missed: false });
+});
+
+it('keeps the newest rows, and says that some were missed', async () => {
+  const { here, there, count } = await openLogs();
+  here.skip();
+  writeMany(there, 1_600);
+  const { finished, missed } = here.read();
+  expect(missed).toBe(true);
+  expect(finished.at(-1)).toBe('i-1599');
+  expect(count()).toBeLessThanOrEqual(1_280);
+  there.write(ended('next'));
+  expect(here.read()).toEqual({ finished: ['next'], statusSet: [], missed: false });
+});
+
+it('misses nothing when only its own rows were pruned', async () => {
+  const { here, there } = await openLogs();
+  here.skip();
+  writeMany(here, 1_600);
+  there.write(ended('a'));
+  expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
+});
+
+it('misses nothing when its own transaction was rolled back', async () => {
+  const { here, there, db } = await openLogs();
+  here.skip();
+  db.exec('BEGIN');
+  here.write(ended('lost'));
+  db.exec('ROLLBACK');
+  there.write(ended('a'));
+  // A later commit that changed nothing of interest.
+  here.write(new Effects());
+  here.confirm();
+  expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
+});
+
+it('says that some were missed when one commit has too many', async () => {
+  const { here, there } = await openLogs();
+  here.skip();
+  there.write(ended(...Array.from({ length: 1_001 }, (_, n) => `i-${n}`)));
+  expect(here.read()).toEqual({ finished: [], statusSet: [], missed: true });
+});

@@ -1,0 +1,73 @@
+import type { InstanceDetails, PendingItem } from 'perdure';
+import type { Provider } from '../../../src/providers/provider.ts';
+import type { BrokenProvider } from './broken-provider.ts';
+
+/** Changes each pending item of what is read. */
+function withItems(
+  provider: Provider,
+  change: (item: PendingItem) => PendingItem,
+): Pick<Provider, 'inspectInstance'> {
+  return {
+    async inspectInstance(params) {
+      const details = await provider.inspectInstance(params);
+      return details && { ...details, pending: details.pending.map(change) };
+    },
+  };
+}
+
+const nothing: InstanceDetails = { input: null, pending: [] };
+
+export const brokenInspection: readonly BrokenProvider[] = [
+  {
+    fault: 'an unknown instance has empty details',
+    rejectedBy: 'inspect/nobody-is-undefined',
+    override: ({ provider }) => ({
+      inspectInstance: async (params) => (await provider.inspectInstance(params)) ?? nothing,
+    }),
+  },
+  {
+    fault: 'the input is that of the first execution',
+    rejectedBy: 'inspect/shows-the-input',
+    override: ({ provider, db }) => {
+      const first = db
+        .prepare<[string], string>(
+          `SELECT payload FROM history JOIN instances USING (instance_key)
+           WHERE instance_id = ? AND history.execution_id = 1 AND event_id = 1`,
+        )
+        .pluck();
+      return {
+        async inspectInstance(params) {
+          const details = await provider.inspectInstance(params);
+          return details && { ...details, input: first.get(params.instanceId) ?? details.input };
+        },
+      };
+    },
+  },
+  {
+    fault: 'the last failure of a retried item is not shown',
+    rejectedBy: 'inspect/lists-pending-work',
+    override: ({ provider }) => withItems(provider, (item) => ({ ...item, lastFailure: null })),
+  },
+  {
+    fault: 'a retried item is due now',
+    rejectedBy: 'inspect/lists-pending-work',
+    override: ({ provider, clock }) =>
+      withItems(provider, (item) => ({ ...item, dueAt: clock.now() })),
+  },
+  {
+    fault: 'whoever claimed an item last holds it',
+    rejectedBy: 'inspect/a-lapsed-claim-is-not-held',
+    override: ({ provider }) =>
+      withItems(provider, (item) => ({
+        ...item,
+        held: item.held ?? { worker: 'one', claimedAt: 0, lockedUntil: 0 },
+      })),
+  },
+  {
+    fault: 'all pending work is listed',
+    rejectedBy: 'inspect/pending-work-is-bounded',
+    override: ({ provider }) => ({
+      inspectInstance: (params) => provider.inspectInstance({ ...params, maxPending: 1_000 }),
+    }),
+  },
+];

@@ -1,0 +1,22 @@
+/** A worker process for the store given as its argument, until its parent is gone. */
+import { activity, event, orchestration, Perdure, silentLogger } from '../../src/index.ts';
+
+const store = process.argv[2];
+if (store === undefined) throw new Error('Give the path or URL of the store.');
+
+const next = event<number>('next');
+const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);
+const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));
+const progress = orchestration('progress', async (ctx, steps: number) => {
+  ctx.setCustomStatus({ step: 0 });
+  for (let step = 1; step <= steps; step += 1) {
+    await ctx.waitFor(next);
+    ctx.setCustomStatus({ step });
+  }
+  await ctx.waitFor(next);
+});
+
+const perdure = await Perdure.open(store, { logger: silentLogger });
+await perdure.startWorker({ orchestrations: [hello, progress], activities: [greet] });
+process.once('disconnect', () => void perdure.close());
+process.send?.('ready');
