@@ -1,6 +1,7 @@
-import nodeCrypto, { randomUUID } from 'node:crypto';
+import nodeCrypto, { randomBytes, randomUUID } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
+import { hrtime } from 'node:process';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { drive } from '../../test/replay/turn-driver.ts';
@@ -48,6 +49,49 @@ describe('inside an orchestration', () => {
     ]);
   });
 
+  it('formatters without a date format the time of the last event', async () => {
+    const formatter = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' });
+    const format = formatter.format;
+    const parts = formatter.formatToParts(86_400_000);
+    expect(await inside(() => formatter.format())).toBe('Jan 2, 1970');
+    expect(await inside(() => format())).toBe('Jan 2, 1970');
+    expect(await inside(() => formatter.format(0))).toBe('Jan 1, 1970');
+    expect(await inside(() => formatter.formatToParts())).toEqual(parts);
+    const local = new Intl.DateTimeFormat().format(86_400_000);
+    expect(await inside(() => Intl.DateTimeFormat().format())).toBe(local);
+  });
+
+  it('process.hrtime, process.uptime and performance.timeOrigin follow the time of the events', async () => {
+    const run = drive(async (ctx) => {
+      const before = process.hrtime();
+      const since = process.hrtime.bigint();
+      await ctx.call('a');
+      return [
+        before,
+        process.hrtime(),
+        process.hrtime(before),
+        process.hrtime([0, 4_000_000]),
+        hrtime(),
+        String(process.hrtime.bigint() - since),
+        process.uptime(),
+        performance.timeOrigin + performance.now(),
+      ];
+    });
+    await run.start();
+    await run.turn(run.completed(1));
+    const later = [0, 10_000_000];
+    expect(run.output).toEqual([
+      [0, 0],
+      later,
+      later,
+      [0, 6_000_000],
+      later,
+      '10000000',
+      0.01,
+      1_010,
+    ]);
+  });
+
   it('random numbers and UUIDs are the same in every replay', async () => {
     const draw = () => [
       Math.random(),
@@ -65,6 +109,16 @@ describe('inside an orchestration', () => {
     ['setInterval', () => setInterval(() => undefined, 1), 'ctx.sleep() in a loop'],
     ['setImmediate', () => setImmediate(() => undefined), 'plain awaits'],
     ['fetch', () => fetch('http://localhost:1'), 'an activity that fetches'],
+    ['getRandomValues', () => crypto.getRandomValues(new Uint8Array(1)), 'ctx.uuid()'],
+    ['getRandomValues', () => nodeCrypto.getRandomValues(new Uint8Array(1)), 'ctx.uuid()'],
+    ['randomBytes', () => randomBytes(1), 'ctx.uuid()'],
+    ['randomInt', () => nodeCrypto.randomInt(2), 'ctx.random()'],
+    ['randomFillSync', () => nodeCrypto.randomFillSync(Buffer.alloc(1)), 'an activity for keys'],
+    [
+      'generateKeySync',
+      () => nodeCrypto.generateKeySync('hmac', { length: 64 }),
+      'an activity for keys',
+    ],
   ] as const)('%s throws with a hint of what to use instead', async (name, use, hint) => {
     const run = drive(async () => use());
     await run.start();
@@ -119,6 +173,24 @@ describe('outside an orchestration', () => {
     expect(Math.random()).not.toBe(Math.random());
     expect(crypto.randomUUID()).not.toBe(crypto.randomUUID());
     expect(randomUUID()).toMatch(/^[\w-]{36}$/);
+  });
+
+  it('formatters, clocks and random bytes are real', () => {
+    const formatter = new Intl.DateTimeFormat('en', { year: 'numeric' });
+    expect(formatter.format()).toBe(formatter.format(real.Date.now()));
+    expect(formatter.format).toBe(formatter.format);
+    expect(formatter.formatToParts()).toEqual(formatter.formatToParts(real.Date.now()));
+    expect(['a', 'b'].map(() => 0).map(formatter.format)).toEqual(['1970', '1970']);
+    expect(process.hrtime()[0]).toBeGreaterThan(0);
+    expect(process.hrtime(process.hrtime())[0]).toBe(0);
+    expect(process.hrtime.bigint() < process.hrtime.bigint()).toBe(true);
+    expect(process.uptime()).toBeGreaterThan(0);
+    expect(Math.abs(performance.timeOrigin + performance.now() - Date.now())).toBeLessThan(60_000);
+    expect(crypto.getRandomValues(new Uint8Array(32))).not.toEqual(new Uint8Array(32));
+    expect(nodeCrypto.getRandomValues(new Uint8Array(32))).not.toEqual(new Uint8Array(32));
+    expect(formatter.format(null as never)).toBe('1970');
+    expect(randomBytes(32)).not.toEqual(randomBytes(32));
+    expect(() => formatter.format(Number.NaN)).toThrow(RangeError);
   });
 
   it('a second installation changes nothing', () => {

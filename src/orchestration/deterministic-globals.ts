@@ -5,22 +5,42 @@ import { currentScope, type ScopedExecution } from '../replay/scope.ts';
 
 const installed = Symbol.for('perdure.deterministicGlobals');
 
+const secrets = 'ctx.uuid() or ctx.random(), or an activity for keys and secrets';
+
+/** Sources of random bytes. A predictable key is worse than an error, and libraries share pools of bytes. */
+const randomSources = [
+  'randomBytes',
+  'randomFill',
+  'randomFillSync',
+  'randomInt',
+  'generateKeySync',
+  'generateKeyPairSync',
+  'generatePrimeSync',
+];
+
 /**
- * Makes time and randomness deterministic inside orchestrations, and timers and `fetch` throw there. Outside,
- * everything stays as it is. Patches the process once, however often it is called.
+ * Makes time and randomness deterministic inside orchestrations, and timers, `fetch` and sources of random bytes throw
+ * there. Outside, everything stays as it is. Patches the process once, however often it is called.
  */
 export function installDeterministicGlobals(): void {
   const flags = globalThis as { [installed]?: boolean };
   if (flags[installed] === true) return;
   flags[installed] = true;
   patchDate();
+  patchDateTimeFormat();
   patchRandomness();
   patchPerformance();
+  patchProcessTime();
   forbid(globalThis, 'setTimeout', 'ctx.sleep(), or the timeout option of an operation');
   forbid(globalThis, 'setInterval', 'ctx.sleep() in a loop');
   forbid(globalThis, 'setImmediate', 'plain awaits: there is nothing to yield to');
   forbid(globalThis, 'fetch', 'an activity that fetches, called with ctx.call()');
   forbid(process, 'nextTick', 'queueMicrotask(), or a plain await', isCalledByNode);
+  for (const name of randomSources) forbid(nodeCrypto, name, secrets);
+  forbid(globalThis.crypto, 'getRandomValues', secrets);
+  forbidTemporal();
+  // Named imports of node:crypto and node:process follow the patches once the exports are synchronised.
+  syncBuiltinESMExports();
 }
 
 /** The execution whose code asks, unless its worker left the globals as they are. */
@@ -57,22 +77,87 @@ function patchRandomness(): void {
   define(Math, 'random', function random() {
     return deterministic()?.random() ?? realRandom();
   });
-  // A named import of node:crypto follows the patch, too, once the exports are synchronised.
   for (const crypto of [globalThis.crypto, nodeCrypto]) {
     const realUuid = crypto.randomUUID.bind(crypto);
     define(crypto, 'randomUUID', function randomUUID(options?: nodeCrypto.RandomUUIDOptions) {
       return deterministic()?.uuid() ?? realUuid(options);
     });
   }
-  syncBuiltinESMExports();
 }
 
 function patchPerformance(): void {
   const realNow = performance.now.bind(performance);
   define(performance, 'now', function now() {
     const execution = deterministic();
-    return execution === undefined ? realNow() : execution.nowMs - execution.startedAtMs;
+    return execution === undefined ? realNow() : elapsedMs(execution);
   });
+  const { timeOrigin } = performance;
+  Object.defineProperty(performance, 'timeOrigin', {
+    get: () => deterministic()?.startedAtMs ?? timeOrigin,
+    configurable: true,
+    enumerable: true,
+  });
+}
+
+/** Formats the time inside the orchestration where no date is given. */
+function patchDateTimeFormat(): void {
+  const prototype = Intl.DateTimeFormat.prototype as object;
+  const realFormat = Object.getOwnPropertyDescriptor(prototype, 'format')?.get;
+  const realParts = Reflect.get(prototype, 'formatToParts') as (...args: unknown[]) => unknown;
+  // Each formatter has one bound function, which is passed around without it.
+  const formats = new WeakMap<object, unknown>();
+  Object.defineProperty(prototype, 'format', {
+    get(this: Intl.DateTimeFormat) {
+      const real = realFormat?.call(this) as Intl.DateTimeFormat['format'];
+      let format = formats.get(real);
+      if (format === undefined) {
+        format = (date?: Date | number) => real(date === undefined ? deterministic()?.nowMs : date);
+        formats.set(real, format);
+      }
+      return format;
+    },
+    configurable: true,
+    enumerable: false,
+  });
+  define(prototype, 'formatToParts', function formatToParts(this: unknown, date?: unknown) {
+    return Reflect.apply(realParts, this, [date === undefined ? deterministic()?.nowMs : date]);
+  });
+}
+
+function patchProcessTime(): void {
+  const { hrtime, uptime } = process;
+  const realBigint = hrtime.bigint;
+  define(hrtime, 'bigint', function bigint() {
+    const execution = deterministic();
+    if (execution === undefined) return realBigint();
+    return BigInt(Math.round(elapsedMs(execution) * 1e6));
+  });
+  const apply = (target: typeof hrtime, thisArg: unknown, args: [[number, number]?]): unknown => {
+    const execution = deterministic();
+    if (execution === undefined) return Reflect.apply(target, thisArg, args);
+    const [seconds, nanoseconds] = args[0] ?? [0, 0];
+    const total = Math.round(elapsedMs(execution) * 1e6) - nanoseconds;
+    const whole = Math.floor(total / 1e9);
+    return [whole - seconds, total - whole * 1e9];
+  };
+  define(process, 'hrtime', new Proxy(hrtime, { apply }));
+  define(process, 'uptime', () => {
+    const execution = deterministic();
+    return execution === undefined ? uptime.call(process) : elapsedMs(execution) / 1_000;
+  });
+}
+
+/** Temporal is not there in every version of Node. */
+function forbidTemporal(): void {
+  const now = (globalThis as { Temporal?: { Now?: object } }).Temporal?.Now;
+  if (now === undefined) return;
+  for (const name of Object.getOwnPropertyNames(now)) {
+    if (name !== 'timeZoneId') forbid(now, name, 'ctx.now()');
+  }
+}
+
+function elapsedMs({ nowMs, startedAtMs }: ScopedExecution): number {
+  return nowMs - startedAtMs;
 }
 
 /** Makes a function throw inside orchestrations. A proxy keeps its name, length and properties. */
@@ -108,6 +193,8 @@ function isCalledByNode(guard: (...args: never[]) => unknown): boolean {
 
 function define(owner: object, name: string, value: unknown): void {
   const descriptor = Object.getOwnPropertyDescriptor(owner, name);
+  // A version of Node that fixes more than others must not keep a worker from starting.
+  if (descriptor?.configurable === false) return;
   Object.defineProperty(owner, name, {
     value,
     configurable: true,
