@@ -15,7 +15,7 @@ const health = 'GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\
 
 describe('idle connections without a token', () => {
   it('lock nobody out when they are as many as the server may have: the oldest ones are closed', async () => {
-    const limits = { connections: 50, connectionsPerAddress: 50 };
+    const limits = { connections: 50, connectionsPerAddress: 100 };
     const { server, tokens } = await openServer({ limits });
     const idle = await openMany(50, () => openSocket(server.port));
     const closed = idle.slice(0, 3).map((socket) => once(socket, 'close'));
@@ -32,8 +32,8 @@ describe('idle connections without a token', () => {
     expect(await readFirst(caller)).toMatch(/^HTTP\/1.1 200 /);
   });
 
-  it('with half a request lock nobody out either', async () => {
-    const limits = { connections: 20, connectionsPerAddress: 20 };
+  it('with half a request lock nobody out of the share of their address', async () => {
+    const limits = { connections: 100, connectionsPerAddress: 20 };
     const { server } = await openServer({ limits });
     for (const socket of await openMany(20, () => openSocket(server.port))) {
       socket.write('GET /v1/health HTTP/1.1\r\nHost: local');

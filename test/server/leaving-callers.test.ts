@@ -15,7 +15,15 @@ async function busyWith({ ask }: TestServer): Promise<Readonly<Record<string, nu
   return { ...all, working: (all['working'] ?? 1) - 1 };
 }
 
-const idle = { working: 0, queued: 0, waiting: 0, streams: 0 };
+const idle = {
+  working: 0,
+  queued: 0,
+  waiting: 0,
+  streams: 0,
+  bodyBytes: 0,
+  urgentBodyBytes: 0,
+  answerBytes: 0,
+};
 
 describe('callers who break off', () => {
   it('at any moment of any request leave nothing behind', async () => {
