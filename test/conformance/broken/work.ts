@@ -9,7 +9,7 @@ export const brokenWork: readonly BrokenProvider[] = [
     rejectedBy: 'abandon-work/an-unstarted-claim-is-given-back-after-its-lease',
     override: ({ provider }) => ({
       abandonWorkItems: (abandons) =>
-        provider.abandonWorkItems(abandons.map(({ unstarted: _, ...abandon }) => abandon)),
+        provider.abandonWorkItems(abandons.map((one) => ({ ...one, unstarted: false }))),
     }),
   },
   {
