@@ -1,8 +1,9 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { activity, orchestration, Perdure, type Clock } from 'perdure';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import { engineStores } from '../engine/engine-store.ts';
 import { overrideProvider } from './override-provider.ts';
 
 /** A clock that can jump ahead, as it does for a process that was stopped for a while. */
@@ -62,3 +63,44 @@ test.for(Object.entries(sleepers))(
     expect(runs).toHaveLength(1);
   },
 );
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('claims that a worker drops (%s)', (kind) => {
+  const newStore = engineStores(kind);
+
+  test('never make an activity poison', async () => {
+    const { clock, jump } = jumpingClock();
+    const store = await newStore();
+    const inner = await store.open(kind === 'SQLite' ? { clock } : {});
+    let dropped = 0;
+    // Each time the process is held up between the claim and the handler, for longer than the lease.
+    const sleep = (): void => {
+      if (dropped === 15) return;
+      dropped += 1;
+      jump(11_000);
+    };
+    const provider = overrideProvider(inner, {
+      async fetchWorkItems(params) {
+        const items = await inner.fetchWorkItems(params);
+        if (items.length > 0) sleep();
+        return items;
+      },
+    });
+    const perdure = await Perdure.open(provider, { clock });
+    const claims: number[] = [];
+    const effect = activity('effect', (ctx) => void claims.push(ctx.attempt));
+    const once = orchestration('once', (ctx) => ctx.call(effect));
+    await perdure.startWorker({
+      orchestrations: [once],
+      activities: [effect],
+      activityLease: '10s',
+      maxClaims: 10,
+      fastPaths: false,
+    });
+    const handle = await perdure.client.start(once);
+    await handle.result({ timeout: '60s' });
+    await perdure.close();
+    await store.remove();
+    expect(dropped).toBe(15);
+    expect(claims).toEqual([1]);
+  });
+});

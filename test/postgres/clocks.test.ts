@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, task } from '../../src/index.ts';
+import { systemClock } from '../../src/model/clock.ts';
 import { StoreClock } from '../../src/providers/postgres/store-clock.ts';
 import { createDatabase, runSql, type TestDatabase } from './server.ts';
 import { startTcpProxy } from './tcp-proxy.ts';
@@ -26,12 +27,9 @@ async function open(url = database.url): Promise<Perdure> {
   return perdure;
 }
 
-/** Makes the process believe that the database's clock is ahead by so long. */
+/** Makes the process believe that the database's clock is ahead of the machine's by so long. */
 function misjudge(ms: number): void {
-  const observe = StoreClock.prototype.now;
-  vi.spyOn(StoreClock.prototype, 'now').mockImplementation(function now(this: StoreClock) {
-    return observe.call(this) + ms;
-  });
+  vi.spyOn(StoreClock.prototype, 'now').mockImplementation(() => systemClock.now() + ms);
 }
 
 const work = task('work', (_ctx, _input: string) => undefined);
