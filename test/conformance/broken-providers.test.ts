@@ -74,7 +74,7 @@ async function openBroken(
   const provider = await files.create(options);
   const db = new Database(files.pathOf(provider));
   const broken = { ...provider, ...override({ provider, db, clock: options.clock }) };
-  return {
+  const opened = {
     ...broken,
     async close() {
       try {
@@ -85,6 +85,8 @@ async function openBroken(
       }
     },
   };
+  files.add(opened, files.pathOf(provider));
+  return opened;
 }
 
 function findCase(id: string) {
@@ -99,10 +101,13 @@ describe('the conformance suite rejects a provider in which', () => {
       `${broken.fault} [${broken.rejectedBy}]`,
       async () => {
         const conformanceCase = findCase(broken.rejectedBy);
-        await runCase(conformanceCase, { name: 'intact', create: files.create });
+        const { create, reopen } = files;
+        await runCase(conformanceCase, { name: 'intact', create, reopen });
         const rejection: unknown = await runCase(conformanceCase, {
           name: 'broken',
           create: (options) => openBroken(broken, options),
+          // Another process, which is not broken.
+          reopen,
         }).catch((error: unknown) => error);
         // An assertion of the case, not an accident in the broken provider.
         expect(rejection).toBeInstanceOf(assert.AssertionError);

@@ -49,6 +49,11 @@ export class SqliteFiles {
     }
   };
 
+  /** Makes `pathOf` and `reopen` know a provider that wraps one of these files. */
+  add(provider: Provider, path: string): void {
+    this.#paths.set(provider, path);
+  }
+
   pathOf(provider: Provider): string {
     const path = this.#paths.get(provider);
     if (path === undefined) throw new Error('This provider was not opened here.');
