@@ -4,6 +4,7 @@ import type { LocalJobs } from '../client/local-jobs.ts';
 import type { FlowDefinition } from '../flows/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ChangeFeed } from './change-feed.ts';
+import type { JobBindings } from './job-bindings.ts';
 import type { ServerFigures } from './server-figures.ts';
 import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
 import type { SessionOwners } from './session-owners.ts';
@@ -18,6 +19,9 @@ export interface Backstage {
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
   readonly owners: SessionOwners;
+  readonly bindings: JobBindings;
+  /** The names of the definitions of instances, in order; `undefined` for an unknown one. */
+  readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
   readonly payloadLimitBytes: number;
   /** Flows that can be started by name. */
   readonly flows: ReadonlyMap<string, FlowDefinition>;
@@ -37,12 +41,15 @@ type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly signal: AbortSignal;
 };
 
-/** Does what a route says: answers its JSON value, its text, or its messages one after the other. */
+/**
+ * Does what a route says: answers its JSON value, its text, or its messages one after the other. A stream whose handler
+ * returns a promise is checked before its answer begins: a rejection has its own status.
+ */
 type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
   backstage: Backstage,
 ) => Shape extends { readonly as: 'events' }
-  ? AsyncIterable<AnswerOf<Shape>>
+  ? AsyncIterable<AnswerOf<Shape>> | Promise<AsyncIterable<AnswerOf<Shape>>>
   : Promise<AnswerOf<Shape>>;
 
 /** A handler for each of some routes. */

@@ -1,0 +1,56 @@
+import { readFields } from '../model/option-fields.ts';
+import { TokenSource } from './token-source.ts';
+import { readCaller, type Caller, type Tokens } from './tokens.ts';
+import type { Role } from './routes/route.ts';
+
+/** A request as `authorize` sees it: without its body. */
+export interface AuthorizeRequest {
+  readonly method: string;
+  /** The path with its query, like `/v1/instances?limit=10`. */
+  readonly path: string;
+  readonly headers: Headers;
+  /** Where the connection comes from; behind a proxy that is the proxy. */
+  readonly remoteAddress: string | undefined;
+}
+
+/** Who sent a request, as `authorize` says. */
+export interface AuthorizedCaller {
+  /** The actor of what is done, and the owner of sessions. */
+  readonly name: string;
+  readonly role: Role;
+  /** As that of a token. Default: all. */
+  readonly definitions?: string | readonly string[] | undefined;
+}
+
+/** Says who sent a request; `null` or `undefined` refuses it with 401. */
+export type Authorize = (
+  request: AuthorizeRequest,
+) => AuthorizedCaller | null | undefined | Promise<AuthorizedCaller | null | undefined>;
+
+/** Finds out who sends a request: by its token, then by the `authorize` hook. */
+export class Authentication {
+  readonly #tokens: Tokens | TokenSource | undefined;
+  readonly #authorize: Authorize | undefined;
+
+  constructor(tokens: Tokens | TokenSource | undefined, authorize: Authorize | undefined) {
+    this.#tokens = tokens;
+    this.#authorize = authorize;
+  }
+
+  /** Loads tokens that come from a function; rejects where they cannot be used. */
+  async start(): Promise<void> {
+    if (this.#tokens instanceof TokenSource) await this.#tokens.start();
+  }
+
+  /** Returns who sends a request; `undefined`: nobody who may. */
+  async identify(request: AuthorizeRequest): Promise<Caller | undefined> {
+    const header = request.headers.get('authorization') ?? '';
+    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header)?.[1];
+    const caller = token === undefined ? undefined : await this.#tokens?.find(token);
+    if (caller !== undefined || this.#authorize === undefined) return caller;
+    const answer: unknown = await this.#authorize(request);
+    if (answer === null || answer === undefined) return undefined;
+    const keys = ['name', 'role', 'definitions'] as const;
+    return readCaller(readFields(answer, 'authorize()', keys, 'INVALID_OPTION'), 'authorize()');
+  }
+}
