@@ -142,7 +142,6 @@ export class RequestPipeline {
     passage.route = match.name;
     const { shape } = match;
     const caller = await this.#authorize(shape, passage);
-    passage.caller = caller;
     const address = checkAddress(match, url.searchParams);
     const leave = await this.#params.admission.enter(shape, caller, passage.signal);
     let asked: CheckedRequest;
@@ -160,7 +159,8 @@ export class RequestPipeline {
       : jsonAnswer(value, { requestId, headers });
   }
 
-  async #authorize(shape: RouteShape, { request, connection }: Passage): Promise<Caller> {
+  async #authorize(shape: RouteShape, passage: Passage): Promise<Caller> {
+    const { request, connection } = passage;
     const { authentication, admission, limits } = this.#params;
     if (shape.role === 'public' || authentication === undefined) return anonymous;
     const caller = await within(
@@ -172,6 +172,7 @@ export class RequestPipeline {
       admission.countWrongToken(connection.remoteAddress ?? '');
       throw unauthenticated();
     }
+    passage.caller = caller;
     return assertRole(shape, caller);
   }
 
