@@ -50,7 +50,7 @@ export function record(item: Check): Check {
 
 /** An object with these fields. Others are let through: a newer server may send more. */
 export function fields<Value>(checks: FieldChecks<Value>): Check {
-  const all = Object.entries<Check>(checks as Readonly<Record<string, Check>>);
+  const all = Object.entries<Check>(checks);
   return (value, path) => {
     if (!isObject(value)) return path;
     for (const [key, check] of all) {

@@ -44,7 +44,7 @@ export function readAnswer(
 }
 
 /** An answer that no server of Perdure gives: final, because the next one would be no better. */
-export function badAnswer(operation: string, problem: string): ProviderError {
+function badAnswer(operation: string, problem: string): ProviderError {
   return new ProviderError({
     operation,
     message: `The answer to ${operation} is not one of a server of Perdure: ${problem}. Check the address and the version of the server. The call may have had its effect.`,

@@ -42,13 +42,25 @@ export class Authentication {
     if (this.#tokens instanceof TokenSource) await this.#tokens.start();
   }
 
-  /** Returns who sends a request; `undefined`: nobody who may. */
-  async identify(request: AuthorizeRequest): Promise<Caller | undefined> {
-    const header = request.headers.get('authorization') ?? '';
-    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header)?.[1];
-    const caller = token === undefined ? undefined : await this.#tokens?.find(token);
-    if (caller !== undefined || this.#authorize === undefined) return caller;
-    const answer: unknown = await this.#authorize(request);
+  /** Returns who sends a request; `undefined`: nobody who may. At once where nothing has to be asked. */
+  identify(
+    headers: Headers,
+    describe: () => AuthorizeRequest,
+  ): Caller | undefined | Promise<Caller | undefined> {
+    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(headers.get('authorization') ?? '')?.[1];
+    const found = token === undefined ? undefined : this.#tokens?.find(token);
+    if (this.#authorize === undefined) return found;
+    return this.#ask(this.#authorize, found, describe);
+  }
+
+  async #ask(
+    authorize: Authorize,
+    found: Caller | undefined | Promise<Caller | undefined>,
+    describe: () => AuthorizeRequest,
+  ): Promise<Caller | undefined> {
+    const caller = await found;
+    if (caller !== undefined) return caller;
+    const answer: unknown = await authorize(describe());
     if (answer === null || answer === undefined) return undefined;
     const keys = ['name', 'role', 'definitions'] as const;
     return readCaller(readFields(answer, 'authorize()', keys, 'INVALID_OPTION'), 'authorize()');

@@ -163,11 +163,9 @@ export class RequestPipeline {
     const { request, connection } = passage;
     const { authentication, admission, limits } = this.#params;
     if (shape.role === 'public' || authentication === undefined) return anonymous;
-    const caller = await within(
-      authentication.identify(toAuthorize(request, connection)),
-      limits.requestMs,
-      () => unavailable('Authorizing the request took too long.'),
-    );
+    const found = authentication.identify(request.headers, () => describe(passage));
+    const caller =
+      found instanceof Promise ? await within(found, limits.requestMs, authorizesTooLong) : found;
     if (caller === undefined) {
       admission.countWrongToken(connection.remoteAddress ?? '');
       throw unauthenticated();
@@ -180,10 +178,10 @@ export class RequestPipeline {
   #watchAccess(shape: RouteShape, passage: Passage, caller: Caller): () => void {
     const { authentication } = this.#params;
     if (authentication === undefined || caller === anonymous) return () => undefined;
-    const request = toAuthorize(passage.request, passage.connection);
+    const { headers } = passage.request;
     return this.#rechecks.add({
       check: async () => {
-        const now = await authentication.identify(request);
+        const now = await authentication.identify(headers, () => describe(passage));
         if (now === undefined || !isSame(assertRole(shape, now), caller)) {
           throw unauthenticated('revoked');
         }
@@ -324,7 +322,8 @@ function isRevoked(signal: AbortSignal): boolean {
   return signal.aborted && signal.reason instanceof Refusal && signal.reason.reason !== undefined;
 }
 
-function toAuthorize(request: Request, { remoteAddress }: Connection): AuthorizeRequest {
+function describe({ request, connection }: Passage): AuthorizeRequest {
+  const { remoteAddress } = connection;
   const { pathname, search } = new URL(request.url);
   return {
     method: request.method,
@@ -332,6 +331,10 @@ function toAuthorize(request: Request, { remoteAddress }: Connection): Authorize
     headers: request.headers,
     remoteAddress,
   };
+}
+
+function authorizesTooLong(): Refusal {
+  return unavailable('Authorizing the request took too long.');
 }
 
 function goingAway(): Refusal {

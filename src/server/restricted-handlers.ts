@@ -203,7 +203,7 @@ function assertAllowed(caller: Caller, name: string): void {
 /** Lets a route do what it does where the instance is one that the caller may see. */
 function ofInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
   const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
-    await assertVisible(call as unknown as Named, backstage);
+    await assertVisible(call, backstage);
     return (handlers[name] as unknown as AnyHandler)(call, backstage);
   };
   return guarded as unknown as Handlers<Routes>[Name];

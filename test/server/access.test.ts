@@ -245,7 +245,7 @@ describe('a token that is restricted to definitions', () => {
 
   it('each route refuses it, or finds nothing, where something of another definition is named', async () => {
     const { send, perdure } = await openBoth();
-    const seen: Partial<Record<RouteName, Treatment | string>> = {};
+    const seen: Partial<Record<RouteName, string>> = {};
     for (const [name, shape] of all) {
       const signal = AbortSignal.timeout(shape.as === 'events' ? 500 : 30_000);
       let answer: Answered | undefined;
@@ -280,7 +280,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.sessions.get('theirs')).toMatchObject({ state: 'open' });
   });
 
-  it('it may do everything with the definitions that its patterns match', async () => {
+  it('may do everything with the definitions that its patterns match', async () => {
     const { send, perdure } = await openBoth();
     const { client } = perdure;
     const started = await send('startInstance', { body: { name: 'hello', id: 'h' } }, mine);
@@ -318,7 +318,7 @@ describe('a token that is restricted to definitions', () => {
     expect(answer.text).not.toContain('payroll');
   });
 
-  it('it cannot take over a schedule of another definition', async () => {
+  it('cannot take over a schedule of another definition', async () => {
     const { send, perdure } = await openBoth();
     const parts = { params: { name: 'theirs' }, body: { orchestration: 'hello', every: '1d' } };
     expect((await send('putSchedule', parts, mine)).status).toBe(403);
@@ -327,7 +327,7 @@ describe('a token that is restricted to definitions', () => {
     });
   });
 
-  it('it submits jobs of its definitions only, and each job is answered for itself', async () => {
+  it('submits jobs of its definitions only, and each job is answered for itself', async () => {
     const { send } = await openBoth();
     const job = { incarnation: 'incarnation-1', kind: 'task' } as const;
     const jobs = [
@@ -354,7 +354,7 @@ describe('a token that is restricted to definitions', () => {
     expect(await perdure.client.get('theirs')).toBeDefined();
   });
 
-  it('its stream of changes has the ends of its instances, and no figures', async () => {
+  it('gets only the ends of its own instances from the stream of changes', async () => {
     const server = await openBoth();
     const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
     const events = await openEvents(asMine, 'watchChanges');
