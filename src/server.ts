@@ -10,6 +10,8 @@ export { serve } from './server/serve.ts';
 export type { PerdureServer, ServeOptions } from './server/serve.ts';
 export { createToken } from './server/tokens.ts';
 export type { ServerToken } from './server/tokens.ts';
+export type { LoadTokens } from './server/token-source.ts';
+export type { Authorize, AuthorizedCaller, AuthorizeRequest } from './server/authentication.ts';
 export type { Role } from './server/routes/route.ts';
 
 // Its interface as data

@@ -150,6 +150,11 @@ export class LocalJobs implements JobBackend {
   }
 
   async submit(request: JobRequest): Promise<void> {
+    await this.create(request);
+  }
+
+  /** Submits a job; returns whether this call created its run. */
+  async create(request: JobRequest): Promise<boolean> {
     const { instanceId, incarnation } = request.key;
     const { births } = this.#completions;
     // Whoever waits at once need not read first: the end of a run that is born here is heard.
@@ -162,6 +167,7 @@ export class LocalJobs implements JobBackend {
       else births.withdraw(birth);
     }
     throwRefusal(request, result);
+    return result?.kind === 'created';
   }
 
   async wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {

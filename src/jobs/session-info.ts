@@ -20,6 +20,8 @@ export interface SessionInfo {
   readonly expiresAt: number;
   readonly endedAt?: number;
   readonly variables: Readonly<Record<string, string>>;
+  /** Set where a server does not show the variables, because the session belongs to another token. */
+  readonly variablesHidden?: true;
   /** Its jobs that run, or whose late result is still to be disposed of: what keeps it from ending. */
   readonly openJobs: number;
 }

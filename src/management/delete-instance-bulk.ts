@@ -4,7 +4,7 @@ import type { Provider } from '../providers/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addDeleted, nothingDeleted } from './counts.ts';
 import { deleteSelected } from './delete-selected.ts';
-import { readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import { checkCallback, readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';
 import { reclaim } from './reclaim.ts';
@@ -19,6 +19,8 @@ export interface DeleteProgress extends DeleteInstanceResult {
 
 /** How to delete many instances. */
 export interface BulkDeleteOptions {
+  /** Confirms a filter without any condition, which selects every instance. Default false. */
+  readonly all?: boolean | undefined;
   /** Count what would go, and change nothing. */
   readonly dryRun?: boolean | undefined;
   /** Who asks, for the audit. */
@@ -29,7 +31,7 @@ export interface BulkDeleteOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const optionKeys = ['dryRun', 'actor', 'onProgress', 'signal'] as const;
+const optionKeys = ['all', 'dryRun', 'actor', 'onProgress', 'signal'] as const;
 
 /** Deletes the trees of all terminal roots that a filter selects, in small transactions. */
 export async function deleteInstanceBulk(
@@ -39,6 +41,7 @@ export async function deleteInstanceBulk(
 ): Promise<DeleteInstanceResult> {
   const { limit, shape, ...selection } = readInstanceFilter(filter);
   const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
+  assertMeant(filter, given.all);
   const dryRun = readFlag('dryRun', given.dryRun);
   checkCallback('onProgress', given.onProgress);
   const pacer = new Pacer(readSignal(given.signal));

@@ -1,8 +1,9 @@
+import { PerdureError } from '../model/errors.ts';
 import { checkInstanceId } from '../model/names.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
 import { readNamePatterns } from './name-pattern.ts';
-import { readCount, readMoment, readTerminalStatuses } from './option-values.ts';
+import { readCount, readFlag, readMoment, readTerminalStatuses } from './option-values.ts';
 
 /** Which instances a bulk operation concerns: all conditions must hold, and an absent one always does. */
 export interface InstanceFilter {
@@ -30,6 +31,27 @@ export interface CheckedFilter {
 }
 
 const defaultLimit = 1_000;
+
+const conditionNames = ['instanceIds', 'completedBefore', 'status', 'name'] as const;
+
+/**
+ * Refuses a bulk operation without any condition unless its caller says `all: true`: a filter that came out empty by
+ * mistake would select everything. A `limit` is no condition.
+ */
+export function assertMeant(
+  filter: Readonly<Partial<Record<(typeof conditionNames)[number], unknown>>> | undefined,
+  all: unknown,
+  others: Readonly<Record<string, unknown>> = {},
+): void {
+  const isMeant = readFlag('all', all);
+  const conditions = [...conditionNames.map((name) => filter?.[name]), ...Object.values(others)];
+  if (isMeant || conditions.some((condition) => condition !== undefined)) return;
+  const names = [...conditionNames, ...Object.keys(others)];
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `The filter has no condition, so it would select every instance. Pass ${names.join(', ')}, or \`all: true\`.`,
+  );
+}
 
 /** Checks a filter; bad values are `INVALID_OPTION`, bad ids `INVALID_ID`. */
 export function readInstanceFilter(filter: unknown): CheckedFilter {

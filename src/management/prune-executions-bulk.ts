@@ -4,7 +4,7 @@ import type { PruneResult } from '../providers/management.ts';
 import type { Provider } from '../providers/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addPruned, nothingPruned } from './counts.ts';
-import { readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import { checkCallback, readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';
 import { pruneShape, readPruneConditions } from './prune-conditions.ts';
@@ -14,6 +14,8 @@ import { reclaim } from './reclaim.ts';
 
 /** How to prune the executions of many instances. */
 export interface BulkPruneOptions extends PruneOptions {
+  /** Confirms that neither the filter nor `keepLast` and `completedBefore` set a condition. Default false. */
+  readonly all?: boolean | undefined;
   /** Also finished executions of instances that are not over: eternal runs. Default false. */
   readonly includeRunning?: boolean | undefined;
   /** Called after each batch, with the sums so far. */
@@ -21,6 +23,7 @@ export interface BulkPruneOptions extends PruneOptions {
 }
 
 const optionKeys = [
+  'all',
   'keepLast',
   'completedBefore',
   'includeRunning',
@@ -41,6 +44,8 @@ export async function pruneExecutionsBulk(
   const { limit, shape, statuses, ...selection } = readInstanceFilter(filter);
   const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
   const conditions = readPruneConditions(given);
+  const { keepLast, completedBefore } = given;
+  assertMeant(filter, given.all, { keepLast, completedBefore });
   const includeRunning = readFlag('includeRunning', given.includeRunning);
   checkCallback('onProgress', given.onProgress);
   const dryRun = readFlag('dryRun', given.dryRun);

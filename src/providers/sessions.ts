@@ -75,6 +75,13 @@ export interface JobKey {
   readonly incarnation: string;
 }
 
+/** Which session a job belongs to. It never changes. */
+export interface JobBinding {
+  readonly sessionId: string;
+  /** The name of its orchestration or task. */
+  readonly name: string;
+}
+
 /** A job whose caller has gone. */
 export interface AbandonJob extends JobKey {
   readonly reason: string;
@@ -312,6 +319,17 @@ export interface SessionStore {
     readonly sessionId: string;
     readonly set: Readonly<Record<string, string | null>>;
   }): Promise<SessionRecord | undefined>;
+
+  /**
+   * Reads which sessions jobs belong to; answers in the order asked.
+   *
+   * A provider must:
+   * - answer `undefined` for an unknown id, another incarnation, a run that is no job, and a job that was forgotten
+   *   (job/is-bound-to-its-session)
+   */
+  getJobBindings(
+    jobs: readonly Omit<JobKey, 'sessionId'>[],
+  ): Promise<readonly (JobBinding | undefined)[]>;
 
   /**
    * Lists the jobs of a session, the oldest first, one page at a time.

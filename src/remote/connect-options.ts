@@ -13,6 +13,13 @@ export interface ConnectOptions {
   readonly retryFor?: Duration | undefined;
   /** The largest input and event payload, in bytes of JSON. Default 2 MiB. */
   readonly payloadLimitBytes?: number | undefined;
+  /** The largest answer that is read, in bytes after decompression. Default 64 MiB. */
+  readonly answerLimitBytes?: number | undefined;
+  /**
+   * Allows a token over plain `http` to a host that is not this machine, where anyone on the way can read it.
+   * Default false.
+   */
+  readonly allowInsecureHttp?: boolean | undefined;
   /** Makes the requests. Default: the `fetch` of the platform. */
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
@@ -25,31 +32,53 @@ export interface CheckedConnect {
   readonly requestTimeoutMs: number;
   readonly retryForMs: number;
   readonly payloadLimitBytes: number;
+  readonly answerLimitBytes: number;
   readonly fetch: typeof globalThis.fetch;
 }
 
-const keys = ['token', 'requestTimeout', 'retryFor', 'payloadLimitBytes', 'fetch'] as const;
+const keys = [
+  'token',
+  'requestTimeout',
+  'retryFor',
+  'payloadLimitBytes',
+  'answerLimitBytes',
+  'allowInsecureHttp',
+  'fetch',
+] as const;
+
+const defaultAnswerLimitBytes = 64 * 1024 * 1024;
 
 /** Checks where and how to connect; bad values are `INVALID_OPTION`. */
 export function readConnect(url: unknown, options: unknown): CheckedConnect {
   const given = readFields(options, 'options', keys, 'INVALID_OPTION');
-  const { token, payloadLimitBytes = defaultPayloadLimitBytes, fetch } = given;
+  const { token, allowInsecureHttp = false, fetch } = given;
   // What a header cannot carry would only be found by the first request, in words about headers.
   if (token !== undefined && !(typeof token === 'string' && /^[\x21-\x7e]+$/.test(token))) {
     throw new PerdureError('INVALID_OPTION', 'token must be text without spaces or accents.');
   }
-  if (!Number.isSafeInteger(payloadLimitBytes) || (payloadLimitBytes as number) < 1) {
-    throw invalidOption('payloadLimitBytes', payloadLimitBytes, 'a whole number of 1 or more');
+  if (typeof allowInsecureHttp !== 'boolean') {
+    throw invalidOption('allowInsecureHttp', allowInsecureHttp, 'true or false');
   }
   if (fetch !== undefined && typeof fetch !== 'function') {
     throw invalidOption('fetch', fetch, 'a function like the fetch of the platform');
   }
+  const baseUrl = readUrl(url);
+  if (token !== undefined && !allowInsecureHttp) assertPrivate(baseUrl);
   return {
-    baseUrl: readUrl(url),
+    baseUrl,
     token,
     requestTimeoutMs: toMs((given.requestTimeout ?? '30s') as Duration, 'requestTimeout'),
     retryForMs: toMs((given.retryFor ?? '30s') as Duration, 'retryFor'),
-    payloadLimitBytes: payloadLimitBytes as number,
+    payloadLimitBytes: readBytes(
+      'payloadLimitBytes',
+      given.payloadLimitBytes,
+      defaultPayloadLimitBytes,
+    ),
+    answerLimitBytes: readBytes(
+      'answerLimitBytes',
+      given.answerLimitBytes,
+      defaultAnswerLimitBytes,
+    ),
     // Browsers refuse a fetch that is called as somebody's method.
     fetch:
       (fetch as typeof globalThis.fetch | undefined) ?? ((...args) => globalThis.fetch(...args)),
@@ -76,6 +105,23 @@ function readUrl(url: unknown): string {
     );
   }
   return parsed.href.replace(/\/+$/, '');
+}
+
+function readBytes(option: string, value: unknown, fallback: number): number {
+  if (value === undefined) return fallback;
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw invalidOption(option, value, 'a whole number of 1 or more');
+}
+
+/** Keeps a token off networks that can read it. */
+function assertPrivate(baseUrl: string): void {
+  const { protocol, hostname } = new URL(baseUrl);
+  const isLoopback = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+  if (protocol === 'https:' || isLoopback) return;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `The token would travel to ${JSON.stringify(hostname)} unencrypted. Use https, or pass \`allowInsecureHttp: true\` on a network that you trust.`,
+  );
 }
 
 function tryParse(url: string | URL): URL | undefined {

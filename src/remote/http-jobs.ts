@@ -19,6 +19,7 @@ import { CallBatches } from './call-batches.ts';
 import { ChunkPoll } from './chunk-poll.ts';
 import { toNewJob } from './new-job.ts';
 import { pollMs, type PollSlots } from './poll-slots.ts';
+import { assertEach } from './read-answer.ts';
 import { toTypedError } from './remote-error.ts';
 import { ReplyPoll } from './reply-poll.ts';
 import type { CallOptions, Transport } from './transport.ts';
@@ -178,6 +179,7 @@ export class HttpJobs implements JobBackend {
   ): Promise<readonly (Error | undefined)[]> {
     const body = { jobs: requests.map(toNewJob) };
     const { results } = await this.#transport.call('submitJobs', { params: { id }, body }, once);
+    assertEach('submitJobs', results, requests);
     return results.map(({ error }) => error && toTypedError(error, 'submit'));
   }
 
@@ -189,6 +191,7 @@ export class HttpJobs implements JobBackend {
     const [id, { actor, ...stop }] = JSON.parse(group) as [string, JobStop];
     const body = { jobs: keys.map(toWireKey), ...stop, ...(actor !== null && { actor }) };
     const { results } = await this.#transport.call(operation, { params: { id }, body }, urgently);
+    assertEach(operation, results, keys);
     return results;
   }
 }

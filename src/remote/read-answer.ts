@@ -1,5 +1,7 @@
 import { ProviderError } from '../model/errors.ts';
 import { parseJson } from '../model/payload.ts';
+import { answerShapes } from './answer-shapes.ts';
+import type { Operation } from './operations.ts';
 import { readWireError, toTypedError } from './remote-error.ts';
 import { Unreachable } from './unreachable.ts';
 
@@ -11,10 +13,14 @@ const unavailable = 503;
 export function readAnswer(
   response: { readonly ok: boolean; readonly status: number; readonly headers: Headers },
   text: string,
-  operation: string,
+  operation: Operation,
 ): unknown {
   const body = tryParse(text);
-  if (response.ok && body !== undefined) return body;
+  if (response.ok && body !== undefined) {
+    const wrong = answerShapes[operation](body, 'answer');
+    if (wrong === undefined) return body;
+    throw badAnswer(operation, `${wrong} is missing or of another type`);
+  }
   const error = readWireError(body);
   const { status } = response;
   const isRefused = status === bodyTooSlow || status === tooMany || status === unavailable;
@@ -35,6 +41,49 @@ export function readAnswer(
     message: `Something answered ${status} that is no server of Perdure. Check the address.`,
     retryable: false,
   });
+}
+
+/** An answer that no server of Perdure gives: final, because the next one would be no better. */
+function badAnswer(operation: string, problem: string): ProviderError {
+  return new ProviderError({
+    operation,
+    message: `The answer to ${operation} is not one of a server of Perdure: ${problem}. Check the address and the version of the server. The call may have had its effect.`,
+    retryable: false,
+  });
+}
+
+/** Checks that a server answered each of several requests. */
+export function assertEach(
+  operation: string,
+  answers: readonly unknown[],
+  requests: readonly unknown[],
+): void {
+  if (answers.length === requests.length) return;
+  throw badAnswer(operation, `it has ${answers.length} results for ${requests.length} requests`);
+}
+
+/** Reads the text of an answer, up to a limit. */
+export async function readText(
+  response: Response,
+  operation: string,
+  limitBytes: number,
+): Promise<string> {
+  const announced = Number(response.headers.get('content-length') ?? 0);
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for (;;) {
+    if (Math.max(bytes, announced) > limitBytes) {
+      // Closes the connection; what it ends with is of no interest.
+      reader?.cancel().catch(() => undefined);
+      throw badAnswer(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
+    }
+    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+    if (done || value === undefined) return text + decoder.decode();
+    bytes += value.byteLength;
+    if (bytes <= limitBytes) text += decoder.decode(value, { stream: true });
+  }
 }
 
 function tryParse(text: string): unknown {

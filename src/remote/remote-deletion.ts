@@ -1,6 +1,10 @@
 import type { BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
-import { readInstanceFilter, type InstanceFilter } from '../management/instance-filter.ts';
+import {
+  assertMeant,
+  readInstanceFilter,
+  type InstanceFilter,
+} from '../management/instance-filter.ts';
 import { checkCallback, readActor, readFlag, readSignal } from '../management/option-values.ts';
 import { readPruneConditions } from '../management/prune-conditions.ts';
 import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
@@ -15,9 +19,9 @@ type Filter = NonNullable<Request<'deleteInstances'>['body']['filter']>;
 type DeleteAnswer = Answer<'deleteInstances'>;
 
 const invalidAs = 'INVALID_OPTION';
-const bulkDeleteKeys = ['dryRun', 'actor', 'onProgress', 'signal'] as const;
+const bulkDeleteKeys = ['all', 'dryRun', 'actor', 'onProgress', 'signal'] as const;
 const pruneKeys = ['keepLast', 'completedBefore', 'dryRun', 'actor', 'signal'] as const;
-const bulkPruneKeys = [...pruneKeys, 'includeRunning', 'onProgress'] as const;
+const bulkPruneKeys = [...pruneKeys, 'all', 'includeRunning', 'onProgress'] as const;
 
 /**
  * Deletes and prunes. A deletion whose answer was lost is not made again: its id may have been given to another
@@ -42,8 +46,13 @@ export class RemoteDeletion {
   ): Promise<DeleteInstanceResult> {
     const { limit, ...selection } = toWireFilter(filter);
     const given = readFields(options, 'options', bulkDeleteKeys, invalidAs);
+    assertMeant(filter, given.all);
     checkCallback('onProgress', given.onProgress);
-    const common = { dryRun: readFlag('dryRun', given.dryRun), actor: actorOf(given.actor) };
+    const common = {
+      all: readFlag('all', given.all),
+      dryRun: readFlag('dryRun', given.dryRun),
+      actor: actorOf(given.actor),
+    };
     const signal = readSignal(given.signal);
     let sums: DeleteAnswer | undefined;
     do {
@@ -71,9 +80,15 @@ export class RemoteDeletion {
     options?: BulkPruneOptions,
   ): Promise<PruneResult> {
     const given = readFields(options, 'options', bulkPruneKeys, invalidAs);
+    const { keepLast, completedBefore } = given;
+    assertMeant(filter, given.all, { keepLast, completedBefore });
     checkCallback('onProgress', given.onProgress);
-    const includeRunning = readFlag('includeRunning', given.includeRunning);
-    const body = { filter: toWireFilter(filter), ...toWirePrune(given), includeRunning };
+    const body = {
+      filter: toWireFilter(filter),
+      all: readFlag('all', given.all),
+      ...toWirePrune(given),
+      includeRunning: readFlag('includeRunning', given.includeRunning),
+    };
     const signal = readSignal(given.signal);
     const sums = { executionsDeleted: 0, eventsDeleted: 0 };
     for (;;) {
@@ -95,7 +110,7 @@ function toWireFilter(filter: InstanceFilter | undefined): Filter & { readonly l
   return {
     ...(instanceIds !== undefined && { instanceIds: [...instanceIds] }),
     ...(endedBefore !== undefined && { completedBefore: endedBefore }),
-    status: [...statuses],
+    ...(filter?.status !== undefined && { status: [...statuses] }),
     ...(names !== undefined && { name: [...names] }),
     limit,
   };

@@ -8,12 +8,12 @@ import {
 } from '../model/errors.ts';
 import { toError } from '../model/failure.ts';
 import type { WireError } from '../server/routes/error-answer.ts';
+import { wireError } from './answer-shapes.ts';
 
 /** The error that the body of an answer carries, if it is one of ours. */
 export function readWireError(body: unknown): WireError | undefined {
   const error = (body as { readonly error?: Partial<WireError> | null } | null | undefined)?.error;
-  const isOurs = typeof error?.code === 'string' && typeof error.message === 'string';
-  return isOurs ? (error as WireError) : undefined;
+  return wireError(error, 'error') === undefined ? (error as WireError) : undefined;
 }
 
 /** The typed error that was thrown on the other side. */

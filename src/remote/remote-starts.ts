@@ -10,6 +10,7 @@ import { decodePayload, encodePayload, type Payload } from '../model/payload.ts'
 import { timeOrderedId } from '../model/random-id.ts';
 import { validateEvent, validateInput } from '../model/validate-input.ts';
 import type { Request } from './operations.ts';
+import { assertEach } from './read-answer.ts';
 import type { Transport } from './transport.ts';
 
 type TaskRun = Request<'runTask'>['body'] & { readonly id: string };
@@ -78,6 +79,7 @@ export class RemoteStarts {
     for (const batch of inBatches(prepared)) {
       const body = { requests: batch.map(({ run }) => run) };
       const { runs } = await this.#transport.call('runTasks', { body }, { repeatable: true });
+      assertEach('runTasks', runs, batch);
       for (const [index, one] of batch.entries()) handles.push(this.#toHandle(one, runs[index]));
     }
     return handles;

@@ -4,8 +4,8 @@ import { writePath, type PathParams } from '../server/routes/path.ts';
 import { backoffMs } from './backoff.ts';
 import type { CheckedConnect } from './connect-options.ts';
 import { operations, type Answer, type Operation, type Request } from './operations.ts';
-import { readAnswer } from './read-answer.ts';
-import { Unreachable, wasNeverSent } from './unreachable.ts';
+import { readAnswer, readText } from './read-answer.ts';
+import { foreignPageOrigin, Unreachable, wasNeverSent } from './unreachable.ts';
 
 /** How one call is made. */
 export interface CallOptions {
@@ -37,6 +37,7 @@ interface Parts {
 export class Transport {
   readonly #options: CheckedConnect;
   readonly #underWay = new Set<(error: Error) => void>();
+  #wasReached = false;
   #closed = false;
 
   constructor(options: CheckedConnect) {
@@ -63,6 +64,8 @@ export class Transport {
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error;
         if (error.outcomeUnknown && !repeatable) throw error;
+        // An origin that is not allowed will not be allowed in a moment.
+        if (error.maybeOrigin && !this.#wasReached) throw error;
         const pauseMs = Math.max(backoffMs(attempt), error.waitMs);
         if (performance.now() + pauseMs > deadline) throw error;
         await this.#pause(pauseMs, options.signal);
@@ -72,23 +75,26 @@ export class Transport {
 
   async #attempt(name: Operation, parts: Parts, options: CallOptions): Promise<unknown> {
     const [method = '', pattern = ''] = operations[name].split(' ');
-    const { baseUrl, fetch } = this.#options;
+    const { baseUrl, fetch, answerLimitBytes } = this.#options;
     const url = baseUrl + writePath(pattern, parts.params) + toSearch(parts.query);
     const { timeoutMs = this.#options.requestTimeoutMs, waitMs = 0 } = options;
     const isRead = method === 'GET';
     const exchange = async (signal: AbortSignal): Promise<unknown> => {
       const init = { ...this.#init(method, parts.body), signal };
       const response = await fetch(url, init);
-      return readAnswer(response, await response.text(), name);
+      this.#wasReached = true;
+      return readAnswer(response, await readText(response, name, answerLimitBytes), name);
     };
     try {
       return await this.#bounded(exchange, timeoutMs + waitMs, options.signal);
     } catch (error) {
       if (error instanceof PerdureError || options.signal?.aborted === true) throw error;
+      const origin = error instanceof TypeError ? foreignPageOrigin(baseUrl) : undefined;
       throw new Unreachable({
         operation: name,
-        message: `The server at ${baseUrl} did not answer: ${reasonOf(error)}. Is it running, and is the address right?`,
+        message: `The server at ${baseUrl} did not answer: ${reasonOf(error)}. Is it running, and is the address right?${adviceFor(origin)}`,
         outcomeUnknown: !isRead && !wasNeverSent(error),
+        maybeOrigin: origin !== undefined,
         cause: error,
       });
     }
@@ -155,6 +161,12 @@ function toSearch(query: Readonly<Record<string, unknown>> = {}): string {
 // What is no text, number or flag is refused by the server, which sees what it was.
 function toText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+// A page cannot read why it was refused: the log of the server has it.
+function adviceFor(origin: string | undefined): string {
+  if (origin === undefined) return '';
+  return ` If it is, it may refuse this page: the \`allowedOrigins\` of serve() must include ${JSON.stringify(origin)}.`;
 }
 
 function reasonOf(error: unknown): string {

@@ -5,6 +5,7 @@ import { checkInstanceId } from '../model/names.ts';
 import type { Backstage } from './call.ts';
 import { ChangeFeed } from './change-feed.ts';
 import type { CheckedOptions } from './handler-options.ts';
+import { JobBindings } from './job-bindings.ts';
 import { makeOpenApi } from './open-api.ts';
 import type { ServerFigures } from './server-figures.ts';
 import { SessionOwners } from './session-owners.ts';
@@ -30,6 +31,8 @@ export function makeBackstage(
     completions,
     jobs,
     owners: new SessionOwners(jobs),
+    bindings: new JobBindings(provider),
+    namesOf: async (ids) => (await provider.getInstances(ids)).map((record) => record?.name),
     payloadLimitBytes,
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,

@@ -5,6 +5,7 @@ import type { LocalJobs } from '../client/local-jobs.ts';
 import type { FlowDefinition } from '../flows/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ChangeFeed } from './change-feed.ts';
+import type { JobBindings } from './job-bindings.ts';
 import type { ServerFigures } from './server-figures.ts';
 import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
 import type { SessionOwners } from './session-owners.ts';
@@ -19,6 +20,9 @@ export interface Backstage {
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
   readonly owners: SessionOwners;
+  readonly bindings: JobBindings;
+  /** The names of the definitions of instances, in order; `undefined` for an unknown one. */
+  readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
   readonly payloadLimitBytes: number;
   /** Begins to read a whole history, one page after the other. */
   readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
@@ -40,12 +44,15 @@ type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly signal: AbortSignal;
 };
 
-/** Does what a route says: returns its JSON value, its text, the parts of its JSON text, or its messages in order. */
+/**
+ * Does what a route says: returns its JSON value, its text, the parts of its JSON text, or its messages in order. A stream
+ * whose handler returns a promise is checked before its answer begins: a rejection has its own status.
+ */
 type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
   backstage: Backstage,
 ) => Shape extends { readonly as: 'events' }
-  ? AsyncIterable<AnswerOf<Shape>>
+  ? AsyncIterable<AnswerOf<Shape>> | Promise<AsyncIterable<AnswerOf<Shape>>>
   : Shape extends { readonly exports: true }
     ? Promise<AsyncIterable<string>>
     : Promise<AnswerOf<Shape>>;

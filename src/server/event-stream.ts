@@ -5,8 +5,10 @@ export interface EventStreamOptions {
   readonly showError: (error: unknown) => object;
   /** Called once, however the stream ends; has to abort the signal, or a source that waits would go on waiting. */
   readonly onEnd: () => void;
-  /** Aborts when nobody reads any more, or the server goes away: that is no error. */
+  /** Aborts when nobody reads any more, or the server goes away: that is no error, unless `isRevoked` says so. */
   readonly signal: AbortSignal;
+  /** Whether the reader was cut off, and should be told why. */
+  readonly isRevoked: () => boolean;
 }
 
 type Next = { readonly result: IteratorResult<unknown> } | { readonly error: unknown };
@@ -44,9 +46,10 @@ export function toEventStream(
     if (next === undefined) return ': still here\n\n';
     pending = undefined;
     if ('error' in next) {
-      const text = options.signal.aborted
-        ? undefined
-        : `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
+      const text =
+        options.signal.aborted && !options.isRevoked()
+          ? undefined
+          : `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
       await finish();
       return text;
     }

@@ -1,7 +1,7 @@
 import type { Client } from '../client/client.ts';
 import { Admission } from './admission.ts';
 import { makeBackstage } from './backstage.ts';
-import { readHandlerOptions, type HandlerOptions } from './handler-options.ts';
+import { readHandlerOptions, type CheckedOptions, type HandlerOptions } from './handler-options.ts';
 import { RequestPipeline, type Connection } from './request-pipeline.ts';
 import { ServerFigures } from './server-figures.ts';
 
@@ -14,7 +14,11 @@ export interface RequestHandler {
 
 /** Makes a handler for the API of a store, to be mounted into a server of your own; `serve` brings one along. */
 export function createHandler(client: Client, options: HandlerOptions): RequestHandler {
-  const checked = readHandlerOptions(options);
+  return makeHandler(client, readHandlerOptions(options));
+}
+
+/** Makes a handler from options that were checked. */
+export function makeHandler(client: Client, checked: CheckedOptions): RequestHandler {
   const admission = new Admission(checked.limits);
   const figures = new ServerFigures(admission.gauges);
   const backstage = makeBackstage(client, checked, figures);

@@ -16,8 +16,14 @@ export function isLoopback(host: string): boolean {
 export class OriginCheck {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
+  readonly #refusesProxies: boolean;
 
-  constructor(hosts: readonly string[], origins: readonly string[]) {
+  constructor(
+    hosts: readonly string[],
+    origins: readonly string[],
+    options: { readonly refusesProxies: boolean },
+  ) {
+    this.#refusesProxies = options.refusesProxies;
     this.#hosts = new Set([...loopbackNames, ...hosts].map((host) => host.toLowerCase()));
     this.#origins = new Set(origins);
   }
@@ -33,6 +39,7 @@ export class OriginCheck {
         { status: 421 },
       );
     }
+    if (this.#refusesProxies) refuseProxy(headers);
     const origin = headers.get('origin');
     if (origin !== null && this.#origins.has(origin)) return;
     const site = headers.get('sec-fetch-site');
@@ -42,8 +49,8 @@ export class OriginCheck {
     if (isForeign) {
       throw new Refusal(
         'FORBIDDEN',
-        'Pages of other origins may not use this server. Add the origin to allowedOrigins if it should.',
-        { status: 403 },
+        `${describeOrigin(origin)} is not in \`allowedOrigins\`, so its pages may not use this server. Add it to the \`allowedOrigins\` of serve() if they should.`,
+        { status: 403, reason: 'origin' },
       );
     }
   }
@@ -66,6 +73,27 @@ export class OriginCheck {
       'access-control-max-age': '600',
     };
   }
+}
+
+const maxOriginLength = 200;
+
+function describeOrigin(origin: string | null): string {
+  if (origin === null) return 'The origin of the request';
+  return `Origin ${JSON.stringify(origin.slice(0, maxOriginLength))}`;
+}
+
+/**
+ * Refuses a request that passed a proxy. A server without authentication serves its own machine alone; a proxy on that
+ * machine makes every caller of the proxy look local.
+ */
+function refuseProxy(headers: Headers): void {
+  const found = [...headers.keys()].find((name) => /^(forwarded|via|x-forwarded-.+)$/.test(name));
+  if (found === undefined) return;
+  throw new Refusal(
+    'FORBIDDEN',
+    `The request has the header ${JSON.stringify(found)}: a proxy is in front of a server that has no authentication. Pass \`tokens\` or \`authorize\` to the server, or \`insecure: true\` if the proxy authenticates every caller.`,
+    { status: 403, reason: 'proxy' },
+  );
 }
 
 function splitHost(host: string): { readonly name: string; readonly port: string } {

@@ -65,6 +65,12 @@ export function toPrometheus(params: {
       'Answers of the server by route and status.',
       server.answers.map(({ route, status, count }) => [{ route, status }, count]),
     ),
+    metric(
+      'perdure_server_refused_total',
+      'counter',
+      'Requests refused with 401 or 403, by status and reason.',
+      server.refused.map(({ status, reason, count }) => [{ status, reason }, count]),
+    ),
   ].join('');
 }
 

@@ -1,6 +1,10 @@
 import { PerdureError, type ErrorCode } from '../model/errors.ts';
 import type { WireError } from './routes/error-answer.ts';
 
+/** Why a caller was turned away, for the log and the metrics. */
+export type RefusalReason =
+  'token' | 'revoked' | 'role' | 'definition' | 'session' | 'origin' | 'proxy';
+
 /** A request that the server refuses by itself, before anything behind it is asked. */
 export class Refusal extends PerdureError {
   readonly status: number;
@@ -8,6 +12,8 @@ export class Refusal extends PerdureError {
   readonly issues: WireError['issues'];
   /** Whether what was asked for may have happened all the same. */
   readonly outcomeUnknown: boolean;
+  /** Set where the status is 401 or 403. */
+  readonly reason: RefusalReason | undefined;
 
   constructor(
     code: ErrorCode,
@@ -17,6 +23,7 @@ export class Refusal extends PerdureError {
       readonly headers?: Readonly<Record<string, string>>;
       readonly issues?: WireError['issues'];
       readonly outcomeUnknown?: boolean;
+      readonly reason?: RefusalReason;
     },
   ) {
     super(code, message);
@@ -24,15 +31,16 @@ export class Refusal extends PerdureError {
     this.headers = options.headers ?? {};
     this.issues = options.issues;
     this.outcomeUnknown = options.outcomeUnknown ?? false;
+    this.reason = options.reason;
   }
 }
 
 /** One answer for no token, a wrong one and one that has expired. */
-export function unauthenticated(): Refusal {
+export function unauthenticated(reason: 'token' | 'revoked' = 'token'): Refusal {
   return new Refusal(
     'UNAUTHENTICATED',
     'This needs a valid token: send it as Authorization: Bearer <token>.',
-    { status: 401, headers: { 'www-authenticate': 'Bearer' } },
+    { status: 401, headers: { 'www-authenticate': 'Bearer' }, reason },
   );
 }
 

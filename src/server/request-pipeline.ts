@@ -2,14 +2,18 @@ import { randomToken } from '../model/random-id.ts';
 import type { Admission } from './admission.ts';
 import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer, type AnswerOptions } from './answers.ts';
 import type { HeldBytes } from './byte-budget.ts';
+import type { AuthorizeRequest } from './authentication.ts';
 import type { Backstage } from './call.ts';
 import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
 import { toEventStream } from './event-stream.ts';
 import { toByteStream, toTextStream } from './answer-streams.ts';
 import type { CheckedOptions } from './handler-options.ts';
 import { handlers } from './handlers/table.ts';
+import { Rechecks } from './rechecks.ts';
+import { RefusalLog } from './refusal-log.ts';
 import { Refusal, unauthenticated, unavailable } from './refusal.ts';
 import { readJson } from './request-body.ts';
+import { restrictedHandlers } from './restricted-handlers.ts';
 import { roles, type Role, type RouteShape } from './routes/route.ts';
 import type { RouteName } from './routes/table.ts';
 import { Router, type Match } from './router.ts';
@@ -40,11 +44,14 @@ interface Passage {
   readonly signal: AbortSignal;
   /** Nobody wants the answer any more. */
   readonly giveUp: () => void;
+  /** The caller may no longer have the answer. */
+  readonly revoke: (refusal: Refusal) => void;
   /** Says that the passage is over, also where its answer goes on as a stream. */
   readonly end: () => void;
   route: RouteName | 'none';
   /** Its answer is written while it is read: whoever reads it ends the passage. */
   goesOn: boolean;
+  caller: Caller | undefined;
 }
 
 /** A request that was let in. */
@@ -74,10 +81,14 @@ export class RequestPipeline {
   readonly #params: PipelineParams;
   readonly #router = new Router();
   readonly #underWay = new Set<AbortController>();
+  readonly #rechecks: Rechecks;
+  readonly #refusals: RefusalLog;
   #closed = false;
 
   constructor(params: PipelineParams) {
     this.#params = params;
+    this.#rechecks = new Rechecks(params.authMaxAgeMs);
+    this.#refusals = new RefusalLog(params.logger, params.figures);
   }
 
   /** Answers a request, whatever it is; never rejects. */
@@ -124,9 +135,11 @@ export class RequestPipeline {
       connection,
       signal: controller.signal,
       giveUp,
+      revoke: (refusal) => controller.abort(refusal),
       end,
       route: 'none',
       goesOn: false,
+      caller: undefined,
     };
   }
 
@@ -141,7 +154,7 @@ export class RequestPipeline {
     const match = this.#router.match(request.method, url.pathname);
     passage.route = match.name;
     const { shape } = match;
-    const caller = this.#authorize(shape, passage);
+    const caller = await this.#authorize(shape, passage);
     const address = checkAddress(match, url, limits.queryParameters);
     const call = await this.#admit(match, { passage, caller, address });
     if (shape.as === 'events') return this.#stream(match, call, headers);
@@ -197,27 +210,45 @@ export class RequestPipeline {
     return jsonAnswer(toByteStream(bytes, passage.request.signal, held.release), options);
   }
 
-  #authorize(shape: RouteShape, { request, connection }: Passage): Caller {
-    const { tokens, admission } = this.#params;
+  async #authorize(shape: RouteShape, passage: Passage): Promise<Caller> {
+    const { request, connection } = passage;
+    const { authentication, admission, limits } = this.#params;
     if (shape.role === 'public') return anonymous;
-    if (tokens === undefined) {
+    if (authentication === undefined) {
       connection.onAuthenticated?.();
       return anonymous;
     }
-    const header = request.headers.get('authorization') ?? '';
-    const token = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header)?.[1];
-    const caller = token === undefined ? undefined : tokens.find(token);
+    const found = authentication.identify(request.headers, () => describe(passage));
+    const caller =
+      found instanceof Promise ? await within(found, limits.requestMs, authorizesTooLong) : found;
     if (caller === undefined) {
       admission.countWrongToken(connection.remoteAddress ?? '');
       throw unauthenticated();
     }
     connection.onAuthenticated?.();
-    if (rank(caller.role) >= rank(shape.role)) return caller;
-    throw new Refusal(
-      'FORBIDDEN',
-      `This needs the role ${shape.role}; the token has the role ${caller.role}.`,
-      { status: 403 },
-    );
+    passage.caller = caller;
+    return assertRole(shape, caller);
+  }
+
+  /** Ends a stream or a wait once its caller may no longer have it; returns how to stop looking. */
+  #watchAccess(shape: RouteShape, passage: Passage, caller: Caller): () => void {
+    const { authentication } = this.#params;
+    if (authentication === undefined || caller === anonymous) return () => undefined;
+    const { headers } = passage.request;
+    return this.#rechecks.add({
+      check: async () => {
+        const now = await authentication.identify(headers, () => describe(passage));
+        if (now === undefined || !isSame(assertRole(shape, now), caller)) {
+          throw unauthenticated('revoked');
+        }
+      },
+      end: (error) => {
+        // Tokens that cannot be loaded now are asked for again.
+        if (!(error instanceof Refusal) || error.reason === undefined) return;
+        this.#logRefusal(error, passage);
+        passage.revoke(error);
+      },
+    });
   }
 
   async #readBody(
@@ -233,33 +264,38 @@ export class RequestPipeline {
   }
 
   /** Does the work of a route; a place is held until that has ended, however long the caller waits for it. */
-  #work({ name, shape }: Match, { passage, caller, asked, leave }: Admitted): Promise<unknown> {
-    const { signal } = passage;
-    const handler = handlers[name] as unknown as AnyHandler;
-    const work = async (): Promise<unknown> =>
-      handler({ ...asked, caller, signal }, this.#params.backstage);
-    const settled = work().finally(leave);
-    if (shape.waits === true) return settled;
-    return within(settled, this.#params.limits.requestMs, tookTooLong);
+  async #work(match: Match, call: Admitted): Promise<unknown> {
+    const { shape } = match;
+    const settled = this.#call(match, call).finally(call.leave);
+    if (shape.waits !== true) return within(settled, this.#params.limits.requestMs, tookTooLong);
+    const { passage, caller } = call;
+    const stopWatching = this.#watchAccess(shape, passage, caller);
+    try {
+      const value = await settled;
+      // What was found until then is not for somebody whose access has ended.
+      if (isRevoked(passage.signal)) throw passage.signal.reason;
+      return value;
+    } finally {
+      stopWatching();
+    }
   }
 
   /** Answers with JSON that is written while it is read; holds the seat of a stream until then. */
   async #export(
-    { name }: Match,
-    { passage, caller, asked, leave }: Admitted,
+    match: Match,
+    call: Admitted,
     headers: Readonly<Record<string, string>>,
   ): Promise<Response> {
-    const { requestId, signal } = passage;
-    const handler = handlers[name] as unknown as AnyHandler;
+    const { passage, leave } = call;
+    const { requestId } = passage;
     const end = (): void => {
       leave();
       passage.giveUp();
       passage.end();
     };
     try {
-      const begun = handler({ ...asked, caller, signal }, this.#params.backstage);
       const parts = await within(
-        begun as Promise<AsyncIterable<string>>,
+        this.#call(match, call) as Promise<AsyncIterable<string>>,
         this.#params.limits.requestMs,
         tookTooLong,
       );
@@ -272,14 +308,29 @@ export class RequestPipeline {
     }
   }
 
-  #stream(
-    { name }: Match,
-    { passage, caller, asked, leave }: Admitted,
+  async #call(match: Match, { passage, caller, asked }: Admitted): Promise<unknown> {
+    const { signal } = passage;
+    const table = caller.definitions === undefined ? handlers : restrictedHandlers;
+    const handler = table[match.name] as unknown as AnyHandler;
+    return handler({ ...asked, caller, signal }, this.#params.backstage);
+  }
+
+  async #stream(
+    match: Match,
+    call: Admitted,
     headers: Readonly<Record<string, string>>,
-  ): Response {
+  ): Promise<Response> {
+    const { passage, caller, leave } = call;
     const { requestId, signal } = passage;
-    const handler = handlers[name] as unknown as AnyHandler;
-    const messages = handler({ ...asked, caller, signal }, this.#params.backstage);
+    let messages: unknown;
+    try {
+      // What is refused here has its own status: the answer has not begun.
+      messages = await within(this.#call(match, call), this.#params.limits.requestMs, tookTooLong);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    const stopWatching = this.#watchAccess(match.shape, passage, caller);
     const stream = toEventStream(messages as AsyncIterable<unknown>, {
       heartbeatMs: this.#params.limits.heartbeatMs,
       showError: (error) => {
@@ -287,12 +338,14 @@ export class RequestPipeline {
         return { error: toWireError(error, this.#params.showStacks), requestId };
       },
       onEnd: () => {
+        stopWatching();
         leave();
         // Not every server aborts the request when the reader of its answer has gone.
         passage.giveUp();
         passage.end();
       },
       signal,
+      isRevoked: () => isRevoked(signal),
     });
     passage.goesOn = true;
     return eventAnswer(stream, { requestId, headers });
@@ -300,6 +353,7 @@ export class RequestPipeline {
 
   #refuse(error: unknown, passage: Passage, headers: Readonly<Record<string, string>>): Response {
     this.#log(error, passage);
+    if (error instanceof Refusal && !isRevoked(passage.signal)) this.#logRefusal(error, passage);
     const { requestId } = passage;
     return jsonAnswer(
       JSON.stringify({ error: toWireError(error, this.#params.showStacks), requestId }),
@@ -311,6 +365,21 @@ export class RequestPipeline {
     );
   }
 
+  #logRefusal(refusal: Refusal, passage: Passage): void {
+    const { requestId, route, caller, connection, request } = passage;
+    const { status, reason } = refusal;
+    if (reason === undefined) return;
+    this.#refusals.add({
+      requestId,
+      route,
+      status,
+      reason,
+      caller: caller?.name,
+      remoteAddress: connection.remoteAddress,
+      origin: request.headers.get('origin'),
+    });
+  }
+
   #log(error: unknown, { requestId, route, signal }: Passage): void {
     if (statusOf(error) < 500 || error instanceof Refusal || signal.aborted) return;
     this.#params.logger.error({ requestId, route, err: error }, 'A request failed.');
@@ -319,6 +388,43 @@ export class RequestPipeline {
 
 function rank(role: Role): number {
   return roles.indexOf(role);
+}
+
+function assertRole({ role }: RouteShape, caller: Caller): Caller {
+  if (role === 'public' || rank(caller.role) >= rank(role)) return caller;
+  throw new Refusal(
+    'FORBIDDEN',
+    `This needs the role ${role}; the token has the role ${caller.role}.`,
+    { status: 403, reason: 'role' },
+  );
+}
+
+/** Whether what was decided for one caller holds for the other. */
+function isSame(one: Caller, other: Caller): boolean {
+  return (
+    one.name === other.name &&
+    one.definitions?.patterns.join('\n') === other.definitions?.patterns.join('\n')
+  );
+}
+
+/** Whether a signal was aborted because the caller may no longer have the answer. */
+function isRevoked(signal: AbortSignal): boolean {
+  return signal.aborted && signal.reason instanceof Refusal && signal.reason.reason !== undefined;
+}
+
+function describe({ request, connection }: Passage): AuthorizeRequest {
+  const { remoteAddress } = connection;
+  const { pathname, search } = new URL(request.url);
+  return {
+    method: request.method,
+    path: pathname + search,
+    headers: request.headers,
+    remoteAddress,
+  };
+}
+
+function authorizesTooLong(): Refusal {
+  return unavailable('Authorizing the request took too long.');
 }
 
 function goingAway(): Refusal {

@@ -4,9 +4,14 @@ import type { Client } from '../client/client.ts';
 import { PerdureError } from '../model/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './connections.ts';
-import { createHandler, type RequestHandler } from './handler.ts';
-import { handlerOptionNames, type HandlerOptions } from './handler-options.ts';
-import { readLimits, type ServerLimits } from './limits.ts';
+import { makeHandler, type RequestHandler } from './handler.ts';
+import {
+  handlerOptionNames,
+  hasAuthentication,
+  readHandlerOptions,
+  type HandlerOptions,
+} from './handler-options.ts';
+import type { ServerLimits } from './limits.ts';
 import { sendResponse, toWebRequest } from './node-exchange.ts';
 import { isLoopback } from './origin-check.ts';
 
@@ -75,28 +80,52 @@ export async function serve(
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
     throw invalidOption('port', port, 'a whole number from 0 to 65535');
   }
-  const handler = createHandler(perdure.client, checkReach(host, rest));
-  const limits = readLimits(rest.limits);
+  const checked = readHandlerOptions(checkReach(host, rest), { isLocal: isLocal(host) });
+  await checked.authentication?.start();
+  const handler = makeHandler(perdure.client, checked);
+  const { limits } = checked;
   const listen = (address: string, at: number): Promise<Listener> =>
     listenOn(makeListener(handler, limits), { host: address, port: at });
   if (host !== undefined) return new PerdureServer([await listen(host, port)], handler);
-  const first = await listen('127.0.0.1', port);
-  const taken = (first.server.address() as AddressInfo).port;
-  const second = await tryListen(() => listen('::1', taken));
-  return new PerdureServer(second === undefined ? [first] : [first, second], handler);
+  return new PerdureServer(await listenLocally(listen, port), handler);
 }
 
-/** Lets nobody listen to the whole world by oversight. */
-function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
-  if (host === undefined || isLoopback(host)) {
-    const insecure = options.insecure ?? options.tokens === undefined;
-    return { ...withHost(host, options), insecure };
+// Another program may have the port that is free on 127.0.0.1 only on ::1.
+const maxPortsTried = 10;
+
+/** Listens on both loopback addresses with one port; a machine without IPv6 has one address. */
+async function listenLocally(
+  listen: (address: string, port: number) => Promise<Listener>,
+  port: number,
+): Promise<readonly [Listener, ...Listener[]]> {
+  for (let tried = 1; ; tried += 1) {
+    const first = await listen('127.0.0.1', port);
+    const taken = (first.server.address() as AddressInfo).port;
+    try {
+      const second = await tryListen(() => listen('::1', taken));
+      return second === undefined ? [first] : [first, second];
+    } catch (error) {
+      await closeListener(first);
+      const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+      if (isTaken && port === 0 && tried < maxPortsTried) continue;
+      throw error;
+    }
   }
-  const hasTokens = (options.tokens ?? []).length > 0;
-  if (!hasTokens && options.insecure !== true) {
+}
+
+function isLocal(host: string | undefined): boolean {
+  return host === undefined || isLoopback(host);
+}
+
+/** Prevents listening on a public interface by accident. */
+function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
+  if (isLocal(host) || host === undefined) return withHost(host, options);
+  const { tokens } = options;
+  const isEmpty = Array.isArray(tokens) && tokens.length === 0 && options.authorize === undefined;
+  if ((!hasAuthentication(options) || isEmpty) && options.insecure !== true) {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${JSON.stringify(host)} can be reached from other machines, so tokens are needed: createToken() makes one. Or listen on 127.0.0.1.`,
+      `${JSON.stringify(host)} can be reached from other machines, so pass \`tokens\` or \`authorize\`: createToken() makes a token. Or listen on 127.0.0.1.`,
     );
   }
   if (!wildcards.includes(host)) return withHost(host, options);
@@ -198,23 +227,32 @@ function listenOn(
 ): Promise<Listener> {
   const { server } = listener;
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    const fail = (error: NodeJS.ErrnoException): void => reject(toListenError(error, where));
+    server.once('error', fail);
     server.listen(where, () => {
-      server.off('error', reject);
+      server.off('error', fail);
       resolve(listener);
     });
   });
 }
 
-/** Some machines have no IPv6, and on others the port is taken there. */
+/** Says what to do where the port is taken; the `code` of Node stays. */
+function toListenError(
+  error: NodeJS.ErrnoException,
+  { host, port }: { readonly host: string; readonly port: number },
+): Error {
+  if (error.code !== 'EADDRINUSE') return error;
+  const message = `Port ${port} of ${host} is taken by another program. Stop that program, or choose another port.`;
+  return Object.assign(new Error(message, { cause: error }), { code: error.code });
+}
+
+/** Some machines have no IPv6. */
 async function tryListen(listen: () => Promise<Listener>): Promise<Listener | undefined> {
   try {
     return await listen();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EADDRINUSE') {
-      return undefined;
-    }
+    if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT') return undefined;
     throw error;
   }
 }

@@ -1,3 +1,4 @@
+import type { RefusalReason } from './refusal.ts';
 import type { RouteName } from './routes/table.ts';
 
 /** How a route was answered, by route and status. */
@@ -7,9 +8,17 @@ interface Counted {
   count: number;
 }
 
+/** How many callers were turned away, by status and reason. */
+interface Refused {
+  readonly status: number;
+  readonly reason: RefusalReason;
+  count: number;
+}
+
 /** What the server counts of itself, since it began. */
 export class ServerFigures {
   readonly #answers = new Map<string, Counted>();
+  readonly #refused = new Map<string, Refused>();
   /** What is under way right now, by name. */
   readonly #gauges: Readonly<Record<string, () => number>>;
 
@@ -23,6 +32,18 @@ export class ServerFigures {
     const counted = this.#answers.get(key);
     if (counted === undefined) this.#answers.set(key, { route, status, count: 1 });
     else counted.count += 1;
+  }
+
+  /** Counts a caller who was turned away. */
+  countRefused(status: number, reason: RefusalReason): void {
+    const key = `${reason} ${status}`;
+    const counted = this.#refused.get(key);
+    if (counted === undefined) this.#refused.set(key, { status, reason, count: 1 });
+    else counted.count += 1;
+  }
+
+  get refused(): readonly Refused[] {
+    return [...this.#refused.values()];
   }
 
   get answers(): readonly Counted[] {

@@ -1,5 +1,7 @@
 import type { JobBackend } from '../jobs/backend.ts';
+import type { SessionInfo } from '../jobs/session-info.ts';
 import { sessionNotFound } from '../jobs/job-errors.ts';
+import { isUnrestrictedAdmin } from './allowed-definitions.ts';
 import { Refusal } from './refusal.ts';
 import type { Caller } from './tokens.ts';
 
@@ -12,6 +14,16 @@ interface Known {
 const knownForMs = 10_000;
 const maxKnown = 10_000;
 
+/** Whether a session is the caller's own, or the caller may use those of others. */
+export function mayUse({ owner }: SessionInfo, caller: Caller): boolean {
+  return isUnrestrictedAdmin(caller) || owner === (caller.name ?? undefined);
+}
+
+/** A session as a caller sees it: variables may hold secrets, so only the owner and admins get them. */
+export function showSession(session: SessionInfo, caller: Caller): SessionInfo {
+  return mayUse(session, caller) ? session : { ...session, variables: {}, variablesHidden: true };
+}
+
 /** Lets nobody but an administrator use the sessions of somebody else. */
 export class SessionOwners {
   readonly #jobs: JobBackend;
@@ -23,12 +35,12 @@ export class SessionOwners {
 
   /** Refuses a caller who may not use this session. */
   async check(sessionId: string, caller: Caller): Promise<void> {
-    if (caller.role === 'admin') return;
+    if (isUnrestrictedAdmin(caller)) return;
     if ((await this.#ownerOf(sessionId)) === (caller.name ?? undefined)) return;
     throw new Refusal(
       'FORBIDDEN',
       'The session belongs to another token. Use a session of your own, or a token with the role admin.',
-      { status: 403 },
+      { status: 403, reason: 'session' },
     );
   }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import { PerdureError } from '../model/errors.ts';
 import { checkName } from '../model/names.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
+import { readDefinitions, type AllowedDefinitions } from './allowed-definitions.ts';
 import { roles, type Role } from './routes/route.ts';
 
 /** Somebody who may use the server, known by a token. */
@@ -11,8 +12,16 @@ export interface ServerToken {
   readonly name: string;
   /** What may be done with it. */
   readonly role: Role;
-  /** The SHA-256 of the token in hex, as `createToken` gives it: the token itself need not be anywhere here. */
-  readonly sha256: string;
+  /**
+   * The SHA-256 of the token in hex, as `createToken` returns it. Two while a token is rotated: the server accepts both,
+   * so add the new one, move callers over, then remove the old one.
+   */
+  readonly sha256: string | readonly string[];
+  /**
+   * Names of the orchestrations, tasks and flows that it may use, 100 at most; `*` stands for any text. Default: all.
+   * Routes that concern the whole store are then refused.
+   */
+  readonly definitions?: string | readonly string[] | undefined;
   /** From when on it is worth nothing. */
   readonly expiresAt?: Date | number | undefined;
 }
@@ -22,10 +31,12 @@ export interface Caller {
   /** `null` where the server knows nobody by name. */
   readonly name: string | null;
   readonly role: Role;
+  /** The definitions that they may use. Absent: all. */
+  readonly definitions?: AllowedDefinitions | undefined;
 }
 
 interface CheckedToken extends Caller {
-  readonly digest: Buffer;
+  readonly digests: readonly Buffer[];
   readonly expiresAt: number;
 }
 
@@ -46,7 +57,19 @@ export class Tokens {
     this.#clock = clock;
     const names = new Set(this.#tokens.map(({ name }) => name));
     if (names.size < this.#tokens.length) {
-      throw new PerdureError('INVALID_OPTION', 'Two tokens have one name; give each its own.');
+      throw new PerdureError(
+        'INVALID_OPTION',
+        'Two tokens have one name; give each its own. To rotate a token, pass both hashes as its sha256.',
+      );
+    }
+    const digests = this.#tokens.flatMap((one) =>
+      one.digests.map((digest) => digest.toString('hex')),
+    );
+    if (new Set(digests).size < digests.length) {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        'Two tokens have the same sha256; make one for each with createToken().',
+      );
     }
   }
 
@@ -56,32 +79,74 @@ export class Tokens {
     const nowMs = this.#clock.now();
     let found: Caller | undefined;
     for (const one of this.#tokens) {
-      if (timingSafeEqual(one.digest, digest) && nowMs < one.expiresAt) found = one;
+      for (const known of one.digests) {
+        if (timingSafeEqual(known, digest) && nowMs < one.expiresAt) found = one;
+      }
     }
-    return found && { name: found.name, role: found.role };
+    return found && { name: found.name, role: found.role, definitions: found.definitions };
   }
 }
 
 function readToken(token: unknown, index: number): CheckedToken {
   const what = `tokens[${index}]`;
-  const keys = ['name', 'role', 'sha256', 'expiresAt'] as const;
-  const { name, role, sha256, expiresAt } = readFields(token, what, keys, 'INVALID_OPTION');
+  const keys = ['name', 'role', 'sha256', 'definitions', 'expiresAt'] as const;
+  const { name, role, sha256, definitions, expiresAt } = readFields(
+    token,
+    what,
+    keys,
+    'INVALID_OPTION',
+  );
+  return {
+    ...readCaller({ name, role, definitions }, what),
+    digests: readHashes(sha256, what),
+    expiresAt: readExpiry(expiresAt, what),
+  };
+}
+
+/** Reads who somebody is and what they may do; bad values are `INVALID_OPTION`. */
+export function readCaller(
+  given: { readonly name?: unknown; readonly role?: unknown; readonly definitions?: unknown },
+  what: string,
+): Caller {
+  const { name, role, definitions } = given;
   if (!roles.includes(role as Role)) {
     throw invalidOption(`${what}.role`, role, `one of ${roles.join(', ')}`);
-  }
-  if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) {
-    // What was given may be the token itself: it must not turn up in a log.
-    throw new PerdureError(
-      'INVALID_OPTION',
-      `${what}.sha256 must be 64 hexadecimal digits: the sha256 that createToken() gives.`,
-    );
   }
   return {
     name: checkName(name, `${what}.name`),
     role: role as Role,
-    digest: Buffer.from(sha256, 'hex'),
-    expiresAt: readExpiry(expiresAt, what),
+    definitions: readDefinitions(`${what}.definitions`, definitions),
   };
+}
+
+const maxHashes = 2;
+// The hash of a token that was never set: of an empty environment variable, for example.
+const emptyHash = digestOf('').toString('hex');
+
+function readHashes(sha256: unknown, what: string): readonly Buffer[] {
+  const hashes: readonly unknown[] = Array.isArray(sha256) ? sha256 : [sha256];
+  // What was given may be the token itself: it must not turn up in a log.
+  if (hashes.length === 0 || hashes.length > maxHashes) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `${what}.sha256 must be one hash, or two while the token is rotated; it has ${hashes.length}.`,
+    );
+  }
+  return hashes.map((hash) => {
+    if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/i.test(hash)) {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        `${what}.sha256 must be 64 hexadecimal digits: the sha256 that createToken() gives.`,
+      );
+    }
+    if (hash.toLowerCase() === emptyHash) {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        `${what}.sha256 is the hash of an empty token. Make a token with createToken().`,
+      );
+    }
+    return Buffer.from(hash, 'hex');
+  });
 }
 
 function readExpiry(expiresAt: unknown, what: string): number {

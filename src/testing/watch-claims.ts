@@ -136,6 +136,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     getSessions: (sessionIds) => follow(store.getSessions(sessionIds)),
     listSessions: (params) => follow(store.listSessions(params)),
     setSessionVariables: (request) => follow(store.setSessionVariables(request)),
+    getJobBindings: (jobs) => follow(store.getJobBindings(jobs)),
     listJobs: (params) => follow(store.listJobs(params)),
     appendChunks: (requests) => follow(store.appendChunks(requests)),
     readChunks: (params) => follow(store.readChunks(params)),

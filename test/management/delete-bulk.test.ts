@@ -30,9 +30,11 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     );
     await (await client.start(chain, { below: 1, wait: false }, { id: 'tree' })).result();
     await client.start(waits, undefined, { id: 'w' });
-    expect(await client.deleteInstanceBulk({})).toMatchObject({ instancesDeleted: 5 });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 5,
+    });
     expect(await idsLeft(client)).toEqual(['w']);
-    expect(await client.deleteInstanceBulk()).toEqual({
+    expect(await client.deleteInstanceBulk({}, { all: true })).toEqual({
       instancesDeleted: 0,
       executionsDeleted: 0,
       eventsDeleted: 0,
@@ -79,7 +81,7 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await complete(client, ['a']);
     await until(async () => (await client.get('l'))?.status === 'completed');
     const progress: DeleteProgress[] = [];
-    await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
+    await client.deleteInstanceBulk({}, { all: true, onProgress: (one) => progress.push(one) });
     expect(progress.at(-1)).toMatchObject({
       rootsDeleted: 1,
       rootsSkipped: 1,
@@ -115,12 +117,18 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     const ids = names('i', 6);
     await complete(client, ids);
     await client.start(waits, undefined, { id: 'w' });
-    expect(await client.deleteInstanceBulk({ limit: 0 })).toMatchObject({ instancesDeleted: 0 });
+    expect(await client.deleteInstanceBulk({ limit: 0 }, { all: true })).toMatchObject({
+      instancesDeleted: 0,
+    });
     expect(
       await client.deleteInstanceBulk({ instanceIds: ['nobody', 'w', ...ids], limit: 2 }),
     ).toMatchObject({ instancesDeleted: 2 });
-    expect(await client.deleteInstanceBulk({ limit: 3 })).toMatchObject({ instancesDeleted: 3 });
-    expect(await client.deleteInstanceBulk({ limit: Number.MAX_SAFE_INTEGER })).toMatchObject({
+    expect(await client.deleteInstanceBulk({ limit: 3 }, { all: true })).toMatchObject({
+      instancesDeleted: 3,
+    });
+    expect(
+      await client.deleteInstanceBulk({ limit: Number.MAX_SAFE_INTEGER }, { all: true }),
+    ).toMatchObject({
       instancesDeleted: 1,
     });
     expect(await idsLeft(client)).toEqual(['w']);
@@ -131,15 +139,21 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
     await complete(client, ['a', 'b']);
-    expect(await client.deleteInstanceBulk({ limit: 1 })).toMatchObject({ instancesDeleted: 1 });
+    expect(await client.deleteInstanceBulk({ limit: 1 }, { all: true })).toMatchObject({
+      instancesDeleted: 1,
+    });
     expect(await idsLeft(client)).toEqual(['b', 'l', 'l-child']);
   });
 
   it('without a limit 1,000 roots go at once, and the next call goes on', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 1_100));
-    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1_000 });
-    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 1_000,
+    });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 100,
+    });
     expect(await whatIsLeft(client)).toEqual(emptyStore);
   });
 
@@ -157,13 +171,13 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await client.start(leaves, undefined, { id: 'l' });
     await until(async () => (await client.get('l'))?.status === 'completed');
     const before = await idsLeft(client);
-    const foretold = await client.deleteInstanceBulk({ limit: 30 }, { dryRun: true });
-    const all = await client.deleteInstanceBulk({}, { dryRun: true });
+    const foretold = await client.deleteInstanceBulk({ limit: 30 }, { all: true, dryRun: true });
+    const all = await client.deleteInstanceBulk({}, { all: true, dryRun: true });
     expect(await idsLeft(client)).toEqual(before);
     expect((await client.listAudit()).items).toEqual([]);
     expect(foretold.instancesDeleted).toBe(30);
-    expect(await client.deleteInstanceBulk({ limit: 30 })).toEqual(foretold);
-    const rest = await client.deleteInstanceBulk({});
+    expect(await client.deleteInstanceBulk({ limit: 30 }, { all: true })).toEqual(foretold);
+    const rest = await client.deleteInstanceBulk({}, { all: true });
     expect(rest.eventsDeleted + foretold.eventsDeleted).toBe(all.eventsDeleted);
     expect(rest.instancesDeleted + foretold.instancesDeleted).toBe(43);
   });
@@ -172,7 +186,10 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     const { client } = await openManaged();
     await complete(client, names('i', 100));
     const progress: DeleteProgress[] = [];
-    const result = await client.deleteInstanceBulk({}, { onProgress: (one) => progress.push(one) });
+    const result = await client.deleteInstanceBulk(
+      {},
+      { all: true, onProgress: (one) => progress.push(one) },
+    );
     expect(progress.length).toBeGreaterThan(1);
     const counts = progress.map(({ instancesDeleted }) => instancesDeleted);
     expect(counts).toEqual([...new Set(counts)].toSorted((a, b) => a - b));
@@ -189,13 +206,17 @@ describeManaged('deleting many instances', ({ openManaged }) => {
       gone = instancesDeleted;
       stop.abort(reason);
     };
-    await expect(client.deleteInstanceBulk({}, { onProgress, signal: stop.signal })).rejects.toBe(
-      reason,
-    );
+    await expect(
+      client.deleteInstanceBulk({}, { all: true, onProgress, signal: stop.signal }),
+    ).rejects.toBe(reason);
     expect(gone).toBeGreaterThan(0);
     expect(await idsLeft(client)).toHaveLength(100 - gone);
-    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 100 - gone });
-    await expect(client.deleteInstanceBulk({}, { signal: stop.signal })).rejects.toBe(reason);
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 100 - gone,
+    });
+    await expect(client.deleteInstanceBulk({}, { all: true, signal: stop.signal })).rejects.toBe(
+      reason,
+    );
   });
 
   it('what a progress callback throws ends the deletion and reaches the caller', async () => {
@@ -204,7 +225,9 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     const onProgress = (): never => {
       throw new Error('no screen');
     };
-    await expect(client.deleteInstanceBulk({}, { onProgress })).rejects.toThrow('no screen');
+    await expect(client.deleteInstanceBulk({}, { all: true, onProgress })).rejects.toThrow(
+      'no screen',
+    );
     expect((await idsLeft(client)).length).toBeGreaterThan(0);
   });
 
@@ -224,14 +247,18 @@ describeManaged('deleting many instances', ({ openManaged }) => {
       await client.deleteInstance('a');
       await (await client.start(quick, 'new', { id: 'a' })).result();
     };
-    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 1 });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 1,
+    });
     expect(await idsLeft(client)).toEqual(['a']);
   });
 
   it('bulk deletions at the same time share the work and count each instance once', async () => {
     const { client } = await openManaged();
     await complete(client, names('i', 200));
-    const results = await Promise.all([1, 2, 3].map(() => client.deleteInstanceBulk()));
+    const results = await Promise.all(
+      [1, 2, 3].map(() => client.deleteInstanceBulk({}, { all: true })),
+    );
     const sum = results.reduce((total, { instancesDeleted }) => total + instancesDeleted, 0);
     expect(sum).toBe(200);
     expect(await whatIsLeft(client)).toEqual(emptyStore);
@@ -244,6 +271,26 @@ describeManaged('deleting many instances', ({ openManaged }) => {
     await complete(client, names('new', 50));
     expect(await deleting).toMatchObject({ instancesDeleted: 300 });
     expect(await idsLeft(client)).toHaveLength(50);
+  });
+
+  it('a filter without conditions deletes nothing unless the caller passes all: true', async () => {
+    const { client } = await openManaged();
+    await complete(client, ['a', 'b']);
+    for (const filter of [undefined, {}, { limit: 5 }, { status: undefined, name: undefined }]) {
+      for (const options of [undefined, {}, { all: false }, { dryRun: true }]) {
+        await expect(client.deleteInstanceBulk(filter, options)).rejects.toMatchObject({
+          code: 'INVALID_OPTION',
+          message: expect.stringContaining('all: true') as string,
+        });
+      }
+    }
+    expect(await idsLeft(client)).toEqual(['a', 'b']);
+    await expect(client.deleteInstanceBulk({}, { all: 'yes' as never })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 2,
+    });
   });
 
   it('bad filters and options are refused before anything is touched', async () => {

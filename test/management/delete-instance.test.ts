@@ -337,7 +337,9 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
         message: expect.stringContaining('circle'),
       });
     }
-    expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: 0 });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 0,
+    });
     expect(await idsLeft(client)).toEqual(['a', 'a-c', 'a-c-c']);
   });
 
@@ -363,9 +365,9 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     const { client } = await openManaged();
     const calls = [
       () => client.deleteInstance('a'),
-      () => client.deleteInstanceBulk(),
+      () => client.deleteInstanceBulk({}, { all: true }),
       () => client.pruneExecutions('a'),
-      () => client.pruneExecutionsBulk(),
+      () => client.pruneExecutionsBulk({}, { all: true }),
       () => client.getInstanceTree('a'),
       () => client.getInstanceInfo('a'),
       () => client.listExecutions('a'),

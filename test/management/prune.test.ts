@@ -163,6 +163,21 @@ describeManaged('pruning executions', ({ openManaged }) => {
     expect(await idsLeft(client)).toEqual(['over', 'plain', 'runs']);
   });
 
+  it('a bulk prune without any condition does nothing unless the caller passes all: true', async () => {
+    const { client } = await openManaged();
+    await finishRounds(client, 'a', 2);
+    const invalidOption = { code: 'INVALID_OPTION' };
+    await expect(client.pruneExecutionsBulk()).rejects.toMatchObject(invalidOption);
+    await expect(client.pruneExecutionsBulk({ limit: 1 }, {})).rejects.toMatchObject(invalidOption);
+    expect(await executionIds(client, 'a')).toEqual([1, 2, 3]);
+    expect(await client.pruneExecutionsBulk({}, { keepLast: 3 })).toMatchObject({
+      executionsDeleted: 0,
+    });
+    expect(await client.pruneExecutionsBulk({}, { all: true })).toMatchObject({
+      executionsDeleted: 2,
+    });
+  });
+
   it('a bulk prune goes by the filter; its limit counts the instances that lose something', async () => {
     const { client, clock } = await openManaged();
     for (const id of ['a', 'b', 'c']) await finishRounds(client, id, 2);
@@ -205,10 +220,12 @@ describeManaged('pruning executions', ({ openManaged }) => {
       stop.abort(new Error('enough'));
     };
     await expect(
-      client.pruneExecutionsBulk({}, { onProgress, signal: stop.signal }),
+      client.pruneExecutionsBulk({}, { all: true, onProgress, signal: stop.signal }),
     ).rejects.toThrow('enough');
     expect(sum).toBeGreaterThan(0);
-    expect(await client.pruneExecutionsBulk()).toMatchObject({ instancesProcessed: 20 - sum });
+    expect(await client.pruneExecutionsBulk({}, { all: true })).toMatchObject({
+      instancesProcessed: 20 - sum,
+    });
   });
 
   it('bad options are refused before anything is touched', async () => {
@@ -232,7 +249,7 @@ describeManaged('pruning executions', ({ openManaged }) => {
       await expect(client.pruneExecutionsBulk({}, options as never)).rejects.toMatchObject(invalid);
     }
     await expect(
-      client.pruneExecutionsBulk({}, { includeRunning: 'yes' as never }),
+      client.pruneExecutionsBulk({}, { all: true, includeRunning: 'yes' as never }),
     ).rejects.toMatchObject({ code: 'INVALID_OPTION' });
     expect(await executionIds(client, 'e')).toEqual([1, 2, 3]);
   });

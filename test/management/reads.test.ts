@@ -139,8 +139,8 @@ describeManaged('what operators read', ({ openManaged }) => {
   it('operations that find nothing, and those that are refused, leave no record', async () => {
     const { client } = await openManaged();
     await client.start(waits, undefined, { id: 'w' });
-    await client.deleteInstanceBulk();
-    await client.pruneExecutionsBulk();
+    await client.deleteInstanceBulk({}, { all: true });
+    await client.pruneExecutionsBulk({}, { all: true });
     await makeRounds(client, 'e', 1);
     await client.pruneExecutions('e', { keepLast: 5 });
     await client.pruneExecutionsBulk({}, { keepLast: 5, includeRunning: true });

@@ -24,7 +24,7 @@ describeManaged('hidden rows', ({ openManaged }) => {
     const store = movesOn(managed);
     const prunes = [
       ['one', () => client.pruneExecutions('one')],
-      ['many', () => client.pruneExecutionsBulk({}, { includeRunning: true })],
+      ['many', () => client.pruneExecutionsBulk({}, { all: true, includeRunning: true })],
     ] as const;
     for (const [id, prune] of prunes) {
       await store.begin(id, { events: numberedEvents(manyEvents), outcome: continued });
@@ -78,8 +78,8 @@ describeManaged('hidden rows', ({ openManaged }) => {
       await (await client.start(wide, 300, { id: `large ${index}` })).result();
     }
     const all = { instancesDeleted: 20 + 6 * 301 };
-    expect(await client.deleteInstanceBulk({}, { dryRun: true })).toMatchObject(all);
-    expect(await client.deleteInstanceBulk({})).toMatchObject(all);
+    expect(await client.deleteInstanceBulk({}, { all: true, dryRun: true })).toMatchObject(all);
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject(all);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(1_000);
   });
 });

@@ -174,7 +174,7 @@ export class TreeWorld {
       case 'force':
         return this.#askToDelete(client.deleteInstance(id, { force: what === 'force' }));
       case 'bulk':
-        return this.#askToDelete(client.deleteInstanceBulk());
+        return this.#askToDelete(client.deleteInstanceBulk({}, { all: true }));
     }
   }
 
@@ -260,7 +260,7 @@ export class TreeWorld {
     }
     if (this.violations.length > 0) return;
     this.#isEnding = true;
-    this.#deleted = add(this.#deleted, await client.deleteInstanceBulk());
+    this.#deleted = add(this.#deleted, await client.deleteInstanceBulk({}, { all: true }));
     this.#expectEqual(this.#deleted.instancesDeleted, this.#created, 'what was deleted in all');
     const { items } = await client.listAudit({ limit: 1_000 });
     const recorded = items.reduce<DeleteInstanceResult>(add, nothing);

@@ -78,6 +78,7 @@ const cases: readonly string[] = [
   'session/waits-for-late-results',
   'session/is-removed-a-day-later',
   'job/goes-with-its-instance',
+  'job/is-bound-to-its-session',
   'stream/comes-in-order',
   'read/list-filters-by-status',
   'delete/takes-everything',

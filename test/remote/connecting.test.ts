@@ -141,7 +141,9 @@ describeRemote('a token', (open) => {
     expect((await client.list()).items).toEqual([]);
     await expect(client.start(nothing)).rejects.toMatchObject({ code: 'FORBIDDEN' });
     await expect(client.submit(nothing).result()).rejects.toMatchObject({ code: 'FORBIDDEN' });
-    await expect(client.deleteInstanceBulk()).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(client.deleteInstanceBulk({}, { all: true })).rejects.toMatchObject({
+      code: 'FORBIDDEN',
+    });
   });
 });
 

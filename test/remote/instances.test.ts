@@ -92,6 +92,21 @@ describeRemote('a remote client', (open) => {
     ]);
   });
 
+  test('deletes and prunes everything only with all: true', async () => {
+    const { client } = await open(definitions);
+    await (await client.start(hello, 'x')).result();
+    const refused = { code: 'INVALID_OPTION' };
+    await expect(client.deleteInstanceBulk()).rejects.toMatchObject(refused);
+    await expect(client.deleteInstanceBulk({ limit: 5 })).rejects.toMatchObject(refused);
+    await expect(client.pruneExecutionsBulk()).rejects.toMatchObject(refused);
+    expect(await client.pruneExecutionsBulk({}, { all: true })).toMatchObject({
+      executionsDeleted: 0,
+    });
+    expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+      instancesDeleted: 1,
+    });
+  });
+
   test('raises events and waits for many instances in few requests', async () => {
     const { client } = await open(definitions);
     const handles = await Promise.all(

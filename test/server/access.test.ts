@@ -3,7 +3,16 @@ import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { allRoles, codeOf, openServer, type Parts, type TestServer } from './server-fixture.ts';
+import { openEvents } from './event-reader.ts';
+import {
+  allRoles,
+  codeOf,
+  openServer,
+  type Answered,
+  type Parts,
+  type TestServer,
+} from './server-fixture.ts';
+import { review } from './workload.ts';
 
 const all = Object.entries<RouteShape>(routes) as [RouteName, RouteShape][];
 
@@ -78,6 +87,282 @@ describe('who may do what', () => {
       expect([method, status]).toEqual([method, 405]);
       expect(answered.get('allow')).toBe('GET, POST');
     }
+  });
+});
+
+/** How a route treats a token that is restricted to some definitions. */
+type Treatment =
+  /** Lets it in where what it names is of a definition that it may use; otherwise that is not found. */
+  | 'instance'
+  | 'schedule'
+  /** Refuses a definition that it may not use. */
+  | 'names'
+  /** Shows or does what concerns its definitions, and no more. */
+  | 'filtered'
+  /** Refuses it: the route concerns the whole store. */
+  | 'denied'
+  /** Lets it use its own sessions, and the jobs in them. */
+  | 'session'
+  /** Tells nothing of any definition. */
+  | 'open';
+
+const treatments: Readonly<Record<RouteName, Treatment>> = {
+  startInstance: 'names',
+  listInstances: 'filtered',
+  getInstance: 'instance',
+  measureInstance: 'instance',
+  waitForInstance: 'instance',
+  waitForInstances: 'filtered',
+  raiseEvent: 'instance',
+  getInstanceTree: 'instance',
+  getHistory: 'instance',
+  exportHistory: 'instance',
+  listExecutions: 'instance',
+  listRunning: 'instance',
+  watchInstance: 'instance',
+  cancelInstance: 'filtered',
+  terminateInstance: 'filtered',
+  deleteInstance: 'instance',
+  deleteInstances: 'filtered',
+  pruneExecutions: 'instance',
+  pruneExecutionsBulk: 'filtered',
+  listAudit: 'denied',
+  getRetention: 'denied',
+  pauseRetention: 'denied',
+  resumeRetention: 'denied',
+  runRetention: 'denied',
+  runTask: 'names',
+  runTasks: 'names',
+  listFlows: 'filtered',
+  startFlow: 'names',
+  getFlowRun: 'instance',
+  listFlowItems: 'instance',
+  signalFlow: 'instance',
+  listSchedules: 'filtered',
+  getSchedule: 'schedule',
+  putSchedule: 'names',
+  pauseSchedule: 'schedule',
+  resumeSchedule: 'schedule',
+  deleteSchedule: 'schedule',
+  nextRuns: 'schedule',
+  openSession: 'open',
+  listSessions: 'filtered',
+  getSession: 'session',
+  keepAlive: 'session',
+  shutdownSession: 'session',
+  waitForSession: 'session',
+  setSessionVariables: 'session',
+  listJobs: 'session',
+  submitJobs: 'session',
+  waitForJobs: 'session',
+  takeJobs: 'session',
+  abandonJobs: 'session',
+  cancelJobs: 'session',
+  getJob: 'session',
+  readChunks: 'session',
+  streamJob: 'session',
+  health: 'open',
+  queueDepths: 'denied',
+  systemMetrics: 'denied',
+  prometheus: 'denied',
+  openApi: 'open',
+  watchChanges: 'filtered',
+};
+
+/** A request that each route understands, which names what belongs to others. */
+function ofOthers(name: RouteName): Parts {
+  const incarnation = 'incarnation-1';
+  const jobs = [{ id: 'theirs', incarnation }];
+  const bodies: Partial<Record<RouteName, object>> = {
+    startInstance: { name: 'payroll', id: 'new' },
+    raiseEvent: { name: 'approved' },
+    signalFlow: { name: 'approved', timeoutMs: 0 },
+    runTask: { task: 'payroll' },
+    runTasks: { requests: [{ task: 'hello' }, { task: 'payroll' }] },
+    putSchedule: { orchestration: 'payroll', every: '1d' },
+    openSession: { id: 'mine-too', idleTimeoutMs: 60_000 },
+    shutdownSession: { mode: 'forceful' },
+    setSessionVariables: { set: {} },
+    submitJobs: { jobs: [{ id: 'j', incarnation, kind: 'task', name: 'hello' }] },
+    waitForJobs: { jobs, timeoutMs: 0 },
+    takeJobs: { jobs },
+    abandonJobs: { jobs },
+    cancelJobs: { jobs },
+    readChunks: { reads: jobs, timeoutMs: 0 },
+    streamJob: { incarnation },
+    waitForInstances: { ids: ['theirs'], timeoutMs: 0 },
+    deleteInstances: { all: true },
+    pruneExecutionsBulk: { all: true },
+  };
+  const queries: Partial<Record<RouteName, Readonly<Record<string, unknown>>>> = {
+    waitForInstance: { timeoutMs: 0 },
+    waitForSession: { timeoutMs: 0 },
+    getJob: { incarnation },
+    listFlowItems: { step: 'doubled' },
+  };
+  const { params } = routes[name] as RouteShape;
+  const names = Object.keys(params?.shape ?? {});
+  return {
+    params: Object.fromEntries(
+      names.map((one) => [one, name === 'startFlow' ? 'review' : 'theirs']),
+    ),
+    ...(queries[name] !== undefined && { query: queries[name] }),
+    body: bodies[name] ?? {},
+  };
+}
+
+describe('a token that is restricted to definitions', () => {
+  const restricted = createToken();
+  const open = createToken();
+  const tokens = [
+    {
+      name: 'restricted',
+      role: 'admin',
+      sha256: restricted.sha256,
+      definitions: ['hello', 'wait*'],
+    },
+    { name: 'open', role: 'admin', sha256: open.sha256 },
+  ] as const;
+  const theirs = { token: open.token };
+  const mine = { token: restricted.token };
+
+  async function openBoth() {
+    const server = await openServer({ tokens, flows: [review] });
+    const { client } = server.perdure;
+    await client.start('payroll', 'private', { id: 'theirs' });
+    await client.start('waits', undefined, { id: 'mine' });
+    await client.schedules.put('theirs', { orchestration: 'payroll', every: '1d' });
+    await client.schedules.put('mine', { orchestration: 'hello', every: '1d' });
+    for (const [id, as] of [
+      ['theirs', theirs],
+      ['mine', mine],
+    ] as const) {
+      const body = { id, idleTimeoutMs: 60_000 };
+      expect((await server.send('openSession', { body }, as)).status).toBe(200);
+    }
+    return server;
+  }
+
+  it('each route refuses it, or finds nothing, where something of another definition is named', async () => {
+    const { send, perdure } = await openBoth();
+    const seen: Partial<Record<RouteName, string>> = {};
+    for (const [name, shape] of all) {
+      const signal = AbortSignal.timeout(shape.as === 'events' ? 500 : 30_000);
+      let answer: Answered | undefined;
+      try {
+        answer = await send(name, ofOthers(name), { ...mine, signal });
+      } catch (error) {
+        // A stream that is let in stays open.
+        if ((error as Error).name !== 'TimeoutError') throw error;
+      }
+      const { status = 200, text = '' } = answer ?? {};
+      expect([name, text]).not.toEqual([name, expect.stringContaining('private')]);
+      const code = answer === undefined ? undefined : codeOf(answer);
+      const isNamed = treatments[name] === 'names';
+      if (status === 200) {
+        seen[name] = treatments[name] === 'open' ? 'open' : 'filtered';
+        expect([name, text]).not.toEqual([name, expect.stringContaining('payroll')]);
+      } else if (status === 404 && code === 'INSTANCE_NOT_FOUND') seen[name] = 'instance';
+      else if (status === 404 && code === 'SCHEDULE_NOT_FOUND') seen[name] = 'schedule';
+      else if (status === 404 && code === 'SESSION_NOT_FOUND') seen[name] = 'session';
+      else if (status === 403 && text.includes('belongs to another token')) seen[name] = 'session';
+      else if (status === 403 && isNamed) seen[name] = 'names';
+      else if (status === 403 && text.includes('all definitions')) seen[name] = 'denied';
+      else seen[name] = `${status} ${text}`;
+    }
+    expect(seen).toEqual(treatments);
+    // And nothing of it has happened.
+    const info = await perdure.client.get('theirs');
+    expect(info).toMatchObject({ status: 'pending' });
+    expect(info).not.toHaveProperty('cancel');
+    expect(await perdure.client.schedules.get('theirs')).toMatchObject({ paused: false });
+    expect(await perdure.client.get('new')).toBeUndefined();
+    expect(await perdure.client.sessions.get('theirs')).toMatchObject({ state: 'open' });
+  });
+
+  it('may do everything with the definitions that its patterns match', async () => {
+    const { send, perdure } = await openBoth();
+    const { client } = perdure;
+    const started = await send('startInstance', { body: { name: 'hello', id: 'h' } }, mine);
+    expect(started.json).toEqual({ id: 'h' });
+    expect((await send('getInstance', { params: { id: 'mine' } }, mine)).json).toMatchObject({
+      name: 'waits',
+    });
+    const list = await send('listInstances', { query: { limit: 1 } }, mine);
+    expect(list.json).toMatchObject({ items: [{ id: 'h' }] });
+    const { nextCursor } = list.json as { nextCursor: string };
+    const rest = await send('listInstances', { query: { cursor: nextCursor } }, mine);
+    expect(rest.json).toMatchObject({ items: [{ id: 'mine' }] });
+    expect((await send('listInstances', { query: { name: 'payroll' } }, mine)).json).toEqual({
+      items: [],
+    });
+    expect((await send('listSchedules', { query: {} }, mine)).json).toMatchObject({
+      items: [{ name: 'mine' }],
+    });
+    expect((await send('listSessions', { query: {} }, mine)).json).toMatchObject({
+      items: [{ id: 'mine' }],
+    });
+    expect((await send('listFlows', {}, mine)).json).toEqual({ items: [] });
+    const canceled = await send('cancelInstance', { params: { id: 'mine' } }, mine);
+    expect(canceled.json).toMatchObject({ found: true, changed: true });
+    const hidden = await send('cancelInstance', { params: { id: 'theirs' } }, mine);
+    expect(hidden.json).toEqual({ found: false, changed: false, status: null });
+    expect((await client.get('mine'))?.status).toBe('canceled');
+  });
+
+  it('an id that another definition has is taken, and its name is not told', async () => {
+    const { send } = await openBoth();
+    const body = { name: 'hello', id: 'theirs' };
+    const answer = await send('startInstance', { body }, mine);
+    expect([answer.status, codeOf(answer)]).toEqual([409, 'INSTANCE_ALREADY_EXISTS']);
+    expect(answer.text).not.toContain('payroll');
+  });
+
+  it('cannot take over a schedule of another definition', async () => {
+    const { send, perdure } = await openBoth();
+    const parts = { params: { name: 'theirs' }, body: { orchestration: 'hello', every: '1d' } };
+    expect((await send('putSchedule', parts, mine)).status).toBe(403);
+    expect(await perdure.client.schedules.get('theirs')).toMatchObject({
+      definition: { starts: { name: 'payroll' } },
+    });
+  });
+
+  it('submits jobs of its definitions only, and each job is answered for itself', async () => {
+    const { send } = await openBoth();
+    const job = { incarnation: 'incarnation-1', kind: 'task' } as const;
+    const jobs = [
+      { ...job, id: 'a', name: 'hello' },
+      { ...job, id: 'b', name: 'payroll' },
+    ];
+    const answer = await send('submitJobs', { params: { id: 'mine' }, body: { jobs } }, mine);
+    expect(answer.json).toMatchObject({ results: [{}, { error: { code: 'FORBIDDEN' } }] });
+  });
+
+  it('a bulk delete reaches no other definition, whatever its filter', async () => {
+    const { send, perdure } = await openBoth();
+    for (const id of ['theirs', 'mine']) await perdure.client.cancel(id);
+    const remove = (body: object) => send('deleteInstances', { body }, mine);
+    expect((await remove({})).status).toBe(400);
+    for (const name of ['payroll', '*', 'p*', ['hello', 'payroll'], 'wai*']) {
+      expect([name, (await remove({ filter: { name } })).status]).toEqual([name, 403]);
+    }
+    const byId = await remove({ filter: { instanceIds: ['theirs'] } });
+    expect(byId.json).toMatchObject({ instancesDeleted: 0 });
+    const narrow = await remove({ filter: { name: 'wait-*' } });
+    expect(narrow.json).toMatchObject({ instancesDeleted: 0 });
+    expect((await remove({ all: true })).json).toMatchObject({ instancesDeleted: 1 });
+    expect(await perdure.client.get('theirs')).toBeDefined();
+  });
+
+  it('gets only the ends of its own instances from the stream of changes', async () => {
+    const server = await openBoth();
+    const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
+    const events = await openEvents(asMine, 'watchChanges');
+    expect(await events.raw()).toBe(': open');
+    await server.perdure.client.cancel('theirs');
+    await server.perdure.client.cancel('mine');
+    expect(await events.next()).toEqual({ kind: 'ended', ids: ['mine'] });
+    events.close();
   });
 });
 

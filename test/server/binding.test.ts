@@ -1,3 +1,4 @@
+import { createServer, type AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
@@ -39,6 +40,52 @@ describe('where a server listens', () => {
     const answer = fetch(`http://[::1]:${port}/v1/health`).then(({ status }) => status);
     if (hasIpv6) expect(await answer).toBe(200);
     else await expect(answer).rejects.toThrow('fetch failed');
+  });
+
+  it('a port that another program has on ::1 is an error, and nothing listens on 127.0.0.1', async (context) => {
+    const taken = createServer();
+    onTestFinished(() => void taken.close());
+    const port = await new Promise<number>((resolve) => {
+      taken.once('error', () => resolve(0));
+      taken.listen(0, '::1', () => resolve((taken.address() as AddressInfo).port));
+    });
+    if (port === 0) return context.skip('This machine has no IPv6.');
+    await expect(start({ port })).rejects.toMatchObject({
+      code: 'EADDRINUSE',
+      message: expect.stringContaining('::1') as string,
+    });
+    await expect(fetch(`http://127.0.0.1:${port}/v1/health`)).rejects.toThrow('fetch failed');
+  });
+
+  it('a server without tokens refuses requests that came through a proxy, and says what to pass', async () => {
+    const { url } = await start({});
+    const signs = [
+      { forwarded: 'for=203.0.113.9' },
+      { 'x-forwarded-for': '203.0.113.9' },
+      { 'X-Forwarded-Host': 'perdure.example.com' },
+      { 'x-forwarded-proto': 'https' },
+      { via: '1.1 proxy' },
+    ];
+    for (const headers of signs) {
+      for (const path of ['/v1/queues', '/v1/health', '/nothing']) {
+        const response = await fetch(url + path, { headers: headers as Record<string, string> });
+        expect(response.status).toBe(403);
+        const { error } = (await response.json()) as { error: { code: string; message: string } };
+        expect(error.code).toBe('FORBIDDEN');
+        expect(error.message).toMatch(/proxy.*`tokens` or `authorize`/);
+      }
+    }
+    expect((await fetch(`${url}/v1/queues`)).status).toBe(200);
+  });
+
+  it('behind a proxy a server works with tokens, with authorize, or where insecure was passed', async () => {
+    const headers = { 'x-forwarded-for': '203.0.113.9', via: '1.1 proxy' };
+    const secure = await start({ tokens });
+    expect((await fetch(`${secure.url}/v1/queues`, { headers })).status).toBe(401);
+    const hooked = await start({ authorize: () => ({ name: 'ann', role: 'read' }) });
+    expect((await fetch(`${hooked.url}/v1/queues`, { headers })).status).toBe(200);
+    const open = await start({ insecure: true });
+    expect((await fetch(`${open.url}/v1/queues`, { headers })).status).toBe(200);
   });
 
   // Elsewhere the machine has no such address unless it is told to.

@@ -33,6 +33,23 @@ describe('pages of other origins', () => {
     }
   });
 
+  it('are told at once which origin is missing in allowedOrigins', async () => {
+    const { send, fetch } = await openServer();
+    const refused = [
+      await send('health', {}, { headers: { origin: page } }),
+      await fetch('/v1/instances', { method: 'OPTIONS', headers: { origin: page } }),
+    ];
+    for (const { status, json } of refused) {
+      expect(status).toBe(403);
+      const { message } = (json as { error: { message: string } }).error;
+      expect(message).toContain('allowedOrigins');
+      expect(message).toContain(page);
+    }
+    // What somebody else chose does not make the answer long.
+    const origin = `https://${'x'.repeat(5_000)}.example`;
+    expect((await send('health', {}, { headers: { origin } })).text.length).toBeLessThan(1_000);
+  });
+
   it('may use it where that was allowed, each by its name and never all', async () => {
     const { send, fetch, tokens, url } = await openServer({ allowedOrigins: [page] });
     const headers = { origin: page, 'sec-fetch-site': 'cross-site' };

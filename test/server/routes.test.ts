@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { routes } from '../../src/server/routes/table.ts';
-import { describeServer } from './server-fixture.ts';
+import { codeOf, describeServer } from './server-fixture.ts';
 import { review, workload } from './workload.ts';
 
 describeServer('every route does its work', (open) => {
@@ -122,6 +122,21 @@ describeServer('every route does its work', (open) => {
       ['delete', 'admin token'],
       ['pruneBulk', 'admin token'],
     ]);
+  });
+
+  it('a bulk delete or prune without conditions is refused unless it says all', async () => {
+    const { ask, send, perdure } = await open({ worker: workload });
+    const { id } = await perdure.client.start('hello', 'x');
+    await perdure.client.wait(id);
+    for (const body of [{}, { filter: {} }, { filter: { limit: 9 } }, { all: false }]) {
+      for (const route of ['deleteInstances', 'pruneExecutionsBulk'] as const) {
+        const answer = await send(route, { body });
+        expect([answer.status, codeOf(answer)]).toEqual([400, 'INVALID_OPTION']);
+      }
+    }
+    expect(await ask('deleteInstances', { body: { all: true } })).toMatchObject({
+      instancesDeleted: 1,
+    });
   });
 
   it('retention is shown, paused, resumed and run', async () => {

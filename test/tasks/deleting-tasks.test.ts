@@ -62,7 +62,9 @@ describeEngine(
       for (const id of over) expect(await client.wait(id)).toMatchObject({ status: id });
       await client.runTask(stays, undefined, { id: 'running' });
       await started.opened;
-      expect(await client.deleteInstanceBulk()).toMatchObject({ instancesDeleted: over.length });
+      expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({
+        instancesDeleted: over.length,
+      });
       const { items } = await client.list();
       expect(items.map(({ id }) => id).sort()).toEqual(['pending', 'running']);
     });

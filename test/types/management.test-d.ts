@@ -36,7 +36,7 @@ const filter: InstanceFilter = {
   name: 'order-*',
   limit: 10,
 };
-exactly<Promise<DeleteInstanceResult>>()(client.deleteInstanceBulk());
+exactly<Promise<DeleteInstanceResult>>()(client.deleteInstanceBulk({}, { all: true }));
 exactly<Promise<DeleteInstanceResult>>()(
   client.deleteInstanceBulk(filter, {
     dryRun: true,

@@ -1,5 +1,5 @@
 import type { InstanceStatus } from '../../model/status.ts';
-import type { AbandonedResult, JobKey, JobRecord } from '../sessions.ts';
+import type { AbandonedResult, JobBinding, JobKey, JobRecord } from '../sessions.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { RunState } from './run-state.ts';
@@ -55,6 +55,7 @@ export class JobRows {
   readonly #nextAt: Statement;
   readonly #abandonAll: Statement;
   readonly #count: Statement;
+  readonly #bindings: Statement;
   readonly #list: Statement;
   readonly #delete: Statement;
 
@@ -148,6 +149,16 @@ export class JobRows {
       name: 'perdure_sessions_with_jobs',
       text: `SELECT session_key AS "sessionKey" FROM unnest($1::bigint[]) AS wanted (session_key)
         WHERE (SELECT 1 FROM ${table} AS job WHERE job.session_key = wanted.session_key LIMIT 1) IS NOT NULL`,
+    };
+    this.#bindings = {
+      name: 'perdure_select_job_bindings',
+      text: `SELECT instance.instance_id AS "instanceId", instance.incarnation, ${sessionId}, name
+        FROM unnest($1::text[]) AS wanted (instance_id) CROSS JOIN LATERAL (
+            SELECT instance_key, instance_id, incarnation FROM ${schema}.instances AS one
+            WHERE one.instance_id = wanted.instance_id LIMIT 1) AS instance
+          CROSS JOIN LATERAL (
+            SELECT session_key, name FROM ${table} AS one
+            WHERE one.instance_key = instance.instance_key LIMIT 1) AS job`,
     };
     this.#list = {
       name: 'perdure_list_jobs',
@@ -287,6 +298,21 @@ export class JobRows {
       tx.query<{ sessionKey: number }>(this.#count, [keys]),
     ]);
     return new Set(rows.map(({ sessionKey }) => sessionKey));
+  }
+
+  /** The sessions of jobs, in the order of their keys. */
+  async bindings(
+    tx: Transaction,
+    jobs: readonly Omit<JobKey, 'sessionId'>[],
+  ): Promise<readonly (JobBinding | undefined)[]> {
+    const ids = new Set(jobs.map(({ instanceId }) => instanceId));
+    const rows = await tx.query<JobBinding & JobKey>(this.#bindings, [texts([...ids])]);
+    const byId = new Map(rows.map((row) => [row.instanceId, row]));
+    return jobs.map(({ instanceId, incarnation }) => {
+      const row = byId.get(instanceId);
+      if (row?.incarnation !== incarnation) return undefined;
+      return { sessionId: row.sessionId, name: row.name };
+    });
   }
 
   async list(

@@ -139,6 +139,9 @@ export function createSessionStore(store: Store): SessionStore {
         return record;
       }),
 
+    getJobBindings: (jobs) =>
+      store.read('getJobBindings', (tx) => store.jobRows.bindings(tx, jobs)),
+
     listJobs: ({ sessionId, limit, after = 0 }) =>
       store.read('listJobs', (tx) => store.jobRows.list(tx, { sessionId, after, limit })),
   };

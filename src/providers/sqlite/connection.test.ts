@@ -1,4 +1,13 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -36,6 +45,40 @@ describe('openConnection', () => {
     const modes = ['', '-wal', '-shm'].map((suffix) => statSync(path + suffix).mode & 0o777);
     expect(modes).toEqual([0o600, 0o600, 0o600]);
     db.close();
+  });
+
+  it('makes an empty file that existed private before anything is written to it', async () => {
+    writeFileSync(path, '', { mode: 0o644 });
+    chmodSync(path, 0o666);
+    const db = await open();
+    db.exec(`INSERT INTO definitions (kind, name, version) VALUES ('activity', 'a', '')`);
+    const modes = ['', '-wal', '-shm'].map((suffix) => statSync(path + suffix).mode & 0o777);
+    expect(modes).toEqual([0o600, 0o600, 0o600]);
+    db.close();
+  });
+
+  it('leaves the mode of a file with data to its owner', async () => {
+    (await open()).close();
+    chmodSync(path, 0o640);
+    (await open()).close();
+    expect(statSync(path).mode & 0o777).toBe(0o640);
+  });
+
+  it('opens a symbolic link to a file, and rejects one to nothing with a typed error', async () => {
+    const target = join(directory, 'target.db');
+    symlinkSync(target, path);
+    await expect(open()).rejects.toMatchObject({
+      name: 'ProviderError',
+      code: 'PROVIDER',
+      operation: 'open',
+      retryable: false,
+      message: expect.stringContaining('symbolic link') as string,
+    });
+    (await open({ path: target })).close();
+    (await open()).close();
+    rmSync(target);
+    symlinkSync(path, target);
+    await expect(open()).rejects.toMatchObject({ code: 'PROVIDER', operation: 'open' });
   });
 
   it('uses WAL, and syncs every commit unless told otherwise', async () => {

@@ -1,4 +1,4 @@
-import { closeSync, openSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -49,20 +49,62 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   }
 }
 
-/** Creates the file for its owner alone; SQLite gives -wal and -shm the same mode. Says whether it is new. */
+/** Creates the file for its owner alone; SQLite gives -wal and -shm the same mode. Returns whether it is new. */
 function createPrivately(file: string): boolean {
   try {
     closeSync(openSync(file, 'ax', 0o600));
     return true;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return statSync(file).size === 0;
-    throw new ProviderError({
-      operation: 'open',
-      message: `open: the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
-      retryable: false,
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return makePrivate(file);
+    throw cannotOpen(
+      `the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
       cause,
-    });
+    );
   }
+}
+
+/** Takes an empty file from everybody but its owner: nothing is in it yet. Returns whether it is empty. */
+function makePrivate(file: string): boolean {
+  let isEmpty: boolean;
+  try {
+    const stats = statSync(file);
+    isEmpty = stats.isFile() && stats.size === 0;
+  } catch (cause) {
+    throw cannotOpen(
+      isSymlink(file)
+        ? `${file} is a symbolic link to a file that does not exist. Create the target, or open it by its own path.`
+        : `the database file ${file} cannot be read (${String(cause)}). Check its permissions.`,
+      cause,
+    );
+  }
+  if (!isEmpty) return false;
+  try {
+    // By its path: to close a descriptor of a database drops the locks that this process has on it.
+    chmodSync(file, 0o600);
+  } catch (cause) {
+    throw cannotOpen(
+      `the empty file ${file} cannot be made private (${String(cause)}). Delete it, or change its owner to the user of this process.`,
+      cause,
+    );
+  }
+  return true;
+}
+
+function isSymlink(file: string): boolean {
+  try {
+    return lstatSync(file).isSymbolicLink();
+  } catch {
+    return false;
+  }
+}
+
+function cannotOpen(problem: string, cause: unknown): ProviderError {
+  return new ProviderError({
+    operation: 'open',
+    message: `open: ${problem}`,
+    retryable: false,
+    cause,
+  });
 }
 
 function openFile(file: string): Database.Database {

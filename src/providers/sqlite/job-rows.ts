@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { InstanceStatus } from '../../model/status.ts';
-import type { JobKey, JobRecord } from '../sessions.ts';
+import type { JobBinding, JobKey, JobRecord } from '../sessions.ts';
 
 interface NewRow {
   readonly instanceKey: number;
@@ -44,6 +44,7 @@ export class JobRows {
   readonly #insert;
   readonly #select;
   readonly #selectByKey;
+  readonly #selectBinding;
   readonly #selectOpen;
   readonly #selectEnded;
   readonly #selectToCheck;
@@ -70,6 +71,11 @@ export class JobRows {
     );
     this.#selectByKey = db.prepare<[number], JobRow>(
       `SELECT ${columns} FROM ${runs} WHERE instance_key = ?`,
+    );
+    this.#selectBinding = db.prepare<[string, string], JobBinding>(
+      `SELECT session_id AS sessionId, name
+       FROM instances CROSS JOIN jobs USING (instance_key) CROSS JOIN sessions USING (session_key)
+       WHERE instance_id = ? AND incarnation = ?`,
     );
     this.#selectOpen = db.prepare<[number, number], JobRow>(
       `SELECT ${columns} FROM ${runs} WHERE session_key = ? AND abandoned_at IS NULL LIMIT +?`,
@@ -136,6 +142,10 @@ export class JobRows {
 
   get(instanceKey: number): JobRow | undefined {
     return this.#selectByKey.get(instanceKey);
+  }
+
+  binding({ instanceId, incarnation }: Omit<JobKey, 'sessionId'>): JobBinding | undefined {
+    return this.#selectBinding.get(instanceId, incarnation);
   }
 
   /** Jobs of a session that nobody has abandoned. */

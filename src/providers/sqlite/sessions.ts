@@ -62,6 +62,9 @@ export function createSessionStore(store: Store): SessionStore {
         return rows.record(sessionId);
       }),
 
+    getJobBindings: (jobs) =>
+      store.read('getJobBindings', () => jobs.map((job) => store.jobRows.binding(job))),
+
     listJobs: ({ sessionId, limit, after = 0 }) =>
       store.read('listJobs', () => store.jobRows.list(sessionId, after, limit)),
   };

@@ -9,7 +9,7 @@ export const deletionHandlers: Handlers<typeof deletionRoutes> = {
     return client.deleteInstance(params.id, { ...body, actor: actorOf(caller, body.actor) });
   },
   async deleteInstances({ body, caller, signal }, { client, bulkMs }) {
-    const { filter, dryRun, actor } = body;
+    const { filter, all, dryRun, actor } = body;
     let sum: DeleteProgress = {
       instancesDeleted: 0,
       executionsDeleted: 0,
@@ -20,6 +20,7 @@ export const deletionHandlers: Handlers<typeof deletionRoutes> = {
     };
     return inTime(bulkMs, signal, (within) =>
       client.deleteInstanceBulk(filter, {
+        all,
         dryRun,
         actor: actorOf(caller, actor),
         signal: within,

@@ -1,33 +1,52 @@
 import type { z } from 'zod';
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { readRunTaskOptions } from '../../client/task-request.ts';
 import type { JobChunks, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError } from '../../model/errors.ts';
 import { checkInstanceId, checkName } from '../../model/names.ts';
+import { notFound } from '../../model/not-found.ts';
 import { decodePayload, encodePayload } from '../../model/payload.ts';
+import type { StopResult } from '../../providers/cancellation.ts';
 import type { JobKey } from '../../providers/sessions.ts';
-import { actorOf, type Handlers } from '../call.ts';
+import { allows, forbiddenDefinition, withoutNames } from '../allowed-definitions.ts';
+import { actorOf, type Backstage, type Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
 import { fitting } from '../fitting.ts';
+import type { JobAccess } from '../job-bindings.ts';
 import type { jobRoutes, newJob } from '../routes/jobs.ts';
-import { longestPollMs } from '../routes/route.ts';
+import { longestPollMs, type AnswerOf } from '../routes/route.ts';
 import type { Caller } from '../tokens.ts';
 import { toWireError } from '../wire-error.ts';
 import { showInstance } from './shown.ts';
 
 type WireKey = { readonly id: string; readonly incarnation: string };
 
+/** Jobs that a caller names through a session. */
+interface NamedJobs {
+  readonly sessionId: string;
+  readonly keys: readonly JobKey[];
+  readonly caller: Caller;
+}
+
 const cleanupMs = 5 * 60_000;
+const noChunks: JobChunks = { chunks: [], over: true };
 const chunksAtOnce = 100;
 // Chunks are forgotten as the next ones are read, so few are under way that a broken connection could lose.
 const streamedAtOnce = 16;
 
 /** Jobs of sessions. */
 export const jobHandlers: Handlers<typeof jobRoutes> = {
-  async submitJobs({ params, body, caller }, { jobs, owners, payloadLimitBytes, showStacks }) {
+  async submitJobs({ params, body, caller }, backstage) {
+    const { jobs, owners, bindings, payloadLimitBytes, showStacks } = backstage;
     await owners.check(params.id, caller);
     const results = await Promise.allSettled(
-      body.jobs.map(async (job) => jobs.submit(toRequest(params.id, job, payloadLimitBytes))),
+      body.jobs.map(async (job) => {
+        if (!allows(caller, job.name)) throw forbiddenDefinition(job.name);
+        const request = toRequest(params.id, job, payloadLimitBytes);
+        const created = await withoutNames(caller, request.key.instanceId, jobs.create(request));
+        if (created) bindings.remember(request.key, request.name);
+      }),
     );
     // A server that goes away is asked again, there or elsewhere, and what was submitted finds itself.
     const gone = results.find(
@@ -40,11 +59,14 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
       ),
     };
   },
-  async waitForJobs({ params, body, caller, signal }, { jobs, owners, showStacks }) {
-    await owners.check(params.id, caller);
+  async waitForJobs({ params, body, caller, signal }, backstage) {
+    const { jobs, showStacks } = backstage;
+    const keys = body.jobs.map((key) => toKey(params.id, key));
+    const access = await accessTo({ sessionId: params.id, keys, caller }, backstage);
     const { timeoutMs = longestPollMs } = body;
     const replies = await firstSettled(timeoutMs, signal, (inner) =>
-      body.jobs.map(async ({ id, incarnation }) => {
+      body.jobs.map(async ({ id, incarnation }, index) => {
+        if (access[index]?.kind === 'none') return { id, incarnation, reply: noReply(id) };
         const key = toKey(params.id, { id, incarnation });
         return { id, incarnation, reply: await replyOf(jobs.wait(key, inner), inner) };
       }),
@@ -61,27 +83,35 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     await Promise.all(body.jobs.map((key) => jobs.take(toKey(params.id, key))));
     return {};
   },
-  async abandonJobs({ params, body, caller }, { jobs, owners }) {
-    await owners.check(params.id, caller);
-    const keys = body.jobs.map((key) => toKey(params.id, key));
-    return { results: [...(await jobs.abandonAll(keys, toStop(body, caller)))] };
-  },
-  async cancelJobs({ params, body, caller }, { jobs, owners }) {
-    await owners.check(params.id, caller);
+  async abandonJobs({ params, body, caller }, backstage) {
     const stop = toStop(body, caller);
-    const results = body.jobs.map((key) => jobs.cancel(toKey(params.id, key), stop));
-    return { results: await Promise.all(results) };
+    const keys = body.jobs.map((key) => toKey(params.id, key));
+    const results = await stopJobs({ sessionId: params.id, keys, caller }, backstage, (bound) =>
+      backstage.jobs.abandonAll(bound, stop),
+    );
+    return { results };
   },
-  async getJob({ params, query, caller }, { jobs, owners, showStacks }) {
-    await owners.check(params.id, caller);
+  async cancelJobs({ params, body, caller }, backstage) {
+    const stop = toStop(body, caller);
+    const keys = body.jobs.map((key) => toKey(params.id, key));
+    const results = await stopJobs({ sessionId: params.id, keys, caller }, backstage, (bound) =>
+      Promise.all(bound.map((key) => backstage.jobs.cancel(key, stop))),
+    );
+    return { results };
+  },
+  async getJob({ params, query, caller }, backstage) {
     const key = toKey(params.id, { id: params.jobId, incarnation: query.incarnation });
-    return showInstance(await jobs.status(key), showStacks);
+    const [access] = await accessTo({ sessionId: params.id, keys: [key], caller }, backstage);
+    if (access?.kind === 'none') throw notFound(params.jobId);
+    return showInstance(await backstage.jobs.status(key), backstage.showStacks);
   },
-  async readChunks({ params, body, caller, signal }, { jobs, owners }) {
-    await owners.check(params.id, caller);
+  async readChunks({ params, body, caller, signal }, backstage) {
+    const { jobs } = backstage;
+    const isHidden = await hiddenFrom(params.id, body.reads, caller, backstage);
     const { reads, timeoutMs = longestPollMs } = body;
     const found = await firstSettled(timeoutMs, signal, (inner) =>
-      reads.map(async ({ id, incarnation, after = 0, limit = chunksAtOnce }) => {
+      reads.map(async ({ id, incarnation, after = 0, limit = chunksAtOnce }, index) => {
+        if (isHidden[index] === true) return { id, incarnation, page: noChunks };
         const request = { after, limit, wait: true };
         const page = await jobs.read(toKey(params.id, { id, incarnation }), request, inner);
         return { id, incarnation, page };
@@ -94,25 +124,79 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
       })),
     };
   },
-  async *streamJob({ params, body, caller, signal }, { jobs, owners }) {
-    await owners.check(params.id, caller);
-    const key = toKey(params.id, { id: params.jobId, incarnation: body.incarnation });
-    let { after = 0 } = body;
-    for (;;) {
-      const request = { after, limit: streamedAtOnce, wait: true };
-      const { chunks, over } = showChunks(await jobs.read(key, request, signal));
-      for (const chunk of chunks) {
-        yield { kind: 'chunk', ...chunk };
-        after = chunk.seq;
-      }
-      if (over && chunks.length < streamedAtOnce) break;
-    }
-    yield { kind: 'over' };
+  async streamJob({ params, body, caller, signal }, backstage) {
+    const wanted = { id: params.jobId, incarnation: body.incarnation };
+    const [isHidden] = await hiddenFrom(params.id, [wanted], caller, backstage);
+    if (isHidden === true) throw notFound(params.jobId);
+    return streamChunks(backstage.jobs, toKey(params.id, wanted), body.after ?? 0, signal);
   },
 };
 
 function toKey(sessionId: string, { id, incarnation }: WireKey): JobKey {
   return { sessionId, instanceId: id, incarnation };
+}
+
+async function* streamChunks(
+  ...[jobs, key, from, signal]: readonly [LocalJobs, JobKey, number, AbortSignal]
+): AsyncGenerator<AnswerOf<(typeof jobRoutes)['streamJob']>, void, undefined> {
+  let after = from;
+  for (;;) {
+    const request = { after, limit: streamedAtOnce, wait: true };
+    const { chunks, over } = showChunks(await jobs.read(key, request, signal));
+    for (const chunk of chunks) {
+      yield { kind: 'chunk', ...chunk };
+      after = chunk.seq;
+    }
+    if (over && chunks.length < streamedAtOnce) break;
+  }
+  yield { kind: 'over' };
+}
+
+/** Checks that the session is the caller's, and returns what each key gives access to. */
+async function accessTo(
+  { sessionId, keys, caller }: NamedJobs,
+  { owners, bindings }: Backstage,
+): Promise<readonly JobAccess[]> {
+  await owners.check(sessionId, caller);
+  const access = await bindings.check(keys);
+  return access.map((one) =>
+    one.kind === 'none' || allows(caller, one.name) ? one : { kind: 'none' },
+  );
+}
+
+/** Says which jobs the caller must not read. The store itself gives no chunks of another session's jobs. */
+async function hiddenFrom(
+  ...[sessionId, jobs, caller, backstage]: readonly [string, readonly WireKey[], Caller, Backstage]
+): Promise<readonly boolean[]> {
+  if (caller.definitions === undefined) {
+    await backstage.owners.check(sessionId, caller);
+    return [];
+  }
+  const keys = jobs.map((key) => toKey(sessionId, key));
+  const access = await accessTo({ sessionId, keys, caller }, backstage);
+  return access.map(({ kind }) => kind === 'none');
+}
+
+/** Stops those that are jobs of the session; the others are not found, or have ended. */
+async function stopJobs(
+  jobs: NamedJobs,
+  backstage: Backstage,
+  stop: (bound: readonly JobKey[]) => Promise<readonly StopResult[]>,
+): Promise<StopResult[]> {
+  const { keys } = jobs;
+  const access = await accessTo(jobs, backstage);
+  const bound = keys.filter((_, index) => access[index]?.kind === 'job');
+  const results = bound.length === 0 ? [] : await stop(bound);
+  const byKey = new Map(bound.map((key, index) => [key, results[index]]));
+  return keys.map((key, index) => {
+    const one = access[index];
+    if (one?.kind === 'ended') return { found: true, changed: false, status: one.status };
+    return byKey.get(key) ?? { found: false, changed: false, status: null };
+  });
+}
+
+function noReply(id: string): JobReply {
+  return { kind: 'error', error: notFound(id) };
 }
 
 function toRequest(

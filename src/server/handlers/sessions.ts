@@ -1,10 +1,14 @@
+import type { LocalJobs } from '../../client/local-jobs.ts';
 import { sessionNotFound } from '../../jobs/job-errors.ts';
+import type { SessionInfo } from '../../jobs/session-info.ts';
 import { readVariable, readVariables } from '../../jobs/session-options.ts';
 import { checkInstanceId, checkName } from '../../model/names.ts';
 import type { Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
+import { mayUse, showSession } from '../session-owners.ts';
+import type { Caller } from '../tokens.ts';
 
 const defaultLimit = 100;
 
@@ -22,13 +26,13 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     await owners.check(session.id, caller);
     return session;
   },
-  listSessions({ query }, { jobs }) {
-    return jobs.listSessions({ ...query, limit: query.limit ?? defaultLimit });
+  async listSessions({ query, caller }, { jobs }) {
+    const page = await jobs.listSessions({ ...query, limit: query.limit ?? defaultLimit });
+    const seen = page.items.filter((session) => maySee(session, caller));
+    return { ...page, items: seen.map((session) => showSession(session, caller)) };
   },
-  async getSession({ params }, { jobs }) {
-    const session = await jobs.getSession(params.id);
-    if (session === undefined) throw sessionNotFound(params.id);
-    return session;
+  async getSession({ params, caller }, { jobs }) {
+    return showSession(await seenSession(params.id, caller, jobs), caller);
   },
   async keepAlive({ params, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
@@ -41,7 +45,8 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     const { mode, leaving = false } = body;
     return jobs.shutdown({ sessionId: params.id, mode, leaving });
   },
-  async waitForSession({ params, query, signal }, { jobs }) {
+  async waitForSession({ params, query, caller, signal }, { jobs, owners }) {
+    if (caller.definitions !== undefined) await owners.check(params.id, caller);
     const { timeoutMs = longestPollMs } = query;
     const ends = await firstSettled(timeoutMs, signal, (inner) => [
       jobs.waitForEnd(params.id, inner).then(() => true),
@@ -53,7 +58,8 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     const set = Object.entries(body.set).map(([name, value]) => readVariable(name, value));
     return jobs.setVariables(params.id, Object.fromEntries(set));
   },
-  async listJobs({ params, query }, { jobs }) {
+  async listJobs({ params, query, caller }, { jobs, owners }) {
+    if (caller.definitions !== undefined) await owners.check(params.id, caller);
     const { limit = defaultLimit, after } = query;
     const page = await jobs.listJobs({ sessionId: params.id, limit, after });
     if (page.items.length > 0) return page;
@@ -62,3 +68,14 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     return page;
   },
 };
+
+/** A caller who is restricted to some definitions sees no sessions of others: their jobs may be of any definition. */
+function maySee(session: SessionInfo, caller: Caller): boolean {
+  return caller.definitions === undefined || mayUse(session, caller);
+}
+
+async function seenSession(id: string, caller: Caller, jobs: LocalJobs): Promise<SessionInfo> {
+  const session = await jobs.getSession(id);
+  if (session === undefined || !maySee(session, caller)) throw sessionNotFound(id);
+  return session;
+}

@@ -37,6 +37,11 @@ const filter = z.strictObject({
   limit: z.int().min(0).optional(),
 });
 
+const all = z
+  .boolean()
+  .optional()
+  .meta({ description: 'Confirms that everything is meant, where there is no condition.' });
+
 const conditions = {
   keepLast: z.int().min(0).optional(),
   completedBefore: moment.optional(),
@@ -77,6 +82,7 @@ export const deletionRoutes = {
     summary: 'Deletes all roots that are over and that a filter selects.',
     body: z.strictObject({
       filter: filter.optional(),
+      all,
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
@@ -104,6 +110,7 @@ export const deletionRoutes = {
     summary: 'Deletes finished executions of all instances that a filter selects.',
     body: z.strictObject({
       filter: filter.optional(),
+      all,
       ...conditions,
       includeRunning: z.boolean().optional(),
     }),

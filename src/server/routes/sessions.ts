@@ -18,6 +18,9 @@ const session: z.ZodType<SessionInfo> = z
     expiresAt: moment,
     endedAt: moment.exactOptional(),
     variables: z.record(z.string(), z.string()),
+    variablesHidden: z.literal(true).exactOptional().meta({
+      description: 'The session belongs to another token, so its variables are not shown.',
+    }),
     openJobs: z.number(),
   })
   .meta({ id: 'Session', description: 'What is known of a session.' });

@@ -68,6 +68,25 @@ export const brokenJobs: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a job is named by its id, whatever its incarnation',
+    rejectedBy: 'job/is-bound-to-its-session',
+    override: ({ provider, db }) => ({
+      getJobBindings: (jobs) =>
+        provider.getJobBindings(
+          jobs.map(({ instanceId, incarnation }) => ({
+            instanceId,
+            incarnation:
+              db
+                .prepare<[string], string>(
+                  'SELECT incarnation FROM instances WHERE instance_id = ?',
+                )
+                .pluck()
+                .get(instanceId) ?? incarnation,
+          })),
+        ),
+    }),
+  },
+  {
     fault: 'a reply is taken from a run that goes on',
     rejectedBy: 'job/cannot-be-taken-early',
     override: ({ db }) => ({

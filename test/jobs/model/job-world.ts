@@ -284,7 +284,7 @@ export class JobWorld {
     }
     this.#check(floor.running.length === 0, `handlers of ${floor.running.join()} are left`);
     this.#check(this.#line.listeners === 0, `${this.#line.listeners} listeners are left`);
-    await operator.deleteInstanceBulk();
+    await operator.deleteInstanceBulk({}, { all: true });
   }
 
   /** Waits until the store knows that nobody wants anything of the sessions that have ended. */

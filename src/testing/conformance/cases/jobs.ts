@@ -8,12 +8,13 @@ import {
   openSession,
   orchestrationJob,
   readSession,
+  startJob,
   submit,
   submitAll,
   taskJob,
 } from '../job-moves.ts';
 import { newInstance } from '../sample-data.ts';
-import { createTask, expectStatus } from '../task-moves.ts';
+import { createTask, createTasks, expectStatus, newTask } from '../task-moves.ts';
 
 export const jobs: Capability = {
   title: 'submits of jobs',
@@ -198,6 +199,50 @@ export const jobs: Capability = {
           ['created', 'refused', 'created'],
         );
         assert.deepEqual(await jobIds(store), ['a', 'b']);
+      },
+    },
+    {
+      id: 'job/is-bound-to-its-session',
+      title: 'a job names its session, and only by the incarnation of its run',
+      async run(store) {
+        const { provider } = store;
+        await openSession(store);
+        await openSession(store, 'other');
+        const task = newTask('no-job');
+        await createTasks(store, [task]);
+        await store.claimWorkOne();
+        const { key: taken, item } = await startJob(store, 'taken');
+        expectCommitted(await store.ackWork(item.lockToken));
+        await provider.takeJobs([taken]);
+        const keys = await submitAll(store, [
+          taskJob('a'),
+          orchestrationJob('b', { sessionId: 'other' }),
+        ]);
+        const [a, b] = keys.map(({ instanceId, incarnation }) => ({ instanceId, incarnation }));
+        assert.ok(a && b);
+        const { instanceId, incarnation } = task;
+        const asked = [
+          b,
+          a,
+          { ...a, incarnation: b.incarnation },
+          { ...a, instanceId: 'nobody' },
+          { instanceId, incarnation },
+          taken,
+          b,
+        ];
+        const [listed] = await provider.listJobs({ sessionId: 'other', limit: 1 });
+        assert.ok(listed);
+        const ofB = { sessionId: 'other', name: listed.name };
+        assert.deepEqual(await provider.getJobBindings(asked), [
+          ofB,
+          { sessionId: 's', name: task.name },
+          undefined,
+          undefined,
+          undefined,
+          undefined,
+          ofB,
+        ]);
+        assert.deepEqual(await provider.getJobBindings([]), []);
       },
     },
     {

@@ -1,0 +1,78 @@
+/** Checks a value; returns the path of what is wrong with it. */
+export type Check = (value: unknown, path: string) => string | undefined;
+
+type RequiredKeys<Value> = {
+  [Key in keyof Value]-?: object extends Pick<Value, Key> ? never : Key;
+}[keyof Value];
+
+/** A check for each field that must be there, and for some that may be. */
+type FieldChecks<Value> = { readonly [Key in RequiredKeys<Value>]: Check } & {
+  readonly [Key in keyof Value]?: Check;
+};
+
+export const anything: Check = () => undefined;
+export const text: Check = (value, path) => (typeof value === 'string' ? undefined : path);
+export const flag: Check = (value, path) => (typeof value === 'boolean' ? undefined : path);
+export const number: Check = (value, path) =>
+  typeof value === 'number' && Number.isFinite(value) ? undefined : path;
+
+/** A field that may be missing. */
+export function optional(check: Check): Check {
+  return (value, path) => (value === undefined ? undefined : check(value, path));
+}
+
+export function nullable(check: Check): Check {
+  return (value, path) => (value === null ? undefined : check(value, path));
+}
+
+export function list(item: Check): Check {
+  return (value, path) => {
+    if (!Array.isArray(value)) return path;
+    for (const [index, one] of value.entries()) {
+      const wrong = item(one, `${path}[${index}]`);
+      if (wrong !== undefined) return wrong;
+    }
+    return undefined;
+  };
+}
+
+/** An object with any keys, whose values are alike. */
+export function record(item: Check): Check {
+  return (value, path) => {
+    if (!isObject(value)) return path;
+    for (const [key, one] of Object.entries(value)) {
+      const wrong = item(one, `${path}.${key}`);
+      if (wrong !== undefined) return wrong;
+    }
+    return undefined;
+  };
+}
+
+/** An object with these fields. Others are let through: a newer server may send more. */
+export function fields<Value>(checks: FieldChecks<Value>): Check {
+  const all = Object.entries<Check>(checks);
+  return (value, path) => {
+    if (!isObject(value)) return path;
+    for (const [key, check] of all) {
+      const wrong = check(value[key], `${path}.${key}`);
+      if (wrong !== undefined) return wrong;
+    }
+    return undefined;
+  };
+}
+
+/** Any one of some. */
+export function either(...checks: readonly Check[]): Check {
+  return (value, path) =>
+    checks.some((check) => check(value, path) === undefined) ? undefined : path;
+}
+
+/** An object whose field has this value. */
+export function tagged(field: string, tag: unknown, check: Check): Check {
+  return (value, path) =>
+    isObject(value) && value[field] === tag ? check(value, path) : `${path}.${field}`;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

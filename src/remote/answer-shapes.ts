@@ -1,0 +1,356 @@
+import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
+import type { ScheduleInfo } from '../client/schedule-info.ts';
+import type { TaskInfo } from '../client/task-info.ts';
+import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
+import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
+import type { CancelRequest } from '../model/cancel.ts';
+import type { Failure } from '../model/failure.ts';
+import type { RunningItem, StopResult } from '../providers/cancellation.ts';
+import type { ExecutionRecord } from '../providers/instances.ts';
+import type {
+  DeleteInstanceResult,
+  InstanceSize,
+  PruneResult,
+  QueueDepth,
+  QueueDepths,
+  SystemMetrics,
+} from '../providers/management.ts';
+import type { WireError } from '../server/routes/error-answer.ts';
+import {
+  anything,
+  either,
+  fields,
+  flag,
+  list,
+  nullable,
+  number,
+  optional,
+  record,
+  tagged,
+  text,
+  type Check,
+} from './answer-checks.ts';
+import type { Answer, Operation } from './operations.ts';
+
+const failureAlone: Check = fields<Failure>({
+  name: text,
+  message: text,
+  stack: optional(text),
+  code: optional(text),
+  nonRetryable: optional(flag),
+  attempts: optional(number),
+});
+
+// Causes are walked by recursion elsewhere: a chain without end must not get there.
+const maxCauses = 100;
+
+const failure: Check = (value, path) => {
+  let cause: unknown = value;
+  for (let depth = 0; depth <= maxCauses; depth += 1) {
+    const wrong = failureAlone(cause, path);
+    if (wrong !== undefined) return wrong;
+    cause = (cause as Failure).cause;
+    if (cause === undefined) return undefined;
+  }
+  return `${path}.cause`;
+};
+
+/** An error as it travels. */
+export const wireError: Check = fields<WireError>({
+  code: text,
+  message: text,
+  reason: optional(text),
+  trigger: optional(text),
+  subject: optional(text),
+  failure: optional(failure),
+  eventId: optional(number),
+  operation: optional(text),
+  outcomeUnknown: optional(flag),
+  retryable: optional(flag),
+});
+
+const cancel: Check = fields<CancelRequest>({
+  reason: text,
+  actor: nullable(text),
+  requestedAt: number,
+});
+
+const running: Check = fields<RunningItem>({
+  operation: number,
+  name: text,
+  attempt: number,
+  lockedUntil: number,
+  worker: nullable(text),
+  claimedAt: number,
+  cancel: nullable(fields<NonNullable<RunningItem['cancel']>>({ reason: text, trigger: text })),
+});
+
+const task: Check = fields<TaskInfo>({
+  priority: number,
+  dedupeKey: optional(text),
+  runAt: optional(number),
+  expiresAt: optional(number),
+  failures: number,
+  headers: record(text),
+  onFail: optional(text),
+  onFailFailure: optional(failure),
+});
+
+const instanceFields = {
+  id: text,
+  kind: text,
+  name: text,
+  version: optional(text),
+  status: text,
+  executionId: number,
+  parentId: optional(text),
+  failure: optional(failure),
+  createdAt: number,
+  startedAt: optional(number),
+  endedAt: optional(number),
+  cancel: optional(cancel),
+  cleanupSkipped: optional(flag),
+  leaked: optional(number),
+  running: optional(list(running)),
+  terminated: optional(
+    fields<{ reason: string; actor: string | null }>({
+      reason: text,
+      actor: nullable(text),
+    }),
+  ),
+  blocked: optional(fields<{ reason: string; at: number }>({ reason: text, at: number })),
+  task: optional(task),
+  undecodable: optional(list(text)),
+};
+const instance: Check = fields<InstanceInfo>(instanceFields);
+const size: Check = fields<InstanceSize>({
+  executions: number,
+  events: number,
+  children: number,
+  messages: number,
+  activities: number,
+});
+
+const schedule: Check = fields<ScheduleInfo>({
+  name: text,
+  paused: flag,
+  nextAt: optional(number),
+  lastTickAt: optional(number),
+  lastInstanceId: optional(text),
+  lastError: optional(text),
+  createdAt: number,
+  updatedAt: number,
+  definition: optional(
+    fields<NonNullable<ScheduleInfo['definition']>>({
+      catchUp: text,
+      starts: fields<{ kind: string; name: string }>({ kind: text, name: text }),
+      cron: optional(text),
+      timeZone: optional(text),
+      everyMs: optional(number),
+      startAt: optional(number),
+      endAt: optional(number),
+    }),
+  ),
+});
+
+const session: Check = fields<SessionInfo>({
+  id: text,
+  label: optional(text),
+  owner: optional(text),
+  state: text,
+  end: optional(text),
+  idleTimeoutMs: number,
+  createdAt: number,
+  expiresAt: number,
+  endedAt: optional(number),
+  variables: record(text),
+  variablesHidden: optional(flag),
+  openJobs: number,
+});
+
+const job: Check = fields<JobInfo>({
+  id: text,
+  kind: text,
+  name: text,
+  status: text,
+  createdAt: number,
+  abandonedAt: optional(number),
+});
+
+const stop: Check = fields<StopResult>({ found: flag, changed: flag, status: nullable(text) });
+const stops = fields<{ results: unknown }>({ results: list(stop) });
+const done = fields<object>({});
+const event = fields<{ kind: string; at: number }>({ kind: text, at: number });
+
+const deleted = {
+  instancesDeleted: number,
+  executionsDeleted: number,
+  eventsDeleted: number,
+  queueMessagesDeleted: number,
+};
+const pruned = { instancesProcessed: number, executionsDeleted: number, eventsDeleted: number };
+
+const report: Check = fields<RetentionReport>({
+  startedAt: number,
+  endedAt: number,
+  sweeper: text,
+  dryRun: flag,
+  outcome: text,
+  deleted: fields<DeleteInstanceResult>(deleted),
+  pruned: fields<PruneResult>(pruned),
+  left: number,
+  errors: list(text),
+});
+
+const depth: Check = fields<QueueDepth>({
+  ready: number,
+  delayed: number,
+  claimed: number,
+  oldestReadyAt: nullable(number),
+});
+
+const key = { id: text, incarnation: text };
+const id = fields<{ id: string }>({ id: text });
+const run = fields<{ id: string; created: boolean }>({ id: text, created: flag });
+const chunk = fields<{ seq: number }>({ seq: number });
+
+const reply = either(
+  tagged('kind', 'completed', anything),
+  tagged('kind', 'error', fields<{ error: unknown }>({ error: wireError })),
+);
+const waited = either(
+  fields<{ id: string; instance: unknown }>({ id: text, instance }),
+  fields<{ id: string; error: unknown }>({ id: text, error: wireError }),
+);
+
+/**
+ * What the answers of a server must look like. A server that was taken over, or something else at its address, must not
+ * get values into a program that its types exclude. Written by hand: browsers do not load the schemas of the server.
+ */
+export const answerShapes: Readonly<Record<Operation, Check>> = {
+  health: done,
+  startInstance: id,
+  listInstances: fields<Answer<'listInstances'>>({
+    items: list(instance),
+    nextCursor: optional(text),
+  }),
+  getInstance: instance,
+  measureInstance: fields<MeasuredInstance>({ ...instanceFields, size }),
+  waitForInstances: fields<Answer<'waitForInstances'>>({ results: list(waited) }),
+  raiseEvent: done,
+  getInstanceTree: fields<Answer<'getInstanceTree'>>({
+    rootId: text,
+    allIds: list(text),
+    size: number,
+    isRootOnly: flag,
+  }),
+  getHistory: fields<Answer<'getHistory'>>({
+    executionId: number,
+    items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
+    nextAfter: optional(number),
+  }),
+  exportHistory: fields<Answer<'exportHistory'>>({
+    instanceId: text,
+    incarnation: text,
+    executionId: number,
+    events: list(event),
+  }),
+  listExecutions: fields<Answer<'listExecutions'>>({
+    items: list(
+      fields<ExecutionRecord>({
+        executionId: number,
+        status: text,
+        version: nullable(text),
+        startedAt: nullable(number),
+        endedAt: nullable(number),
+        historyLength: number,
+      }),
+    ),
+    nextAfter: optional(number),
+  }),
+  listRunning: fields<Answer<'listRunning'>>({ items: list(running) }),
+  cancelInstance: stop,
+  terminateInstance: stop,
+  deleteInstance: fields<DeleteInstanceResult>(deleted),
+  deleteInstances: fields<Answer<'deleteInstances'>>({
+    ...deleted,
+    rootsDeleted: number,
+    rootsSkipped: number,
+    finished: flag,
+  }),
+  pruneExecutions: fields<PruneResult>(pruned),
+  pruneExecutionsBulk: fields<Answer<'pruneExecutionsBulk'>>({ ...pruned, finished: flag }),
+  listAudit: fields<Answer<'listAudit'>>({
+    items: list(
+      fields<Answer<'listAudit'>['items'][number]>({
+        auditKey: number,
+        auditId: text,
+        action: text,
+        actor: nullable(text),
+        filter: text,
+        at: number,
+        ...deleted,
+      }),
+    ),
+    nextCursor: optional(text),
+  }),
+  queueDepths: fields<QueueDepths>({
+    orchestrations: depth,
+    activities: depth,
+    tasks: depth,
+    messages: number,
+  }),
+  systemMetrics: fields<SystemMetrics>({
+    instances: record(number),
+    finishedExecutions: number,
+    storageBytes: number,
+    reclaimableBytes: number,
+    pendingReclaims: number,
+  }),
+  runTask: run,
+  runTasks: fields<Answer<'runTasks'>>({ runs: list(run) }),
+  listSchedules: fields<Answer<'listSchedules'>>({
+    items: list(schedule),
+    nextAfter: optional(text),
+  }),
+  getSchedule: schedule,
+  putSchedule: schedule,
+  pauseSchedule: done,
+  resumeSchedule: done,
+  deleteSchedule: fields<Answer<'deleteSchedule'>>({ deleted: flag }),
+  nextRuns: fields<Answer<'nextRuns'>>({ runs: list(number) }),
+  getRetention: fields<RetentionStatus>({
+    paused: nullable(
+      fields<{ at: number; actor: string | null }>({ at: number, actor: nullable(text) }),
+    ),
+    lastReport: nullable(report),
+    policies: nullable(list(record(anything))),
+    fullWalkAt: nullable(number),
+  }),
+  pauseRetention: done,
+  resumeRetention: done,
+  runRetention: fields<Answer<'runRetention'>>({ report: nullable(report) }),
+  openSession: session,
+  listSessions: fields<Answer<'listSessions'>>({ items: list(session), nextAfter: optional(text) }),
+  getSession: session,
+  keepAlive: session,
+  shutdownSession: session,
+  waitForSession: fields<Answer<'waitForSession'>>({ ended: flag }),
+  setSessionVariables: session,
+  listJobs: fields<Answer<'listJobs'>>({ items: list(job), nextAfter: optional(text) }),
+  submitJobs: fields<Answer<'submitJobs'>>({
+    results: list(fields<{ error?: unknown }>({ error: optional(wireError) })),
+  }),
+  waitForJobs: fields<Answer<'waitForJobs'>>({
+    replies: list(fields<{ id: string; incarnation: string; reply: unknown }>({ ...key, reply })),
+  }),
+  readChunks: fields<Answer<'readChunks'>>({
+    pages: list(
+      fields<Answer<'readChunks'>['pages'][number]>({ ...key, chunks: list(chunk), over: flag }),
+    ),
+  }),
+  takeJobs: done,
+  abandonJobs: stops,
+  cancelJobs: stops,
+  getJob: instance,
+};

@@ -1,0 +1,283 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { isPerdureError, Perdure, ProviderError } from '../../src/index.ts';
+import { answerShapes } from '../../src/remote/answer-shapes.ts';
+import { operations, type Operation } from '../../src/remote/operations.ts';
+import type { RemoteClient } from '../../src/remote/remote-client.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const emptyPage = JSON.stringify({ items: [] });
+
+/** A client of a server that answers what a test says; the first answer lets the client connect. */
+async function connectTo(answer: Answer, options: object = {}): Promise<RemoteClient> {
+  let isFirst = true;
+  const server = createServer((request, response) => {
+    if (!isFirst) return answer(request, response);
+    isFirst = false;
+    response.end(emptyPage);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    return new Promise<void>((resolve) => void server.close(() => resolve()));
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const connection = await Perdure.connect(url, { retryFor: 0, ...options });
+  onTestFinished(() => connection.close());
+  return connection.client;
+}
+
+const json =
+  (value: unknown): Answer =>
+  (_, response) =>
+    void response.end(JSON.stringify(value));
+
+/** Calls that a program makes, by what they ask of the server. */
+const calls: Readonly<Partial<Record<Operation, (client: RemoteClient) => Promise<unknown>>>> = {
+  startInstance: (client) => client.start('x'),
+  listInstances: (client) => client.list(),
+  getInstance: (client) => client.get('x'),
+  measureInstance: (client) => client.getInstanceInfo('x'),
+  waitForInstances: (client) => client.wait('x'),
+  getInstanceTree: (client) => client.getInstanceTree('x'),
+  getHistory: (client) => client.history('x'),
+  exportHistory: (client) => client.exportHistory('x'),
+  listExecutions: (client) => client.listExecutions('x'),
+  listRunning: (client) => client.running('x'),
+  cancelInstance: (client) => client.cancel('x'),
+  terminateInstance: (client) => client.terminate('x'),
+  deleteInstance: (client) => client.deleteInstance('x'),
+  deleteInstances: (client) => client.deleteInstanceBulk({}, { all: true }),
+  pruneExecutions: (client) => client.pruneExecutions('x'),
+  pruneExecutionsBulk: (client) => client.pruneExecutionsBulk({}, { all: true }),
+  listAudit: (client) => client.listAudit(),
+  queueDepths: (client) => client.queueDepths(),
+  systemMetrics: (client) => client.systemMetrics(),
+  runTask: (client) => client.runTask('x'),
+  runTasks: (client) => client.runTasks([{ task: 'x' }]),
+  listSchedules: (client) => client.schedules.list(),
+  getSchedule: (client) => client.schedules.get('x'),
+  putSchedule: (client) => client.schedules.put('x', { task: 'x', every: '1d' }),
+  deleteSchedule: (client) => client.schedules.delete('x'),
+  nextRuns: (client) => client.schedules.nextRuns('x'),
+  getRetention: (client) => client.retention.status(),
+  runRetention: (client) => client.retention.run(),
+  openSession: (client) => client.openSession(),
+  listSessions: (client) => client.sessions.list(),
+  getSession: (client) => client.sessions.get('x'),
+};
+
+const garbage: readonly unknown[] = [
+  [],
+  1,
+  'text',
+  true,
+  { items: 5 },
+  { items: [null] },
+  { items: [{ id: 5 }] },
+  { results: [{}] },
+  { results: {} },
+  { id: { toString: 'x' } },
+  { found: 'yes', changed: 1, status: 7 },
+  { runs: [{ id: 'x' }] },
+];
+
+describe('a server that answers something else', () => {
+  test('every call rejects with a typed error, and none is made again', async () => {
+    const other: unknown[] = [];
+    for (const value of [...garbage, {}]) {
+      const client = await connectTo(json(value), { retryFor: '1m' });
+      for (const [name, call] of Object.entries(calls)) {
+        const outcome = await call(client).then(
+          (result) => ({ name, value, result }),
+          (error: unknown) => error,
+        );
+        const isTyped =
+          isPerdureError(outcome, 'PROVIDER') && !(outcome as ProviderError).retryable;
+        if (!isTyped) other.push(outcome);
+      }
+    }
+    expect(other).toEqual([]);
+  }, 60_000);
+
+  test('a job rejects with a typed error where fewer jobs are answered than were submitted', async () => {
+    const now = Date.now();
+    const session = {
+      id: 's',
+      state: 'open',
+      idleTimeoutMs: 60_000,
+      createdAt: now,
+      expiresAt: now + 60_000,
+      variables: {},
+      openJobs: 0,
+    };
+    const client = await connectTo((request, response) => {
+      response.end(JSON.stringify(request.url?.endsWith('/jobs') ? { results: [] } : session));
+    });
+    await expect(client.submit('x').result()).rejects.toMatchObject({
+      code: 'PROVIDER',
+      message: expect.stringContaining('0 results for 1 requests') as string,
+    });
+  });
+
+  test('an error with parts of other types, or with causes without end, is no error of Perdure', async () => {
+    let deep: object = { name: 'Error', message: 'm' };
+    for (let depth = 0; depth < 500; depth += 1)
+      deep = { name: 'Error', message: 'm', cause: deep };
+    for (const failure of [5, { name: 5 }, deep]) {
+      const error = { code: 'INSTANCE_FAILED', message: 'm', failure };
+      const client = await connectTo((_, response) => {
+        response.writeHead(400).end(JSON.stringify({ error }));
+      });
+      await expect(client.list()).rejects.toMatchObject({ code: 'PROVIDER', retryable: false });
+    }
+  });
+
+  test('every operation has a shape that refuses what is no object', () => {
+    for (const name of Object.keys(operations) as Operation[]) {
+      for (const value of [null, undefined, 5, 'text', []]) {
+        expect([name, answerShapes[name](value, 'answer')]).toEqual([name, 'answer']);
+      }
+    }
+  });
+});
+
+describe('an answer that is too large', () => {
+  const limit = { answerLimitBytes: 100_000 };
+  const tooLarge = {
+    code: 'PROVIDER',
+    retryable: false,
+    message: expect.stringContaining('answerLimitBytes') as string,
+  };
+
+  test('is not read when it says so itself', async () => {
+    const client = await connectTo((_, response) => {
+      response.writeHead(200, { 'content-length': 10_000_000 });
+      response.write('[');
+    }, limit);
+    await expect(client.list()).rejects.toMatchObject(tooLarge);
+  });
+
+  test('is read up to the limit when it has no end', async () => {
+    let sent = 0;
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const client = await connectTo((_, response) => {
+      response.once('close', resolve);
+      const more = (): void => {
+        while (!response.destroyed && response.write('x'.repeat(10_000))) sent += 10_000;
+      };
+      response.on('drain', more);
+      more();
+    }, limit);
+    await expect(client.list()).rejects.toMatchObject(tooLarge);
+    await closed;
+    // What was on its way fits into the buffers of two sockets.
+    expect(sent).toBeLessThan(50_000_000);
+  });
+
+  test('counts what comes out of compression', async () => {
+    const bomb = gzipSync(Buffer.alloc(50_000_000, 32));
+    expect(bomb.length).toBeLessThan(100_000);
+    const client = await connectTo((_, response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb);
+    }, limit);
+    await expect(client.list()).rejects.toMatchObject(tooLarge);
+  });
+
+  test('is bounded also where it is an error', async () => {
+    const client = await connectTo((_, response) => {
+      response.writeHead(500).end('x'.repeat(200_000));
+    }, limit);
+    await expect(client.list()).rejects.toMatchObject(tooLarge);
+  });
+});
+
+describe('a token over plain http', () => {
+  const fetch = (): Promise<Response> => Promise.resolve(new Response(emptyPage));
+
+  test.each(['http://perdure.example.com', 'http://10.0.0.5:7373', 'http://[fe80::1]:7373'])(
+    'is not sent to %s unless allowInsecureHttp says so',
+    async (url) => {
+      const refused = await Perdure.connect(url, { token: 'secret', fetch }).catch(
+        (error: unknown) => error,
+      );
+      expect(refused).toMatchObject({ code: 'INVALID_OPTION' });
+      expect(String(refused)).toContain('allowInsecureHttp');
+      expect(String(refused)).not.toContain('secret');
+      const allowed = { token: 'secret', fetch, allowInsecureHttp: true };
+      await (await Perdure.connect(url, allowed)).close();
+      await (await Perdure.connect(url, { fetch })).close();
+    },
+  );
+
+  test.each([
+    'https://perdure.example.com',
+    'http://localhost:7373',
+    'http://127.0.0.1:7373',
+    'http://127.9.9.9',
+    'http://[::1]:7373',
+    'http://perdure.localhost',
+  ])('is sent to %s', async (url) => {
+    await (await Perdure.connect(url, { token: 'secret', fetch })).close();
+  });
+
+  test.each(['http://localhost.example.com', 'http://127.0.0.1.example.com'])(
+    'is not sent to %s, which only looks like this machine',
+    async (url) => {
+      await expect(Perdure.connect(url, { token: 'secret', fetch })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+    },
+  );
+});
+
+describe('a page whose origin the server refuses', () => {
+  afterEach(() => void vi.unstubAllGlobals());
+
+  // All that a page sees of a refused request.
+  const refused = (): Promise<never> => Promise.reject(new TypeError('Failed to fetch'));
+
+  test('is told of allowedOrigins at once, though it would try again for long', async () => {
+    vi.stubGlobal('location', { origin: 'https://app.example.com' });
+    let attempts = 0;
+    const fetch = (): Promise<never> => {
+      attempts += 1;
+      return refused();
+    };
+    const options = { fetch, retryFor: '1h' as const };
+    const error = await Perdure.connect('https://perdure.example.com', options).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({ code: 'PROVIDER', retryable: true });
+    expect(String(error)).toContain('allowedOrigins');
+    expect(String(error)).toContain('"https://app.example.com"');
+    expect(attempts).toBe(1);
+  });
+
+  test('is not told so on the origin of the server, nor outside a browser', async () => {
+    const url = 'https://perdure.example.com';
+    const options = { fetch: refused, retryFor: 0 };
+    for (const location of [{ origin: url }, { origin: 'null' }, undefined]) {
+      vi.stubGlobal('location', location);
+      const error = await Perdure.connect(url, options).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(ProviderError);
+      expect(String(error)).not.toContain('allowedOrigins');
+    }
+  });
+
+  test('goes on trying once the server has answered it', async () => {
+    vi.stubGlobal('location', { origin: 'https://app.example.com' });
+    let attempts = 0;
+    const fetch = (): Promise<Response> => {
+      attempts += 1;
+      return attempts === 2 ? refused() : Promise.resolve(new Response(emptyPage));
+    };
+    const connection = await Perdure.connect('https://perdure.example.com', { fetch });
+    expect(await connection.client.list()).toEqual({ items: [] });
+    expect(attempts).toBe(3);
+    await connection.close();
+  });
+});

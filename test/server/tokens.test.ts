@@ -1,0 +1,249 @@
+import { describe, expect, it } from 'vitest';
+import type { Logger } from 'perdure';
+import { createToken, type AuthorizeRequest, type ServerToken } from 'perdure/server';
+import { openEvents } from './event-reader.ts';
+import { codeOf, openServer, type Answered, type TestServer } from './server-fixture.ts';
+
+const ask = (server: TestServer, token: string): Promise<Answered> =>
+  server.fetch('/v1/flows', { headers: { authorization: `Bearer ${token}` } });
+
+/** A token with its entry in a list. */
+function newToken(name: string, parts: Partial<ServerToken> = {}) {
+  const { token, sha256 } = createToken();
+  const entry: ServerToken = { name, role: 'read', sha256, ...parts };
+  return { token, sha256, entry };
+}
+
+/** Keeps warnings. */
+function warnings() {
+  const lines: { readonly fields: Readonly<Record<string, unknown>>; readonly text: string }[] = [];
+  const ignore = (): void => undefined;
+  const logger: Logger = {
+    debug: ignore,
+    info: ignore,
+    warn: (fields, text) => void lines.push({ fields: { ...fields }, text }),
+    error: ignore,
+  };
+  return { lines, logger };
+}
+
+describe('rotation', () => {
+  it('a token with two hashes accepts both, with one name', async () => {
+    const [old, next] = [createToken(), createToken()];
+    const tokens = [{ name: 'ci', role: 'admin', sha256: [old.sha256, next.sha256] } as const];
+    const server = await openServer({ tokens });
+    const body = { id: 's', idleTimeoutMs: 60_000 };
+    await server.send('openSession', { body }, { token: old.token });
+    const session = await server.send('getSession', { params: { id: 's' } }, { token: next.token });
+    expect(session.json).toMatchObject({ owner: 'ci' });
+  });
+
+  it('no hash, three hashes, the hash of an empty token and a hash that is there twice are refused', async () => {
+    const [one, two, three] = [createToken().sha256, createToken().sha256, createToken().sha256];
+    const empty = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+    const bad: readonly (readonly unknown[])[] = [
+      [{ name: 'a', role: 'read', sha256: '' }],
+      [{ name: 'a', role: 'read', sha256: [] }],
+      [{ name: 'a', role: 'read', sha256: [one, two, three] }],
+      [{ name: 'a', role: 'read', sha256: empty }],
+      [{ name: 'a', role: 'read', sha256: [one, empty.toUpperCase()] }],
+      [{ name: 'a', role: 'read', sha256: [one, one] }],
+      [{ name: 'a', role: 'read', sha256: one, definitions: [] }],
+      [
+        { name: 'a', role: 'read', sha256: one },
+        { name: 'b', role: 'admin', sha256: one.toUpperCase() },
+      ],
+    ];
+    for (const tokens of bad) {
+      await expect(openServer({ tokens: tokens as never })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+    }
+  });
+});
+
+describe('tokens from a function', () => {
+  it('a token is added and revoked without a restart', async () => {
+    const [first, second] = [newToken('first'), newToken('second')];
+    let list: readonly ServerToken[] = [first.entry];
+    const server = await openServer({ tokens: async () => list, authMaxAge: 1 });
+    expect((await ask(server, first.token)).status).toBe(200);
+    expect((await ask(server, second.token)).status).toBe(401);
+    list = [second.entry];
+    await expect.poll(async () => (await ask(server, first.token)).status).toBe(401);
+    await expect.poll(async () => (await ask(server, second.token)).status).toBe(200);
+  });
+
+  it('the function is called once for many requests', async () => {
+    let calls = 0;
+    const { token, entry } = newToken('me');
+    const tokens = () => {
+      calls += 1;
+      return [entry];
+    };
+    const server = await openServer({ tokens, authMaxAge: '1h' });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(server, token)));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(calls).toBe(1);
+  });
+
+  it('the first list is checked before the server listens', async () => {
+    const broken = async (): Promise<readonly ServerToken[]> => {
+      throw new Error('no such vault');
+    };
+    await expect(openServer({ tokens: broken })).rejects.toThrow('no such vault');
+    const wrong = () => [{ name: 'a', role: 'read', sha256: 'short' } as const];
+    await expect(openServer({ tokens: wrong })).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+  });
+
+  it('a function that fails later leaves the last list in use', async () => {
+    const { token, entry } = newToken('me');
+    let fails = false;
+    const tokens = () => {
+      if (fails) throw new Error('no such vault');
+      return [entry];
+    };
+    const server = await openServer({ tokens, authMaxAge: 1 });
+    expect((await ask(server, token)).status).toBe(200);
+    fails = true;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect((await ask(server, token)).status).toBe(200);
+    expect((await ask(server, createToken().token)).status).toBe(401);
+  });
+});
+
+describe('authorize', () => {
+  it('decides who a caller is where no token is known', async () => {
+    const seen: AuthorizeRequest[] = [];
+    const known = newToken('by-token');
+    const server = await openServer({
+      tokens: [known.entry],
+      authorize: async (request) => {
+        seen.push(request);
+        const user = request.headers.get('x-user');
+        return user === null ? null : { name: user, role: 'operate' };
+      },
+    });
+    const as = (headers: Record<string, string>) => server.fetch('/v1/flows?', { headers });
+    expect((await ask(server, known.token)).status).toBe(200);
+    expect(seen).toHaveLength(0);
+    expect((await as({})).status).toBe(401);
+    expect((await as({ 'x-user': 'ann' })).status).toBe(200);
+    expect(seen[1]).toMatchObject({ method: 'GET', remoteAddress: '127.0.0.1' });
+    expect(seen[1]?.path).toContain('/v1/flows');
+    const headers = { 'x-user': 'ann' };
+    const body = { id: 's', idleTimeoutMs: 60_000 };
+    const session = await server.send('openSession', { body }, { token: '', headers });
+    expect(session.json).toMatchObject({ owner: 'ann' });
+    expect((await server.send('getRetention', {}, { token: '', headers })).status).toBe(200);
+    const denied = await server.send('resumeRetention', {}, { token: '', headers });
+    expect([denied.status, codeOf(denied)]).toEqual([403, 'FORBIDDEN']);
+  });
+
+  it('lets nobody in when it throws or returns what is no caller', async () => {
+    for (const answer of [{}, { name: 'x', role: 'root' }, true, { name: '', role: 'read' }]) {
+      const server = await openServer({ authorize: () => answer as never });
+      expect((await server.fetch('/v1/flows')).status).toBeGreaterThanOrEqual(400);
+    }
+    const authorize = () => Promise.reject(new Error('secret of the vault'));
+    const server = await openServer({ authorize });
+    const { status, text } = await server.fetch('/v1/flows');
+    expect(status).toBe(500);
+    expect(text).not.toContain('vault');
+    expect((await server.fetch('/v1/health')).status).toBe(200);
+  });
+
+  it('is enough to listen on other addresses, where it is a function', async () => {
+    const allowedHosts = ['perdure.test'];
+    const server = await openServer({ host: '0.0.0.0', allowedHosts, authorize: () => null });
+    expect((await server.fetch('/v1/flows')).status).toBe(401);
+    await expect(openServer({ authorize: 'yes' as never })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+  });
+});
+
+describe('a token that is revoked', () => {
+  it('ends the streams and waits that were opened with it', async () => {
+    const [keeps, loses] = [newToken('keeps', { role: 'admin' }), newToken('loses')];
+    let list: readonly ServerToken[] = [keeps.entry, loses.entry];
+    const server = await openServer({ tokens: () => list, authMaxAge: 20 });
+    const as = (token: string): TestServer => ({
+      ...server,
+      tokens: { ...server.tokens, admin: token },
+    });
+    await server.perdure.client.start('nobody-runs-it', undefined, { id: 'a' });
+    const lost = await openEvents(as(loses.token), 'watchChanges');
+    const kept = await openEvents(as(keeps.token), 'watchChanges');
+    expect(await lost.next()).toMatchObject({ kind: 'figures' });
+    const wait = server.send('waitForInstance', { params: { id: 'a' } }, { token: loses.token });
+    await expect
+      .poll(async () => (await server.send('prometheus', {}, { token: keeps.token })).text)
+      .toContain('perdure_server_under_way{what="waiting"} 1');
+    list = [keeps.entry];
+    expect((await lost.rest()).at(-1)).toMatchObject({ error: { code: 'UNAUTHENTICATED' } });
+    const answer = await wait;
+    expect([answer.status, codeOf(answer)]).toEqual([401, 'UNAUTHENTICATED']);
+    expect(answer.text).not.toContain('nobody-runs-it');
+    // The other one goes on.
+    expect(await kept.next()).toMatchObject({ kind: 'figures' });
+    const { text } = await server.send('prometheus', {}, { token: keeps.token });
+    expect(text).toContain('perdure_server_refused_total{status="401",reason="revoked"} 2');
+    kept.close();
+  });
+
+  it('is refused when it opens a stream: the status says so', async () => {
+    const reader = newToken('reader');
+    const server = await openServer({ tokens: [reader.entry] });
+    const as = (token: string): TestServer => ({
+      ...server,
+      tokens: { ...server.tokens, admin: token },
+    });
+    const stranger = await openEvents(as(createToken().token), 'watchChanges');
+    expect(stranger.status).toBe(401);
+    const parts = { params: { id: 's', jobId: 'j' }, body: { incarnation: 'incarnation-1' } };
+    expect((await openEvents(as(reader.token), 'streamJob', parts)).status).toBe(403);
+  });
+});
+
+describe('refusals', () => {
+  it('are logged with who, where and why, and never with a token', async () => {
+    const { lines, logger } = warnings();
+    const reader = newToken('reader');
+    const wrong = createToken().token;
+    const server = await openServer({ tokens: [reader.entry], logger });
+    await ask(server, wrong);
+    await server.send('startInstance', { body: { name: 'x' } }, { token: reader.token });
+    const origin = 'https://evil.example';
+    await server.send('listFlows', {}, { token: reader.token, headers: { origin } });
+    expect(lines.map(({ fields }) => fields)).toEqual([
+      {
+        requestId: expect.any(String) as string,
+        route: 'listFlows',
+        status: 401,
+        reason: 'token',
+        remoteAddress: '127.0.0.1',
+      },
+      expect.objectContaining({
+        route: 'startInstance',
+        status: 403,
+        reason: 'role',
+        caller: 'reader',
+      }),
+      expect.objectContaining({ status: 403, reason: 'origin', origin }),
+    ]);
+    const all = JSON.stringify(lines);
+    for (const secret of [wrong, reader.token, reader.sha256]) expect(all).not.toContain(secret);
+  });
+
+  it('are counted by status and reason, however many there are, while the log stays short', async () => {
+    const { lines, logger } = warnings();
+    const server = await openServer({ logger, limits: { wrongTokensPerMinute: 1_000 } });
+    for (let n = 0; n < 100; n += 1) await server.fetch('/v1/flows');
+    expect(await server.ask('prometheus', {})).toContain(
+      'perdure_server_refused_total{status="401",reason="token"} 100\n',
+    );
+    expect(lines.length).toBeGreaterThan(10);
+    expect(lines.length).toBeLessThan(80);
+  });
+});
