@@ -139,7 +139,7 @@ describe('reads', () => {
     }
     // Settling is what any worker does with a session at any time; asking how it stands only hastens it.
     const allowed =
-      /^(get|list|read|measure|hints|queueDepths|systemMetrics|settleSession|renewSessions)/;
+      /^(get|list|read|inspect|measure|hints|queueDepths|systemMetrics|settleSession|renewSessions)/;
     expect([...asked].filter((name) => !allowed.test(name))).toEqual([]);
     expect(asked.size).toBeGreaterThan(8);
   });
