@@ -34,6 +34,7 @@ const workerOptions = [
   'warmCacheBytes',
   'payloadLimitBytes',
   'onNondeterminism',
+  'onUnawaited',
   'buildId',
   'deterministicGlobals',
   'fastPaths',

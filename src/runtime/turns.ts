@@ -28,6 +28,8 @@ export interface TurnsParams {
 /** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
 export class Turns {
   readonly #params: TurnsParams;
+  /** What turns that end their instance leave unawaited; reported once they are committed. */
+  readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
 
   constructor(params: TurnsParams) {
     this.#params = params;
@@ -59,6 +61,8 @@ export class Turns {
       },
     });
     slots.take(claimCount(turn));
+    const { neverAwaited } = result;
+    if (neverAwaited !== undefined) this.#neverAwaited.set(turn, neverAwaited);
     return turn;
   }
 
@@ -80,6 +84,7 @@ export class Turns {
     for (const { operation, fireAt } of turn.timers) live.timers.set(operation, Math.ceil(fireAt));
     live.code.broken.committed(turn.turnId);
     this.#report(live, turn, commit.path);
+    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(live, turn);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else if (!live.gone) this.#keep(live, turn);
@@ -135,6 +140,18 @@ export class Turns {
       });
     }
     startClaimed(items);
+  }
+
+  #warnOfUnawaited({ instanceId, name }: LiveInstance, turn: Turn): void {
+    const operations = this.#neverAwaited.get(turn);
+    if (operations === undefined) return;
+    const { logger } = this.#params.options;
+    reportSafely(logger, () => {
+      logger.warn(
+        { instanceId, orchestration: name, operations },
+        'an orchestration ended with operations that it never awaited',
+      );
+    });
   }
 
   #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {
