@@ -36,6 +36,7 @@ const workerOptions = [
   'warmCacheBytes',
   'payloadLimitBytes',
   'onNondeterminism',
+  'onUnawaited',
   'buildId',
   'deterministicGlobals',
   'fastPaths',

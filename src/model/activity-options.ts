@@ -1,3 +1,4 @@
+import type { CancellationType } from './cancel.ts';
 import { PerdureError } from './errors.ts';
 import { parseJson } from './payload.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
@@ -8,11 +9,11 @@ export interface ActivityOptions {
   readonly attemptTimeoutMs?: number;
   /** Absent: 0. */
   readonly priority?: number;
-  /**
-   * The overall timeout that the definition of an activity called by name gave. Recorded, so that a replay issues its timer
-   * also where the definition is unknown or has changed.
-   */
-  readonly timeoutMs?: number;
+  /** What the definition gave to a call by name. A replay takes it from here, and never from a definition. */
+  readonly byName?: {
+    readonly timeoutMs?: number;
+    readonly cancellation?: CancellationType;
+  };
 }
 
 /** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
@@ -24,7 +25,7 @@ export function decodeActivityOptions(stored: string | null): ActivityOptions {
     isRetry(options['retry']) &&
     isOptionalNumber(options['attemptTimeoutMs']) &&
     isOptionalNumber(options['priority']) &&
-    isOptionalNumber(options['timeoutMs'])
+    (options['byName'] === undefined || isObject(options['byName']))
   ) {
     return options;
   }

@@ -21,6 +21,7 @@ export type ErrorCode =
   | 'NONDETERMINISM'
   | 'STRAY_AWAIT'
   | 'CANCEL_IGNORED'
+  | 'NEVER_AWAITED'
   | 'FORBIDDEN_IN_ORCHESTRATION'
   | 'UNKNOWN_SIGNAL'
   | 'SIGNAL_ALREADY_DELIVERED'
@@ -76,6 +77,8 @@ const brand = Symbol.for('perdure.error');
 /** The base of every error that Perdure throws; `code` tells which one, the message says what to do next. */
 export class PerdureError extends Error {
   readonly code: ErrorCode;
+  /** Set where `ctx.select` rejects with this error: the key, or the index, of the member that failed. */
+  declare readonly selectKey?: string | number;
 
   constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
     super(message, options);

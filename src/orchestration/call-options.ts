@@ -94,43 +94,43 @@ export interface ChosenCall {
 }
 
 /**
- * What holds for a call; `undefined` when neither the call nor the activity chose anything. `byName` is asked about an
+ * What holds for a call; `undefined` when neither the call nor the activity chose anything. `findByName` is asked about an
  * activity that is given without its definition.
  */
 export function chooseCallOptions(
   activity: ActivityRef | string,
   options: CallOptions | undefined,
-  byName: () => ScheduleDefaults | undefined,
+  findByName: () => ScheduleDefaults | undefined,
 ): ChosenCall | undefined {
   const defaults =
     typeof activity === 'string'
       ? undefined
       : (activity as { readonly defaults?: CallOptions }).defaults;
-  const registered = defaults === undefined ? byName() : undefined;
+  const registered = defaults === undefined ? findByName() : undefined;
   if (options === undefined && defaults === undefined && registered === undefined) return undefined;
   const retry = options?.retry ?? defaults?.retry;
   const attemptTimeout = options?.attemptTimeout ?? defaults?.attemptTimeout;
   const timeout = options?.timeout ?? defaults?.timeout;
-  const chosenMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
-  const timeoutMs = chosenMs ?? registered?.timeoutMs;
   const priority = options?.priority ?? defaults?.priority ?? registered?.priority;
-  const recordedMs = chosenMs === undefined ? timeoutMs : undefined;
-  const hasOptions =
-    retry !== undefined ||
-    attemptTimeout !== undefined ||
-    priority !== undefined ||
-    recordedMs !== undefined;
+  const cancellation = options?.cancellation ?? defaults?.cancellation;
+  const byName = {
+    ...(timeout === undefined &&
+      registered?.timeoutMs !== undefined && {
+        timeoutMs: registered.timeoutMs,
+      }),
+    ...(cancellation === undefined &&
+      registered?.cancellation !== undefined && {
+        cancellation: registered.cancellation,
+      }),
+  };
+  const activityOptions: ActivityOptions = {
+    ...toAttemptDefaults({ retry, attemptTimeout }),
+    ...(priority !== undefined && { priority: checkPriority(priority) }),
+    ...(Object.keys(byName).length > 0 && { byName }),
+  };
   return {
-    activity: hasOptions
-      ? {
-          ...toAttemptDefaults({ retry, attemptTimeout }),
-          ...(priority !== undefined && { priority: checkPriority(priority) }),
-          ...(recordedMs !== undefined && { timeoutMs: recordedMs }),
-        }
-      : undefined,
-    timeoutMs,
-    cancellation: checkCancellation(
-      options?.cancellation ?? defaults?.cancellation ?? registered?.cancellation,
-    ),
+    activity: Object.keys(activityOptions).length > 0 ? activityOptions : undefined,
+    timeoutMs: timeout === undefined ? byName.timeoutMs : toMs(timeout, 'timeout'),
+    cancellation: checkCancellation(cancellation ?? byName.cancellation),
   };
 }

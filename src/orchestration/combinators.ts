@@ -8,6 +8,8 @@ interface RaceParams<T> {
   readonly members: readonly unknown[];
   readonly toValue: (index: number, value: unknown) => T;
   readonly keepLosers: boolean | undefined;
+  /** Says which member failed; absent: the error says nothing about it. */
+  readonly keyOf?: (index: number) => string | number | undefined;
 }
 
 /** A durable promise over several others, whose `cancel` reaches all that are still pending. */
@@ -21,7 +23,8 @@ export function group<T>(members: readonly unknown[], promise: Promise<T>): Dura
 }
 
 /** Settles like the first member that settles, and withdraws the others; ties go to the first in the list. */
-export function firstOf<T>({ members, toValue, keepLosers }: RaceParams<T>): DurablePromise<T> {
+export function firstOf<T>(params: RaceParams<T>): DurablePromise<T> {
+  const { members, toValue, keepLosers, keyOf } = params;
   if (members.length === 0) {
     throw new PerdureError(
       'INVALID_INPUT',
@@ -33,10 +36,25 @@ export function firstOf<T>({ members, toValue, keepLosers }: RaceParams<T>): Dur
   members.forEach((member, index) => {
     toPromise(member).then(
       (value: unknown) => first.succeed(toValue(index, value)) && withdrawLosers(losers, member),
-      (error: unknown) => first.fail(error) && withdrawLosers(losers, member),
+      (error: unknown) => {
+        if (!first.fail(error)) return;
+        setSelectKey(error, keyOf?.(index));
+        withdrawLosers(losers, member);
+      },
     );
   });
   return first.promise;
+}
+
+/** Adds the key of the member that failed. The error stays the same object; one that cannot be changed goes without. */
+function setSelectKey(error: unknown, key: string | number | undefined): void {
+  if (key === undefined || typeof error !== 'object' || error === null) return;
+  Reflect.defineProperty(error, 'selectKey', {
+    value: key,
+    configurable: true,
+    writable: true,
+    enumerable: false,
+  });
 }
 
 /** Settles like the first member that succeeds, and withdraws the others; fails like `Promise.any` if none does. */

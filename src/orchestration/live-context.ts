@@ -6,7 +6,7 @@ import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
 import { encodePayload, type Payload } from '../model/payload.ts';
-import type { DurablePromise } from '../replay/durable-promise.ts';
+import { DurablePromise } from '../replay/durable-promise.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import {
   callOptionNames,
@@ -106,17 +106,18 @@ export class LiveContext implements OrchestrationContext {
       cancellation: chosen?.cancellation,
     });
     const operation = promise as DurablePromise<Out>;
-    if (chosen?.timeoutMs === undefined) return operation;
-    return withDeadline({
+    if (chosen?.timeoutMs === undefined) return this.#watch(operation);
+    const limited = withDeadline({
       operation,
       timer: commands.startTimer(this.now() + chosen.timeoutMs),
       message: `Activity '${name}' did not finish within ${chosen.timeoutMs} ms, its timeout.`,
     });
+    return this.#watch(limited, operation);
   }
 
   sleep(duration: Duration): DurablePromise<void> {
     const ms = toMs(duration, 'sleep');
-    return this.#code.commands.startTimer(this.now() + ms);
+    return this.#watch(this.#code.commands.startTimer(this.now() + ms));
   }
 
   sleepUntil(moment: Date | number): DurablePromise<void> {
@@ -127,7 +128,7 @@ export class LiveContext implements OrchestrationContext {
         `sleepUntil was given ${String(moment)}. Pass a valid Date, or milliseconds since the epoch.`,
       );
     }
-    return this.#code.commands.startTimer(fireAt, true);
+    return this.#watch(this.#code.commands.startTimer(fireAt, true));
   }
 
   waitFor<Value, Parsed>(
@@ -140,12 +141,13 @@ export class LiveContext implements OrchestrationContext {
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
     const { commands } = this.#code;
     const operation = commands.awaitEvent(name, parserOf(event)) as DurablePromise<Parsed>;
-    if (timeoutMs === undefined) return operation;
-    return withDeadline({
+    if (timeoutMs === undefined) return this.#watch(operation);
+    const limited = withDeadline({
       operation,
       timer: commands.startTimer(this.now() + timeoutMs),
       message: `Event '${name}' did not arrive within ${timeoutMs} ms, the timeout of the wait.`,
     });
+    return this.#watch(limited, operation);
   }
 
   child<Out>(
@@ -158,7 +160,7 @@ export class LiveContext implements OrchestrationContext {
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
     const promise = this.#code.commands.startChild({ ...start, id, cancellation });
-    return promise as DurablePromise<Out>;
+    return this.#watch(promise as DurablePromise<Out>);
   }
 
   // Not async: the command takes its place in history when the method is called.
@@ -204,11 +206,12 @@ export class LiveContext implements OrchestrationContext {
   ): DurablePromise<never> {
     if (Array.isArray(promises)) {
       const toValue = (index: number, value: unknown) => ({ index, value }) as never;
-      return firstOf({ ...toRace('select', promises, options), toValue });
+      return firstOf({ ...toRace('select', promises, options), toValue, keyOf: (index) => index });
     }
     const keys = Object.keys(promises);
     const toValue = (index: number, value: unknown) => ({ key: keys[index], value }) as never;
-    return firstOf({ ...toRace('select', Object.values(promises), options), toValue });
+    const race = toRace('select', Object.values(promises), options);
+    return firstOf({ ...race, toValue, keyOf: (index) => keys[index] });
   }
 
   scope<T>(body: () => T | Promise<T>, options: ScopeOptions = {}): DurablePromise<T> {
@@ -250,13 +253,17 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.uuid();
   }
 
+  /** Notices a promise that the code never awaits. */
+  #watch<T>(promise: DurablePromise<T>, operation: unknown = promise): DurablePromise<T> {
+    this.#code.unawaited.add(promise, DurablePromise.sourceOf(operation));
+    return promise;
+  }
+
   /** The record decides if there is one: a replay may run where the definition is unknown or has changed. */
   #byName(name: string): ScheduleDefaults | undefined {
     const recorded = this.#code.recordedNext;
     if (recorded === undefined) return this.#scheduleDefaults(name);
-    if (recorded.kind !== 'activityScheduled') return undefined;
-    const { options, cancellation } = recorded;
-    return { timeoutMs: options?.timeoutMs, cancellation };
+    return recorded.kind === 'activityScheduled' ? recorded.options?.byName : undefined;
   }
 
   #open<T>(

@@ -137,7 +137,10 @@ export interface OrchestrationContext<Input = unknown> {
     promises: T,
     options?: RaceOptions,
   ): DurablePromise<Awaited<T[number]>>;
-  /** Like `race`, and tells which one settled first: `{ index, value }`, or `{ key, value }` for a record. */
+  /**
+   * Like `race`, and tells which one settled first: `{ index, value }`, or `{ key, value }` for a record. If that one
+   * failed, rejects with its error, whose `selectKey` is the index or key.
+   */
   select<const T extends readonly unknown[]>(
     promises: T,
     options?: RaceOptions,

@@ -7,12 +7,32 @@ export interface DurableSource {
   withdraw(withdrawal: Withdrawal): void;
 }
 
+/** Told when the code uses a promise: awaits it, hands it on, or cancels it. */
+export interface PromiseWatcher {
+  used(promise: DurablePromise<unknown>): void;
+}
+
 /**
  * The promise of a durable operation. It counts as handled from the start, so a branch that fails while the
  * code awaits something else never becomes an unhandled rejection.
  */
 export class DurablePromise<T> extends Promise<T> {
   #source: DurableSource | undefined;
+  #watcher: PromiseWatcher | undefined;
+
+  // An `await`, every combinator and every native method of promises goes through `then`. It is not declared as a
+  // method, so that it keeps the type that promises have.
+  static {
+    const { then } = Promise.prototype;
+    Object.defineProperty(this.prototype, 'then', {
+      value(this: DurablePromise<unknown>, onFulfilled: unknown, onRejected: unknown) {
+        if (this.#watcher !== undefined) this.#use();
+        return then.call(this, onFulfilled as never, onRejected as never);
+      },
+      configurable: true,
+      writable: true,
+    });
+  }
 
   // What `then` returns is an ordinary promise: there is no operation behind it that could be canceled.
   static override get [Symbol.species](): PromiseConstructor {
@@ -25,7 +45,23 @@ export class DurablePromise<T> extends Promise<T> {
    * once it has settled.
    */
   cancel(reason?: string): void {
+    this.#use();
     this.#source?.withdraw({ trigger: 'cancel', reason: cleanReason(reason) });
+  }
+
+  /** Tells a watcher once the code uses the promise; for the engine. */
+  static watch(promise: DurablePromise<unknown>, watcher: PromiseWatcher): void {
+    promise.#watcher = watcher;
+  }
+
+  /** Counts a rejection as handled, without counting the promise as used. */
+  static handle(promise: DurablePromise<unknown>): void {
+    void Promise.prototype.then.call(promise, undefined, ignore);
+  }
+
+  #use(): void {
+    this.#watcher?.used(this);
+    this.#watcher = undefined;
   }
 
   /** The promise of a source; for the engine and its combinators. */
@@ -70,7 +106,7 @@ export class Deferred<T> {
 
   reject(reason: unknown): void {
     // Handled only now, so that the many promises that never fail do not pay for it.
-    void this.promise.then(undefined, ignore);
+    DurablePromise.handle(this.promise);
     this.#reject(reason);
   }
 }

@@ -73,6 +73,8 @@ export interface TurnResult {
   readonly bufferedEvents?: number;
   /** Set if the last event reports code that broke, such as a stray await: a replay need not break there. */
   readonly isBreakage?: true;
+  /** The operations that the code never awaited, if it has ended by itself; absent: none. */
+  readonly neverAwaited?: readonly string[];
 }
 
 // About 3 ms of replay.
@@ -176,6 +178,7 @@ export class Execution implements Recorder {
         events,
         ...(bufferedEvents !== before && { bufferedEvents }),
         ...(isBreakage && { isBreakage }),
+        ...this.#neverAwaited(last),
       };
     } finally {
       this.#recording = undefined;
@@ -216,6 +219,12 @@ export class Execution implements Recorder {
     if (event.kind !== 'executionStarted') return this.#confirmOutcome(event);
     this.#check.confirmStart(event, this.#standing());
     return this.#code.start(event);
+  }
+
+  #neverAwaited(last: HistoryEvent | undefined): Pick<TurnResult, 'neverAwaited'> {
+    if (last === undefined || !this.ended) return {};
+    const neverAwaited = this.#code.neverAwaited(last as TerminalEvent);
+    return neverAwaited.length === 0 ? {} : { neverAwaited };
   }
 
   /** Returns whether the code broke. */

@@ -24,6 +24,7 @@ import { currentScope, runInScope } from './scope.ts';
 import { Scopes, type ScopeHost } from './scopes.ts';
 import { strayCall, strayWait } from './stray-await.ts';
 import { TurnWindow, type AtRest } from './turn-window.ts';
+import { neverAwaited, Unawaited } from './unawaited.ts';
 import { isCancellation, isWithdrawal, toCanceledError, type Withdrawal } from './withdrawal.ts';
 
 export interface LiveCodeOptions {
@@ -35,6 +36,8 @@ export interface LiveCodeOptions {
   readonly payloadLimitBytes?: number;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
+  /** Fail an execution that ends with operations that its code never awaited. Default false. */
+  readonly failUnawaited?: boolean;
   /** What to do about a disagreement between code and history. Default: undo or version the change of the code. */
   readonly advice?: string;
   /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
@@ -53,6 +56,8 @@ export interface Recorder {
   readonly recordedNext: HistoryEvent | undefined;
 }
 
+const none: readonly string[] = [];
+
 // Measured, for an instance that waits for one activity.
 const baseSizeBytes = 2_400;
 // Ten parallel scopes were measured to hold 15 KB.
@@ -69,6 +74,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
+  readonly unawaited = new Unawaited();
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;
@@ -180,7 +186,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   async conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
     if (this.#disagreement !== undefined) throw this.#disagreement;
     const outcome = this.ending.outcomeAt(this.#nowMs);
-    if (outcome !== undefined) return outcome;
+    if (outcome !== undefined) return this.#checkAwaited(outcome);
     if (reported !== undefined) return { kind: 'executionFailed', at, failure: reported };
     const isStuck = this.#table.size === 0;
     if (!isStuck && !this.breakage.isBroken) return undefined;
@@ -188,6 +194,13 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     const failure =
       this.breakage.failure ?? (isStuck ? toFailure(strayWait(this.#where())) : undefined);
     return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
+  }
+
+  /** The operations that the code never awaited, if it has come to a regular end. */
+  neverAwaited(outcome: TerminalEvent): readonly string[] {
+    const isRegular =
+      outcome.kind === 'executionCompleted' || outcome.kind === 'executionContinuedAsNew';
+    return isRegular && this.unawaited.size > 0 ? this.unawaited.describe() : none;
   }
 
   /** Lets go of a function that will not be continued. */
@@ -290,6 +303,14 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
       if (error instanceof NondeterminismError) this.#disagreement = error;
       this.#finish(toThrown(error, this.ending.cancel, this.#nowMs));
     }
+  }
+
+  #checkAwaited(outcome: TerminalEvent): TerminalEvent {
+    if (this.#options.failUnawaited !== true) return outcome;
+    const operations = this.neverAwaited(outcome);
+    if (operations.length === 0) return outcome;
+    const failure = toFailure(neverAwaited(this.instanceId, operations));
+    return { kind: 'executionFailed', at: outcome.at, failure };
   }
 
   #finish(outcome: TerminalEvent): void {

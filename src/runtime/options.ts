@@ -39,6 +39,11 @@ export interface WorkerOptions {
   readonly payloadLimitBytes?: number;
   /** What to do when code and history disagree. Default `'block'`: hold the instance back until a deploy mends it. */
   readonly onNondeterminism?: 'block' | 'fail';
+  /**
+   * What to do when an orchestration returns, or continues as new, with operations that it never awaited. Default
+   * `'warn'`: log them. `'fail'`: fail the instance with `NEVER_AWAITED`.
+   */
+  readonly onUnawaited?: 'warn' | 'fail';
   /** Identifies the deployed code: another build tries held-back instances at once. Default: a hash of the orchestrations. */
   readonly buildId?: string;
   /** Patch `Date`, `Math.random` and the like inside orchestrations. Default true. */
@@ -72,6 +77,7 @@ export interface ResolvedOptions {
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
   readonly onNondeterminism: 'block' | 'fail';
+  readonly onUnawaited: 'warn' | 'fail';
   readonly buildId: string;
   readonly deterministicGlobals: boolean;
   readonly fastPaths: boolean;
@@ -86,6 +92,10 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
   const onNondeterminism = options.onNondeterminism ?? 'block';
   if (onNondeterminism !== 'block' && onNondeterminism !== 'fail') {
     throw invalid('onNondeterminism', onNondeterminism, "'block' or 'fail'");
+  }
+  const onUnawaited = options.onUnawaited ?? 'warn';
+  if (onUnawaited !== 'warn' && onUnawaited !== 'fail') {
+    throw invalid('onUnawaited', onUnawaited, "'warn' or 'fail'");
   }
   return {
     name: checkName(options.name ?? `${hostname()}-${process.pid}`, 'Worker name'),
@@ -105,6 +115,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
       1,
     ),
     onNondeterminism,
+    onUnawaited,
     buildId: options.buildId ?? defaultBuildId,
     deterministicGlobals: options.deterministicGlobals ?? true,
     fastPaths: options.fastPaths ?? true,

@@ -67,6 +67,7 @@ export class ProgramFactory {
       }),
       payloadLimitBytes: this.#options.payloadLimitBytes,
       deterministicGlobals: this.#options.deterministicGlobals,
+      failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),
       onBroken: (failure) => broken.broke(failure),
     });

@@ -35,6 +35,8 @@ export interface TurnTime {
 /** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
 export class Turns {
   readonly #params: TurnsParams;
+  /** What turns that end their instance leave unawaited; reported once they are committed. */
+  readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
 
   constructor(params: TurnsParams) {
     this.#params = params;
@@ -69,6 +71,8 @@ export class Turns {
       },
     });
     slots.take(claimCount(turn));
+    const { neverAwaited } = result;
+    if (neverAwaited !== undefined) this.#neverAwaited.set(turn, neverAwaited);
     return turn;
   }
 
@@ -92,6 +96,7 @@ export class Turns {
     this.#report(live, turn, commit.path);
     if (turn.outcome.status === 'failed')
       reportFailedInstance(options.logger, live, turn.outcome.failure);
+    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(live, turn);
     if (turn.outcome.status !== 'running') cache.evict(live);
     else if (options.warmCacheBytes === 0) cache.evict(live);
     else if (!live.gone) this.#keep(live, turn);
@@ -148,6 +153,18 @@ export class Turns {
       });
     }
     startClaimed(items, sentAt);
+  }
+
+  #warnOfUnawaited({ instanceId, name }: LiveInstance, turn: Turn): void {
+    const operations = this.#neverAwaited.get(turn);
+    if (operations === undefined) return;
+    const { logger } = this.#params.options;
+    reportSafely(logger, () => {
+      logger.warn(
+        { instanceId, orchestration: name, operations },
+        'an orchestration ended with operations that it never awaited',
+      );
+    });
   }
 
   #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {

@@ -1,5 +1,6 @@
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
+import { silentLogger } from '../model/logger.ts';
 import { activity } from '../orchestration/activity.ts';
 import { event } from '../orchestration/event.ts';
 import { orchestration } from '../orchestration/orchestration.ts';
@@ -261,4 +262,54 @@ describe('the environment', () => {
       code: 'ALREADY_REGISTERED',
     });
   });
+});
+
+describe('an operation that is never awaited', () => {
+  const charge = activity('chargeCard', async () => undefined);
+  const careless = orchestration('careless', async (ctx) => {
+    void ctx.call(charge);
+    await ctx.sleep('1h');
+    return 'done';
+  });
+
+  it('fails the instance, and is named', async () => {
+    const env = await open({ orchestrations: [careless], activities: [charge] });
+    await expect(env.result(await env.client.start(careless))).rejects.toMatchObject({
+      failure: {
+        code: 'NEVER_AWAITED',
+        message: expect.stringContaining('activity "chargeCard"') as string,
+      },
+    });
+  });
+
+  it.each([true, false])(
+    'is logged once with onUnawaited warn, replays or not (%s)',
+    async (alwaysReplay) => {
+      const lines: unknown[] = [];
+      const logger = {
+        ...silentLogger,
+        warn: (fields: unknown, message: unknown) => void lines.push([fields, message]),
+      };
+      const env = await open({
+        orchestrations: [careless],
+        activities: [charge],
+        onUnawaited: 'warn',
+        alwaysReplay,
+        logger,
+      });
+      const handle = await env.client.start(careless);
+      expect(await env.result(handle)).toBe('done');
+      await env.settle();
+      expect(lines).toEqual([
+        [
+          {
+            instanceId: handle.id,
+            orchestration: 'careless',
+            operations: ['activity "chargeCard"'],
+          },
+          'an orchestration ended with operations that it never awaited',
+        ],
+      ]);
+    },
+  );
 });

@@ -132,6 +132,7 @@ export async function createTestEnvironment(
     await perdure.startWorker({
       // Nondeterministic code must fail the test.
       onNondeterminism: 'fail',
+      onUnawaited: 'fail',
       alwaysReplay: true,
       // Nobody moves the clock during `close`, so there is no grace to wait for.
       shutdownGrace: 0,

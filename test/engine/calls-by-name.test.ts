@@ -67,7 +67,7 @@ describeEngine('an activity that is called by its name', (open) => {
     const { events } = await client.exportHistory(handle.id);
     expect(events).toMatchObject([
       { kind: 'executionStarted' },
-      { kind: 'activityScheduled', options: { timeoutMs: 20 } },
+      { kind: 'activityScheduled', options: { byName: { timeoutMs: 20 } } },
       { kind: 'timerCreated' },
       ...events.slice(3),
     ]);
