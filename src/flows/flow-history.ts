@@ -251,7 +251,8 @@ export class FlowHistory {
   }
 }
 
-function withoutOutput({ output: _, ...end }: RecordedEnd): RecordedEnd {
+function withoutOutput(whole: RecordedEnd): RecordedEnd {
+  const { output: _, ...end } = whole;
   return end;
 }
 
