@@ -73,6 +73,15 @@ export const close: Capability = {
           terminate: () => provider.terminate([{ ...stop, tree: true }]),
           markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
           listRunningItems: () => provider.listRunningItems('a'),
+          inspectInstance: () => provider.inspectInstance({ instanceId: 'a', maxPending: 1 }),
+          findUnclaimedWork: () =>
+            provider.findUnclaimedWork({
+              runnable: [],
+              activities: [],
+              tasks: [],
+              minWaitMs: 0,
+              limit: 1,
+            }),
           listChildren: () => provider.listChildren(['a']),
           getParentId: () => provider.getParentId('a'),
           deleteInstancesAtomic: () =>

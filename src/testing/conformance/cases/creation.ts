@@ -28,6 +28,7 @@ export const creation: Capability = {
           output: null,
           failure: null,
           customStatus: null,
+          customStatusVersion: 0,
           createdAt: store.clock.now(),
           startedAt: null,
           endedAt: null,

@@ -85,6 +85,7 @@ export const taskCreation: Capability = {
           output: null,
           failure: null,
           customStatus: null,
+          customStatusVersion: 0,
           createdAt: now,
           startedAt: null,
           endedAt: null,
