@@ -31,6 +31,9 @@ declare const none: unique symbol;
 /** Stands for a step without a signal. */
 type NoSignal = typeof none;
 
+/** The output of an item in the array of all: JSON has no `undefined` there. */
+type Listed<T> = T extends undefined | void ? null : T;
+
 type Flat<T> = { readonly [Key in keyof T]: T[Key] };
 
 /** What a handler gets of its dependencies and its signal. */
@@ -195,7 +198,7 @@ export interface Flow<S extends Shape> {
       item: Item,
       given: Flat<Given<S, Needs, Optional, Signal>>,
     ) => Output,
-  ): Added<S, Name, readonly Awaited<Output>[], Skips, Needs | Optional | After | From>;
+  ): Added<S, Name, readonly Listed<Awaited<Output>>[], Skips, Needs | Optional | After | From>;
 
   /** Adds a step whose items are yielded while they are worked on; its output is the array of results, in order. */
   generator<
@@ -219,7 +222,7 @@ export interface Flow<S extends Shape> {
       item: Item,
       given: Flat<Given<S, Needs, Optional, Signal>>,
     ) => Output,
-  ): Added<S, Name, readonly Awaited<Output>[], Skips, Needs | Optional | After>;
+  ): Added<S, Name, readonly Listed<Awaited<Output>>[], Skips, Needs | Optional | After>;
 
   /** Adds a step that folds an array in order, a batch at a time; items of a map or generator while those still run. */
   reduce<

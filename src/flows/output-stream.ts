@@ -29,7 +29,8 @@ export class OutputStream {
   }
 
   set(index: number, output: unknown): void {
-    this.#outputs[index] = output;
+    // JSON has no `undefined` in arrays, and these are passed on as one.
+    this.#outputs[index] = output === undefined ? null : output;
     this.#isThere[index] = true;
     while (this.#isThere[this.#ready] === true) this.#ready += 1;
     this.#wake();

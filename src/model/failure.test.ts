@@ -82,7 +82,7 @@ describe('a failure', () => {
     ['a string', 'oops', { message: 'oops' }],
     ['an empty string', '', { message: '' }],
     ['a number', 42, { message: '42' }],
-    ['NaN', Number.NaN, { message: 'a value of type number' }],
+    ['NaN', Number.NaN, { message: 'NaN' }],
     ['a BigInt', 1n, { message: 'a value of type bigint' }],
     ['a symbol', Symbol('x'), { message: 'a value of type symbol' }],
     ['a function', () => 1, { message: 'a value of type function' }],
@@ -126,6 +126,15 @@ describe('a failure', () => {
     expect(toFailure(`x${'🚚'.repeat(100_000)}`).message.isWellFormed()).toBe(true);
   });
 
+  test('keeps details that a payload could not carry as JSON writes them', () => {
+    const details = { at: new Date(0), list: [undefined], link: new URL('http://localhost/') };
+    expect(toFailure(Object.assign(new Error('x'), { details })).details).toEqual({
+      at: '1970-01-01T00:00:00.000Z',
+      list: [null],
+      link: 'http://localhost/',
+    });
+  });
+
   test('drops details that are too large or that JSON cannot carry', () => {
     expect(
       toFailure(Object.assign(new Error('x'), { details: 'y'.repeat(40_000) })),
@@ -145,10 +154,12 @@ describe('a failure', () => {
 
   test('never brings a __proto__ key with it', () => {
     const sneaky = { toJSON: () => JSON.parse('{"__proto__":{"polluted":true}}') as unknown };
-    expect(toFailure(sneaky)).not.toHaveProperty('details');
-    expect(toFailure(Object.assign(new Error('x'), { details: sneaky }))).not.toHaveProperty(
-      'details',
-    );
+    for (const thrown of [sneaky, Object.assign(new Error('x'), { details: sneaky })]) {
+      const { details } = toFailure(thrown);
+      expect(details).toEqual({});
+      expect(Object.keys(details as object)).toEqual([]);
+      expect((details as { polluted?: boolean }).polluted).toBeUndefined();
+    }
   });
 });
 

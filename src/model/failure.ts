@@ -1,6 +1,6 @@
 import { builtinKind } from './builtin-kind.ts';
 import { PerdureError, type ErrorCode } from './errors.ts';
-import { decodePayload, parseJson, tryEncodePayload } from './payload.ts';
+import { decodePayload, describeAsJson, parseJson } from './payload.ts';
 
 /** What user code failed with, as plain data that any store can keep. */
 export interface Failure {
@@ -75,10 +75,12 @@ function read(error: Error, key: string): unknown {
   }
 }
 
-/** A copy of a value as JSON carries it, or `undefined` when it cannot or is too large. */
+/**
+ * A copy of a value as JSON writes it, or `undefined` when it cannot or is too large. Details are for people who look
+ * for the cause: a Date in them arrives as text, where a payload would be refused.
+ */
 function carriable(value: unknown): unknown {
-  const encoded = tryEncodePayload(value, maxTextLength);
-  return encoded == null ? undefined : decodePayload(encoded);
+  return decodePayload(describeAsJson(value, maxTextLength) ?? null);
 }
 
 /** Why each part of an AggregateError failed; its own message only says that all did. */
@@ -95,7 +97,8 @@ function aggregated(error: Error): unknown {
 
 function show(value: unknown): string {
   if (typeof value === 'string') return value;
-  return tryEncodePayload(value, maxTextLength) ?? `a value of type ${typeof value}`;
+  if (typeof value === 'number') return String(value);
+  return describeAsJson(value, maxTextLength) ?? `a value of type ${typeof value}`;
 }
 
 /** Rebuilds an error from a failure: a plain `Error` with the recorded name, message, stack, code, details and cause. */

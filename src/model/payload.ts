@@ -9,9 +9,9 @@ export type Payload = string;
 export const defaultPayloadLimitBytes = 2 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON text; `undefined` becomes `null` (no payload). What JSON would change silently
- * (cycles, BigInt, functions, symbols, NaN, Map, Set, a promise, a `__proto__` key) is refused with the path to
- * it. As in JSON itself, properties that are `undefined` are left out, and `undefined` in an array becomes `null`.
+ * Encodes a value as JSON text; `undefined` becomes `null` (no payload). What would arrive as something else (a Date,
+ * an instance of a class, a value with `toJSON`, `undefined` in an array, Map, Set, BigInt, NaN, a function, a symbol, a
+ * promise, a cycle, a `__proto__` key) is refused with the path to it. Properties that are `undefined` are left out.
  */
 export function encodePayload(
   value: unknown,
@@ -20,7 +20,6 @@ export function encodePayload(
 ): Payload | null {
   if (value === undefined) return null;
   const text = stringify(value, what);
-  if (text === undefined) return null;
   // UTF-8 needs at most three bytes for a UTF-16 unit, so most payloads need no count.
   if (text.length * 3 > limitBytes && byteLength(text) > limitBytes) {
     throw new PerdureError(
@@ -31,11 +30,10 @@ export function encodePayload(
   return text;
 }
 
-function stringify(value: unknown, what: string): string | undefined {
+function stringify(value: unknown, what: string): string {
   let problem: string | undefined;
   try {
     problem = findUncarriable(value);
-    // A toJSON that returns undefined leaves nothing, which the type of JSON.stringify does not say.
     if (problem === undefined) return JSON.stringify(value);
   } catch (cause) {
     throw new PerdureError(
@@ -50,10 +48,14 @@ function stringify(value: unknown, what: string): string | undefined {
   );
 }
 
-/** Encodes a value if JSON can carry it within the limit; `undefined` if not. */
-export function tryEncodePayload(value: unknown, limitBytes: number): Payload | null | undefined {
+/** Writes a value for people to read, as JSON does, within a limit; `undefined` where that is not possible. */
+export function describeAsJson(value: unknown, limitBytes: number): string | undefined {
   try {
-    return encodePayload(value, 'value', limitBytes);
+    // The type of JSON.stringify does not say that it may leave nothing. A Map leaves '{}', which tells nothing either.
+    const text = JSON.stringify(value) as string | undefined;
+    const tellsNothing =
+      text === undefined || (text === '{}' && findUncarriable(value) !== undefined);
+    return tellsNothing || byteLength(text) > limitBytes ? undefined : text;
   } catch {
     return undefined;
   }

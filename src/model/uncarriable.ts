@@ -36,22 +36,12 @@ function find(value: unknown, ancestors: object[]): Found | undefined {
 function findInObject(value: object, ancestors: object[]): Found | undefined {
   if (ancestors.includes(value)) return found('refers back to itself');
   if (ancestors.length >= maxDepth) return found(`is nested more than ${maxDepth} deep`);
-  const carried = toJson(value);
-  if (carried !== value) {
-    ancestors.push(value);
-    const inner =
-      typeof carried === 'object' && carried !== null
-        ? findInMembers(carried, ancestors)
-        : find(carried, ancestors);
-    ancestors.pop();
-    return inner;
-  }
-  return findInMembers(value, ancestors);
-}
-
-function findInMembers(value: object, ancestors: object[]): Found | undefined {
   const foreign = foreignKind(value);
   if (foreign !== undefined) return found(`is ${foreign}`);
+  // JSON would write what it returns in place of the value. Non-enumerable ones are not among the properties.
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+    return found('has a toJSON method (pass what it returns)');
+  }
   ancestors.push(value);
   const inner = Array.isArray(value)
     ? findInItems(value, ancestors)
@@ -62,7 +52,8 @@ function findInMembers(value: object, ancestors: object[]): Found | undefined {
 
 function findInItems(items: readonly unknown[], ancestors: object[]): Found | undefined {
   for (let index = 0; index < items.length; index++) {
-    const inner = find(items[index], ancestors);
+    const item = items[index];
+    const inner = item === undefined ? found('is undefined (use null)') : find(item, ancestors);
     if (inner !== undefined) return within(inner, index);
   }
   return undefined;
@@ -80,17 +71,9 @@ function findInProperties(
   return undefined;
 }
 
-/** What JSON would take in place of a value that knows how to become JSON; the value itself for all others. */
-function toJson(value: object): unknown {
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? Number.NaN : '';
-  const convert = (value as { toJSON?: unknown }).toJSON;
-  return typeof convert === 'function' && !ArrayBuffer.isView(value)
-    ? (convert.call(value, '') as unknown)
-    : value;
-}
-
-// JSON writes all of these as if they were empty or plain objects.
+// JSON writes all of these as something else: text, empty or plain objects.
 const foreignKinds: ReadonlyMap<string, string> = new Map([
+  ['Date', 'a Date (pass its toISOString() or getTime())'],
   ['Promise', 'a promise (is an await missing?)'],
   ['Map', 'a Map'],
   ['Set', 'a Set'],
@@ -107,13 +90,30 @@ const foreignKinds: ReadonlyMap<string, string> = new Map([
   ['BigInt', 'a boxed primitive'],
 ]);
 
+/** What an object is, unless it is a plain object or a plain array. */
 function foreignKind(value: object): string | undefined {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === Array.prototype) return undefined;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === Object.prototype || prototype === Array.prototype || prototype === null) {
+    return undefined;
+  }
   if (value instanceof Map || value instanceof Set) return `a ${value.constructor.name}`;
   if (ArrayBuffer.isView(value)) return foreignKinds.get('ArrayBuffer');
   const kind = value instanceof Error ? 'Error' : builtinKind(value);
-  return foreignKinds.get(kind);
+  return foreignKinds.get(kind) ?? (isPlain(value, prototype) ? undefined : instanceOf(prototype));
+}
+
+/** Whether an object is one of another realm (a vm context, some test runners) that would be plain there. */
+function isPlain(value: object, prototype: object): boolean {
+  const above = Object.getPrototypeOf(prototype) as object | null;
+  if (!Array.isArray(value)) return above === null;
+  return Array.isArray(prototype) && above !== null && Object.getPrototypeOf(above) === null;
+}
+
+function instanceOf({ constructor }: object): string {
+  const { name } = constructor as { readonly name?: unknown };
+  return typeof name === 'string' && name !== '' && name !== 'Object'
+    ? `an instance of ${name.slice(0, 60)} (pass plain data)`
+    : 'an object with a prototype of its own (pass plain data)';
 }
 
 function found(problem: string): Found {

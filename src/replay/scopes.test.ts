@@ -9,7 +9,7 @@ const withdrawn = (events: readonly HistoryEvent[]) =>
 
 const describeError = (error: { code?: string; trigger?: string; message: string }) => [
   error.code ?? error.message,
-  error.trigger,
+  error.trigger ?? null,
 ];
 
 describe('R13: a scope settles when nothing of it is outstanding', () => {

@@ -17,8 +17,8 @@ function canceledLater(kind: 'activity' | 'child', cancellation?: CancellationTy
     work.cancel('no more');
     const seen = await work.catch((error: Record<string, unknown>) => [
       error['code'],
-      error['trigger'],
-      error['reason'],
+      error['trigger'] ?? null,
+      error['reason'] ?? null,
     ]);
     ctx.setCustomStatus('settled');
     return seen;

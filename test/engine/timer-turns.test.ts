@@ -117,7 +117,9 @@ it('a timer that falls due while the turn of another is committed leaves all of 
     { clock },
   );
   onTestFinished(() => perdure.close());
-  const close = orchestration('close', (ctx) => Promise.all([ctx.sleep(40), ctx.sleep(41)]));
+  const close = orchestration('close', async (ctx) => {
+    await Promise.all([ctx.sleep(40), ctx.sleep(41)]);
+  });
   const paths: string[] = [];
   const turnCommitted = ({ path }: TurnCommitted) => void paths.push(path);
   await perdure.startWorker({ orchestrations: [close, nap], hooks: { turnCommitted } });

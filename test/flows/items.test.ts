@@ -115,7 +115,10 @@ describeEngine(
         .reduce('sum', { over: ({ m }) => m, initial: 0, batch: 7 }, (_ctx, sum, n) => sum + n)
         .output();
       const { client } = await open({ flows: [bounded] });
-      const run = await client.runFlow(bounded, Array.from({ length: 20 }));
+      const run = await client.runFlow(
+        bounded,
+        Array.from({ length: 20 }, (_, index) => index),
+      );
       expect(await run.result()).toBe(20);
       expect(most).toBeLessThanOrEqual(3);
     });

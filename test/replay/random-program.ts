@@ -76,7 +76,8 @@ export function toOrchestration(program: Program): OrchestrationDefinition {
       return describeError(error);
     });
     if (round < program.rounds) await ctx.continueAsNew(round + 1);
-    return { result, seen };
+    // As JSON carries it: a result may be undefined, and so may what was seen.
+    return JSON.parse(JSON.stringify({ result, seen })) as unknown;
   });
 }
 

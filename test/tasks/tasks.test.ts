@@ -147,13 +147,13 @@ describeEngine(
       const step = activity('step', (_ctx, name: string) => void order.push(name), {
         priority: 30,
       });
-      const run = orchestration('run', (ctx) =>
-        ctx.all([
+      const run = orchestration('run', async (ctx) => {
+        await ctx.all([
           ctx.call(step, 'activity 30'),
           ctx.call(step, 'activity 90', { priority: 90 }),
           ctx.call(step, 'activity 0', { priority: 0 }),
-        ]),
-      );
+        ]);
+      });
       const { client, startWorker } = await open({ orchestrations: [run] });
       const instance = await client.start(run);
       // Its turn has been taken when its activities wait.

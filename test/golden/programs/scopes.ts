@@ -144,7 +144,7 @@ export const scopes: readonly GoldenProgram[] = [
         scope: ctx.scope(() => ctx.all([ctx.call('a'), ctx.call('b')])),
         timeout: ctx.sleep('10s'),
       });
-      return [winner.key, await ctx.call('next')];
+      return [winner.key, (await ctx.call('next')) ?? null];
     },
     play: async (run) => {
       await run.start();

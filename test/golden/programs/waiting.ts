@@ -208,7 +208,7 @@ export const waiting: readonly GoldenProgram[] = [
   }),
   golden('patched-globals', {
     code: async (ctx) => {
-      const draw = () => [new Date(), Date.now(), Math.random(), crypto.randomUUID()];
+      const draw = () => [new Date().toISOString(), Date.now(), Math.random(), crypto.randomUUID()];
       const first = draw();
       await ctx.call('use', first);
       return draw();
@@ -217,6 +217,6 @@ export const waiting: readonly GoldenProgram[] = [
       await run.start();
       await run.turn(run.completed(1));
     },
-    mutants: [[2, (ctx) => ctx.call('use', [new Date(0), 0, 0, ''])]],
+    mutants: [[2, (ctx) => ctx.call('use', [new Date(0).toISOString(), 0, 0, ''])]],
   }),
 ];
