@@ -114,6 +114,8 @@ async function lookNow(
   { clock, look }: FetchSource,
   fetch: Fetch<unknown>,
 ): Promise<{ readonly nextAt: number; readonly aheadMs: number; readonly isDue: boolean }> {
+  // Before the look: a wait may then end a moment early, and looks once more, but never late.
+  const sentAt = clock.monotonic();
   const { now, nextAt } = await look(fetch);
-  return { nextAt, aheadMs: now - clock.monotonic(), isDue: nextAt <= now };
+  return { nextAt, aheadMs: now - sentAt, isDue: nextAt <= now };
 }
