@@ -204,6 +204,7 @@ export type {
   TaskRecord,
 } from './providers/instances.ts';
 export type { CreateTaskResult, NewTask, OnFailState, TaskStore } from './providers/tasks.ts';
+export type { NewProcess, ProcessRecord, ProcessStore } from './providers/processes.ts';
 export type {
   ScheduleRecord,
   ScheduleStore,

@@ -37,6 +37,7 @@ import type { Payload } from '../model/payload.ts';
 import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { ProcessStore } from './processes.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
@@ -84,6 +85,7 @@ export interface Provider
     InstanceStore,
     CancellationStore,
     ManagementStore,
+    ProcessStore,
     TaskStore,
     ScheduleStore,
     SessionStore,
