@@ -217,6 +217,7 @@ export type {
   UnclaimedWorkStore,
 } from './providers/unclaimed-work.ts';
 export type { CreateTaskResult, NewTask, OnFailState, TaskStore } from './providers/tasks.ts';
+export type { NewProcess, ProcessRecord, ProcessStore } from './providers/processes.ts';
 export type {
   ScheduleRecord,
   ScheduleStore,

@@ -38,6 +38,7 @@ import type { CancellationStore } from './cancellation.ts';
 import type { InspectionStore } from './inspection.ts';
 import type { InstanceStore } from './instances.ts';
 import type { ManagementStore } from './management.ts';
+import type { ProcessStore } from './processes.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { SessionStore } from './sessions.ts';
 import type { StreamStore } from './streams.ts';
@@ -90,6 +91,7 @@ export interface Provider
     InstanceStore,
     CancellationStore,
     ManagementStore,
+    ProcessStore,
     TaskStore,
     ScheduleStore,
     SessionStore,

@@ -28,6 +28,7 @@ import { Leases } from './leases.ts';
 import type { LiveInstance } from './live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './orchestration-dispatcher.ts';
+import { ProcessTakeover } from './process-takeover.ts';
 import { ProgramFactory } from './program-factory.ts';
 import { Reclaimer } from './reclaimer.ts';
 import { SessionReaper } from './session-reaper.ts';
@@ -68,6 +69,7 @@ export class Worker {
   readonly #sweeper: Sweeper | undefined;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
+  readonly #takeover: ProcessTakeover;
   readonly #room: StreamRoom;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
@@ -132,6 +134,11 @@ export class Worker {
       logger,
       lateResults: new LateResults({ store: provider, registry, tasks, client, logger }),
       idleMs: 2 * options.pollIntervalMs,
+    });
+    this.#takeover = new ProcessTakeover({
+      store: provider,
+      logger,
+      leaseMs: Math.max(options.activityLeaseMs, options.orchestrationLeaseMs),
     });
     this.#room = new StreamRoom(clock);
     this.#completions = new Completions({
@@ -204,6 +211,7 @@ export class Worker {
     this.#sweeper?.start();
     this.#scheduler.start();
     this.#sessions.start();
+    this.#takeover.start();
   }
 
   /** Creates an instance together with its first turn, if this worker can run it. */
@@ -243,6 +251,7 @@ export class Worker {
     await this.#reclaimer.stop();
     await this.#unclaimedWork.stop();
     await swept;
+    await this.#takeover.stop();
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
@@ -276,7 +285,10 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
-    if (hint.kind === 'changed') this.#scheduler.changedElsewhere();
+    if (hint.kind === 'changed') {
+      this.#scheduler.changedElsewhere();
+      this.#takeover.changedElsewhere();
+    }
     this.#room.onHint(hint);
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);

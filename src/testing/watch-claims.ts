@@ -115,6 +115,10 @@ export function watchClaims(store: Provider): WatchedProvider {
     releaseLease: (lease) => follow(store.releaseLease(lease)),
     readRecord: (name) => follow(store.readRecord(name)),
     writeRecord: (name, value) => follow(store.writeRecord(name, value)),
+    registerProcess: (process) => follow(store.registerProcess(process)),
+    unregisterProcess: () => follow(store.unregisterProcess()),
+    listProcesses: (hostId) => follow(store.listProcesses(hostId)),
+    takeOverClaims: (processIds) => follow(store.takeOverClaims(processIds)),
     createTasks: (tasks) => follow(store.createTasks(tasks)),
     putSchedule: (write) => follow(store.putSchedule(write)),
     setSchedulePaused: (name, paused, resume) =>

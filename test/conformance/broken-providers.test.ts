@@ -25,6 +25,7 @@ import { brokenSessions } from './broken/sessions.ts';
 import { brokenSignals } from './broken/signals.ts';
 import { brokenStops } from './broken/stops.ts';
 import { brokenStreams } from './broken/streams.ts';
+import { brokenTakeovers } from './broken/takeovers.ts';
 import { brokenTaskEnds } from './broken/task-ends.ts';
 import { brokenTaskQueues } from './broken/task-queues.ts';
 import { brokenTimerTurns } from './broken/timer-turns.ts';
@@ -53,6 +54,7 @@ const brokenProviders: readonly BrokenProvider[] = [
   ...brokenScans,
   ...brokenFigures,
   ...brokenLeases,
+  ...brokenTakeovers,
   ...brokenTaskQueues,
   ...brokenTaskEnds,
   ...brokenSchedules,
@@ -66,15 +68,16 @@ const brokenProviders: readonly BrokenProvider[] = [
 const files = new SqliteFiles();
 afterAll(() => files.remove());
 
-/** Opens a provider that works and takes one guard out of it. */
-async function openBroken(
+/** Takes one guard out of a provider that works. */
+function breakProvider(
+  provider: Provider,
   { override }: BrokenProvider,
-  options: { readonly clock: Clock },
-): Promise<Provider> {
-  const provider = await files.create(options);
+  clock: Clock,
+): Provider & { readonly intact: Provider } {
   const db = new Database(files.pathOf(provider));
-  const broken = { ...provider, ...override({ provider, db, clock: options.clock }) };
-  const opened = {
+  const broken = { ...provider, ...override({ provider, db, clock }) };
+  return {
+    intact: provider,
     ...broken,
     async close() {
       try {
@@ -85,8 +88,6 @@ async function openBroken(
       }
     },
   };
-  files.add(opened, files.pathOf(provider));
-  return opened;
 }
 
 function findCase(id: string) {
@@ -103,11 +104,18 @@ describe('the conformance suite rejects a provider in which', () => {
         const conformanceCase = findCase(broken.rejectedBy);
         const { create, reopen } = files;
         await runCase(conformanceCase, { name: 'intact', create, reopen });
+        let first: Provider | undefined;
         const rejection: unknown = await runCase(conformanceCase, {
           name: 'broken',
-          create: (options) => openBroken(broken, options),
-          // Another process, which is not broken.
-          reopen,
+          create: async (options) => {
+            const provider = breakProvider(await create(options), broken, options.clock);
+            first = provider.intact;
+            return provider;
+          },
+          reopen: async ({ clock }) => {
+            assert.ok(first);
+            return breakProvider(await reopen({ clock, first }), broken, clock);
+          },
         }).catch((error: unknown) => error);
         // An assertion of the case, not an accident in the broken provider.
         expect(rejection).toBeInstanceOf(assert.AssertionError);

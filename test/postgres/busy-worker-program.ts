@@ -18,13 +18,13 @@ await perdure.startWorker({
   orchestrationLease: 1_000,
   activityLease: 1_000,
 });
-let isStopping = false;
+const stopping = new AbortController();
 let completed = 0;
 process.once('disconnect', () => process.exit(1));
-process.once('message', () => (isStopping = true));
+process.once('message', () => stopping.abort());
 
 async function keepStarting(): Promise<void> {
-  while (!isStopping) {
+  while (!stopping.signal.aborted) {
     try {
       const handle = await perdure.client.start(steps, 3);
       await handle.result({ timeout: '20s' });

@@ -4,7 +4,7 @@ import { numbers, text } from './arrays.ts';
 import { chooseDue } from '../choose-due.ts';
 import { claimText, dueItemsText, lapsedItemsText } from './claim-text.ts';
 import type { Statement } from './connection.ts';
-import { newSecret } from '../lock-token.ts';
+import type { Secrets } from '../lock-token.ts';
 import { newTaskSecret } from './task-secret.ts';
 import { namesParameter } from './look.ts';
 import { nowSql, type Scope } from './scope.ts';
@@ -57,13 +57,23 @@ const aboveAll = 101;
  */
 export class DueItems {
   readonly #taskRows: TaskRows;
+  readonly #secrets: Secrets;
   readonly #moveLapsed: Statement;
   readonly #due: Statement;
   readonly #flagged: Statement;
   readonly #claim: Statement;
 
-  constructor({ schema, taskRows }: { readonly schema: string; readonly taskRows: TaskRows }) {
+  constructor({
+    schema,
+    taskRows,
+    secrets,
+  }: {
+    readonly schema: string;
+    readonly taskRows: TaskRows;
+    readonly secrets: Secrets;
+  }) {
     this.#taskRows = taskRows;
+    this.#secrets = secrets;
     const table = `${schema}.worker_queue`;
     const columns = `item_key AS "itemKey", item.definition_key AS "definitionKey", next_at AS "nextAt", expires_at AS "expiresAt"`;
     this.#due = { name: 'perdure_due_items', text: dueItemsText(schema, '$4', { locked: true }) };
@@ -123,7 +133,7 @@ export class DueItems {
     }).filter(({ expiresAt }) => expiresAt === null || expiresAt > scope.now);
     if (chosen.length === 0) return [];
     const tasksOf = chosen.filter(({ isTask }) => isTask);
-    const secret = newSecret();
+    const secret = this.#secrets.next();
     const claimed = await tx.query<ClaimedItem>(this.#claim, [
       numbers(chosen.map(({ itemKey }) => itemKey)),
       numbers([...new Set(tasksOf.map(({ definitionKey }) => definitionKey))]),

@@ -12,7 +12,7 @@ import type { CommitResult } from '../turn.ts';
 import type { DueInstance } from './due-instances.ts';
 import { isLive } from './instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from './instance-rows.ts';
-import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { formatToken, parseToken } from '../lock-token.ts';
 import type { MessageOf } from './messages.ts';
 import type { Scope } from './scope.ts';
 import type { Store } from './store.ts';
@@ -163,7 +163,7 @@ async function claim(
   const { tx, now } = scope;
   const { lockMs, maxMessages = defaultMaxMessages } = params;
   const keys = chosen.map(({ instanceKey }) => instanceKey);
-  const claims = keys.map((instanceKey) => ({ instanceKey, secret: newSecret() }));
+  const claims = keys.map((instanceKey) => ({ instanceKey, secret: store.secrets.next() }));
   const [, rows, messages] = await Promise.all([
     store.locks.claim(tx, claims, now + Math.ceil(lockMs)),
     store.instances.select(tx, keys),

@@ -3,7 +3,7 @@ import { text } from './arrays.ts';
 import { claimText, dueItemsText, lapsedItemsText } from './claim-text.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { ClaimedItem } from './due-items.ts';
-import { newSecret } from '../lock-token.ts';
+import type { Secrets } from '../lock-token.ts';
 import { newTaskSecret } from './task-secret.ts';
 import { namesParameter, workKeys } from './look.ts';
 import { priorityLevels } from './priority-levels.ts';
@@ -16,16 +16,20 @@ import { isFree } from './work-items.ts';
  */
 export class PlainClaims {
   readonly #connections: Connections;
+  readonly #secrets: Secrets;
   readonly #statement: Statement;
 
   constructor({
     connections,
+    secrets,
     schema,
   }: {
     readonly connections: Connections;
+    readonly secrets: Secrets;
     readonly schema: string;
   }) {
     this.#connections = connections;
+    this.#secrets = secrets;
     const table = `${schema}.worker_queue`;
     const suspect = `SELECT 1 FROM ${workKeys(schema, '$2', '$3')} AS wanted CROSS JOIN LATERAL (
         ${priorityLevels(schema, 'TRUE')}
@@ -64,7 +68,7 @@ export class PlainClaims {
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     nowParameter: number | null,
   ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
-    const secret = newSecret();
+    const secret = this.#secrets.next();
     return this.#connections.statement('fetchWorkItems', this.#statement, [
       nowParameter,
       namesParameter(names),

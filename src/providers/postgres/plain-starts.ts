@@ -4,7 +4,7 @@ import { booleans, numbers, texts } from './arrays.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
-import { formatToken, newSecret } from '../lock-token.ts';
+import { formatToken, type Secrets } from '../lock-token.ts';
 import { isPlain, type PlainTurn } from './plain-turn.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
@@ -23,19 +23,23 @@ interface Row {
 export class PlainStarts {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
+  readonly #secrets: Secrets;
   readonly #statement: Statement;
 
   constructor({
     connections,
     definitions,
+    secrets,
     schema,
   }: {
     readonly connections: Connections;
     readonly definitions: Definitions;
+    readonly secrets: Secrets;
     readonly schema: string;
   }) {
     this.#connections = connections;
     this.#definitions = definitions;
+    this.#secrets = secrets;
     // The keys are drawn first, so that the rows need not be joined to learn them; the clock is read once and not by each
     // row, which costs as much as an index entry.
     const now = '(SELECT now FROM drawn)';
@@ -84,7 +88,7 @@ export class PlainStarts {
     const items = starts.flatMap(({ turn: { workItems } }, index) =>
       workItems.map((item, place) => {
         const definitionKey = starts[index]?.itemKeys[place] ?? 0;
-        const secret = item.claimMs === undefined ? null : newSecret();
+        const secret = item.claimMs === undefined ? null : this.#secrets.next();
         return { index, item, definitionKey, secret };
       }),
     );

@@ -4,7 +4,7 @@ import { booleans, numbers, texts } from './arrays.ts';
 import type { Connections, Statement } from './connection.ts';
 import type { Definitions } from './definitions.ts';
 import { Effects } from '../effects.ts';
-import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { formatToken, parseToken, type Secrets } from '../lock-token.ts';
 import { isPlain, type PlainTurn } from './plain-turn.ts';
 import { refusesData } from './postgres-errors.ts';
 import { nowSql } from './scope.ts';
@@ -34,6 +34,7 @@ const maxDetour = 64;
 export class PlainTurns {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
+  readonly #secrets: Secrets;
   readonly #lock: Statement;
   readonly #commit: Statement;
   #detour = 0;
@@ -42,14 +43,17 @@ export class PlainTurns {
   constructor({
     connections,
     definitions,
+    secrets,
     schema,
   }: {
     readonly connections: Connections;
     readonly definitions: Definitions;
+    readonly secrets: Secrets;
     readonly schema: string;
   }) {
     this.#connections = connections;
     this.#definitions = definitions;
+    this.#secrets = secrets;
     // The items wait for the count: everybody locks instances before their items.
     this.#lock = {
       name: 'perdure_lock_for_plain_turns',
@@ -122,7 +126,7 @@ export class PlainTurns {
         const wanted = { kind: 'activity', name: item.name, version: null } as const;
         const definitionKey = this.#definitions.find(wanted);
         if (definitionKey === undefined) return undefined;
-        const secret = item.claimMs === undefined ? null : newSecret();
+        const secret = item.claimMs === undefined ? null : this.#secrets.next();
         items.push({ index, instanceKey, executionId, definitionKey, item, secret });
       }
     }

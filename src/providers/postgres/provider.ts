@@ -7,6 +7,7 @@ import { createManagementStore } from './management.ts';
 import { prepareSchema } from './migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { createProcessStore } from './processes.ts';
 import { createScheduleStore } from './schedules.ts';
 import { createSessionStore } from './sessions.ts';
 import { StoreClock } from './store-clock.ts';
@@ -35,6 +36,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createProcessStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),
     ...createSessionStore(store),

@@ -12,6 +12,7 @@ import { DueItems } from './due-items.ts';
 import { ExecutionPrunes } from './execution-prunes.ts';
 import { fetchDue, type Fetch, type FetchSource } from './fetching.ts';
 import { History } from './history.ts';
+import { Secrets } from '../lock-token.ts';
 import { InstanceFamily } from './instance-family.ts';
 import { InstanceLocks } from './instance-locks.ts';
 import { Inspection } from './inspection.ts';
@@ -34,6 +35,7 @@ import { PlainStarts } from './plain-starts.ts';
 import { PlainTaskAcks } from './plain-task-acks.ts';
 import { PlainTasks } from './plain-tasks.ts';
 import { PlainTurns } from './plain-turns.ts';
+import { Processes } from './processes.ts';
 import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
@@ -63,6 +65,7 @@ export interface StoreOptions {
 
 /** What the capabilities share: the tables, and the ways to write and read. */
 export class Store {
+  readonly secrets = new Secrets();
   readonly schema: string;
   readonly definitions: Definitions;
   readonly history: History;
@@ -102,6 +105,7 @@ export class Store {
   readonly treeDeletions: TreeDeletions;
   readonly executionPrunes: ExecutionPrunes;
   readonly systemRecords: SystemRecords;
+  readonly processes: Processes;
   readonly wakeUps: WakeUps;
   readonly connections: Connections;
   readonly clock: Clock | undefined;
@@ -128,7 +132,7 @@ export class Store {
     this.instanceRecords = new InstanceRecords(schema, this.definitions);
     this.messages = new Messages(schema);
     this.locks = new InstanceLocks(schema);
-    this.workItems = new WorkItems(schema);
+    this.workItems = new WorkItems(schema, this.secrets);
     this.itemCancels = new ItemCancels(schema);
     this.stopRows = new StopRows(schema);
     this.taskRows = new TaskRows(schema);
@@ -161,6 +165,7 @@ export class Store {
     this.treeDeletions = new TreeDeletions(this);
     this.executionPrunes = new ExecutionPrunes(this);
     this.systemRecords = new SystemRecords(this);
+    this.processes = new Processes(this);
     this.#mutexes = new InstanceMutexes(schema);
     this.wakeUps = wakeUps((flaggedSince) => this.#lookForAll(flaggedSince));
   }

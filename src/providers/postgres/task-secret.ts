@@ -1,7 +1,7 @@
-import { newSecret } from '../lock-token.ts';
+import { randomToken } from '../../model/random-id.ts';
 
 const taskMark = 't';
-const taskSecretLength = newSecret().length + taskMark.length;
+const taskSecretLength = randomToken().length + taskMark.length;
 
 /** Marks a secret as that of a task run, so that an ack need not look for what it settles. A hint, and no more. */
 export function newTaskSecret(secret: string): string {

@@ -3,7 +3,7 @@ import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
 import { booleans, numbers, text, texts } from './arrays.ts';
 import type { Statement, Transaction } from './connection.ts';
-import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { formatToken, parseToken, type Secrets } from '../lock-token.ts';
 import { placeOf } from './place-of.ts';
 import { nowSql } from './scope.ts';
 
@@ -75,6 +75,7 @@ export const isFree = `(locked_until > ${nowSql}) IS NOT TRUE`;
  * what was claimed within a third of a lease and has not ended, and over nothing else.
  */
 export class WorkItems {
+  readonly #secrets: Secrets;
   readonly #insert: Statement;
   readonly #lock: Statement;
   readonly #delete: Statement;
@@ -84,7 +85,8 @@ export class WorkItems {
   readonly #pass: Statement;
   readonly #selectRunning: Statement;
 
-  constructor(schema: string) {
+  constructor(schema: string, secrets: Secrets) {
+    this.#secrets = secrets;
     const table = `${schema}.worker_queue`;
     this.#insert = {
       name: 'perdure_insert_work_items',
@@ -162,7 +164,9 @@ export class WorkItems {
     }[]
   > {
     if (rows.length === 0) return [];
-    const secrets = rows.map(({ item }) => (item.claimMs === undefined ? null : newSecret()));
+    const secrets = rows.map(({ item }) =>
+      item.claimMs === undefined ? null : this.#secrets.next(),
+    );
     const inserted = await tx.query<{ itemKey: number; instanceKey: number; operation: number }>(
       this.#insert,
       [

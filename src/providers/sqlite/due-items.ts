@@ -90,6 +90,17 @@ export class DueItems {
     return due;
   }
 
+  /** Every priority that items of a name have, the highest first. */
+  priorities(definitionKey: number, suspect: 0 | 1): readonly number[] {
+    const priorities: number[] = [];
+    let head = this.#headBelow.get(definitionKey, suspect, aboveAll);
+    while (head !== undefined) {
+      priorities.push(head.priority);
+      head = this.#headBelow.get(definitionKey, suspect, head.priority);
+    }
+    return priorities;
+  }
+
   /** Items asked to stop whose claims have lapsed, of any name. */
   selectFlagged(now: number, max: number): readonly DueItem[] {
     return this.#selectFlagged.all(now, max).map((item) => ({ ...item, isExpired: false }));

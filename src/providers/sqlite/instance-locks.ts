@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../orchestration-queue.ts';
-import { newSecret, parseToken } from '../lock-token.ts';
+import { parseToken, type Secrets } from '../lock-token.ts';
 import type { Messages } from './messages.ts';
 
 /** A row of `instance_locks` as the fences read it. */
@@ -27,6 +27,7 @@ export interface DueInstance {
  */
 export class InstanceLocks {
   readonly #messages: Messages;
+  readonly #secrets: Secrets;
   readonly #select;
   readonly #touch;
   readonly #selectDue;
@@ -44,8 +45,9 @@ export class InstanceLocks {
   readonly #delete;
   readonly #deleteAll;
 
-  constructor(db: Database.Database, messages: Messages) {
+  constructor(db: Database.Database, messages: Messages, secrets: Secrets) {
     this.#messages = messages;
+    this.#secrets = secrets;
     this.#select = db.prepare<[number], InstanceLock>(
       `SELECT definition_key AS definitionKey, lock_token AS lockToken, locked_until AS lockedUntil, claims
        FROM instance_locks WHERE instance_key = ?`,
@@ -211,7 +213,7 @@ export class InstanceLocks {
 
   /** Locks instances and counts the claims; returns the secret of their tokens, which differ by their keys. */
   claim(instanceKeys: readonly number[], lockedUntil: number): string {
-    const secret = newSecret();
+    const secret = this.#secrets.next();
     this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
     return secret;
   }

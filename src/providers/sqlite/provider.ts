@@ -8,6 +8,7 @@ import { createInspectionStore } from './inspection.ts';
 import { createInstanceStore } from './instances.ts';
 import { createManagementStore } from './management.ts';
 import { createOrchestrationQueue } from './orchestration-queue.ts';
+import { createProcessStore } from './processes.ts';
 import { createScheduleStore } from './schedules.ts';
 import { createSessionStore } from './sessions.ts';
 import { toProviderError } from './sqlite-errors.ts';
@@ -53,6 +54,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
+    ...createProcessStore(store),
     ...createTaskStore(store),
     ...createScheduleStore(store),
     ...createSessionStore(store),

@@ -10,6 +10,7 @@ import { ChangeLog } from './change-log.ts';
 import { Definitions } from './definitions.ts';
 import { DueItems } from './due-items.ts';
 import type { Topic } from '../effects.ts';
+import { Secrets } from '../lock-token.ts';
 import { ExecutionPrunes } from './execution-prunes.ts';
 import { GroupCommit, type Scope } from './group-commit.ts';
 import { HiddenMessages } from './hidden-messages.ts';
@@ -29,6 +30,7 @@ import { Messages } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import { OutcomeUpdates } from './outcome-updates.ts';
 import { PlainAbandons } from './plain-abandons.ts';
+import { Processes } from './processes.ts';
 import { Reclaims } from './reclaims.ts';
 import { ScheduleRows } from './schedule-rows.ts';
 import { SessionRows } from './session-rows.ts';
@@ -69,6 +71,7 @@ const clockRecord = 'clock';
 
 /** What the capabilities share: the tables, and the ways to write, read and wait. */
 export class Store {
+  readonly secrets = new Secrets();
   readonly definitions: Definitions;
   readonly history: History;
   readonly instances: InstanceRows;
@@ -103,6 +106,7 @@ export class Store {
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
+  readonly processes: Processes;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
@@ -128,9 +132,9 @@ export class Store {
     this.outcomeUpdates = new OutcomeUpdates(db);
     this.instanceRecords = new InstanceRecords(db, this.definitions);
     this.messages = new Messages(db);
-    this.locks = new InstanceLocks(db, this.messages);
+    this.locks = new InstanceLocks(db, this.messages, this.secrets);
     this.lateWrites = new LateWrites(this);
-    this.workItems = new WorkItems(db);
+    this.workItems = new WorkItems(db, this.secrets);
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
     this.stopRows = new StopRows(db);
@@ -157,6 +161,7 @@ export class Store {
     this.inspection = new Inspection(db, this.definitions);
     this.systemRecords = new SystemRecords(db);
     this.clock = new StoreClock(machineOf(clock), parsePlan(this.systemRecords.read(clockRecord)));
+    this.processes = new Processes(db, this);
     const flaggedSince = (time: number, now: number) => [
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),

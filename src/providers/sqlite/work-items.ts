@@ -4,7 +4,7 @@ import type { InstanceStatus } from '../../model/status.ts';
 import type { OnFailState } from '../tasks.ts';
 import type { NewWorkItem } from '../turn.ts';
 import type { CancelInfo } from '../work-queue.ts';
-import { formatToken, newSecret, parseToken } from '../lock-token.ts';
+import { formatToken, parseToken, type Secrets } from '../lock-token.ts';
 
 /** The cancel request on an item; no time where there is none to deliver. */
 export interface CancelColumns {
@@ -83,6 +83,7 @@ const noCancel: CancelColumns = {
 
 /** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
 export class WorkItems {
+  readonly #secrets: Secrets;
   readonly #insert;
   readonly #setCancellation;
   readonly #selectHeld;
@@ -98,7 +99,8 @@ export class WorkItems {
   readonly #pass;
   readonly #selectRunning;
 
-  constructor(db: Database.Database) {
+  constructor(db: Database.Database, secrets: Secrets) {
+    this.#secrets = secrets;
     this.#insert = db.prepare<
       [
         number,
@@ -201,7 +203,7 @@ export class WorkItems {
   }): string | undefined {
     const { instanceKey, executionId, definitionKey, item, now } = options;
     const { operation, claimMs } = item;
-    const secret = claimMs === undefined ? null : newSecret();
+    const secret = claimMs === undefined ? null : this.#secrets.next();
     const lockedUntil = claimMs === undefined ? null : now + Math.ceil(claimMs);
     const { lastInsertRowid } = this.#insert.run(
       instanceKey,
@@ -242,7 +244,7 @@ export class WorkItems {
     by: ClaimBy,
     isTask: boolean,
   ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
-    const secret = newSecret();
+    const secret = this.#secrets.next();
     const claim = isTask ? this.#claimTask : this.#claim;
     claim.run({ ...by, itemKey, secret });
     const row = this.#selectClaimed.get(itemKey);

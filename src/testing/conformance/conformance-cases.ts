@@ -49,6 +49,7 @@ import { sessionEnds } from './cases/session-ends.ts';
 import { sessions } from './cases/sessions.ts';
 import { sharing } from './cases/sharing.ts';
 import { streams } from './cases/streams.ts';
+import { takeovers } from './cases/takeovers.ts';
 import { taskAcks } from './cases/task-acks.ts';
 import { taskClaims } from './cases/task-claims.ts';
 import { taskCreation } from './cases/task-creation.ts';
@@ -130,6 +131,7 @@ export const capabilities: readonly Capability[] = [
   unclaimedWork,
   inspection,
   leases,
+  takeovers,
   sharing,
   close,
 ];

@@ -9,6 +9,7 @@ const files = [
   'instances.ts',
   'cancellation.ts',
   'management.ts',
+  'processes.ts',
   'tasks.ts',
   'schedules.ts',
   'sessions.ts',

@@ -3,6 +3,7 @@ import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import { randomToken } from '../../model/random-id.ts';
 import type { NewInstance } from '../../providers/instances.ts';
 import type { FetchedMessage } from '../../providers/orchestration-queue.ts';
+import type { NewProcess } from '../../providers/processes.ts';
 import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/turn.ts';
 
 /** The name that orchestrations of the suite have unless a case says otherwise. */
@@ -28,6 +29,11 @@ export function newInstance(instanceId: string, parts: Partial<NewInstance> = {}
     start: startMessage(parts.name),
     ...parts,
   };
+}
+
+/** A process of a host, with a lease as long as the longest of the suite. */
+export function newProcess(hostId: string, parts: Partial<NewProcess> = {}): NewProcess {
+  return { hostId, pid: 1, startTime: '100', leaseMs: 60_000, ...parts };
 }
 
 /** An external event whose payload is its label. */

@@ -273,5 +273,17 @@ CREATE TABLE system_records (
   name text COLLATE "C" PRIMARY KEY,
   value text NOT NULL
 );
+
+-- Processes that claim work. Those of one host find out which of them died, and end what these hold.
+CREATE TABLE processes (
+  process_id text COLLATE "C" PRIMARY KEY, -- begins the lock tokens of its claims
+  host_id text COLLATE "C" NOT NULL, -- only processes with the same one can judge whether it lives
+  pid integer NOT NULL,
+  start_time text NOT NULL, -- tells it from a later process with its pid
+  lease_ms bigint NOT NULL, -- the longest lease of its claims
+  registered_at bigint NOT NULL
+);
+CREATE INDEX processes_by_host ON processes (host_id);
+CREATE INDEX processes_by_age ON processes (registered_at);
 `,
 };

@@ -256,5 +256,17 @@ CREATE TABLE changes (
   finished TEXT,
   status_set TEXT
 ) STRICT;
+
+-- Processes that claim work. Those of one host find out which of them died, and end what these hold.
+CREATE TABLE processes (
+  process_id TEXT PRIMARY KEY, -- begins the lock tokens of its claims
+  host_id TEXT NOT NULL, -- only processes with the same one can judge whether it lives
+  pid INTEGER NOT NULL,
+  start_time TEXT NOT NULL, -- tells it from a later process with its pid
+  lease_ms INTEGER NOT NULL, -- the longest lease of its claims
+  registered_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX processes_by_host ON processes (host_id);
+CREATE INDEX processes_by_age ON processes (registered_at);
 `,
 };

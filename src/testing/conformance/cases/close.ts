@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { isPerdureError } from '../../../model/errors.ts';
 import type { Capability } from '../conformance-case.ts';
-import { newInstance, newTurn, raised } from '../sample-data.ts';
+import { newInstance, newProcess, newTurn, raised } from '../sample-data.ts';
 import { only } from '../expectations.ts';
 import { newTask } from '../task-moves.ts';
 
@@ -98,6 +98,10 @@ export const close: Capability = {
           releaseLease: () => provider.releaseLease({ name: 'x', owner: 'x' }),
           readRecord: () => provider.readRecord('x'),
           writeRecord: () => provider.writeRecord('x', 'x'),
+          registerProcess: () => provider.registerProcess(newProcess('h')),
+          unregisterProcess: () => provider.unregisterProcess(),
+          listProcesses: () => provider.listProcesses('h'),
+          takeOverClaims: () => provider.takeOverClaims(['x']),
           createTasks: () => provider.createTasks([newTask('a')]),
           putSchedule: () => provider.putSchedule({ name: 'a', definition: '', nextAt: null }),
           setSchedulePaused: () => provider.setSchedulePaused('a', true),
