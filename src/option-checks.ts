@@ -31,6 +31,7 @@ const workerOptions = [
   'cleanupTimeout',
   'shutdownGrace',
   'maxClaims',
+  'exitWhenBlocked',
   'warmCacheBytes',
   'payloadLimitBytes',
   'onNondeterminism',

@@ -76,6 +76,14 @@ export type Hint =
   /** Another process changed something. */
   | { readonly kind: 'changed' };
 
+/** How another thread of the process opens the same store: a module, its export, and options that can be cloned. */
+export interface Reopening {
+  readonly module: string;
+  /** A function that takes the options and returns a promise for the provider. */
+  readonly exportName: string;
+  readonly options: object;
+}
+
 /** A store: SQLite, PostgreSQL, or yours. */
 export interface Provider
   extends
@@ -92,6 +100,8 @@ export interface Provider
   readonly name: string;
   /** The clock of the store as far as this process knows it; absent: the machine's own. Workers reckon by it. */
   readonly clock?: Clock;
+  /** How another thread opens the same store; absent: it cannot, and a blocked worker is only logged. */
+  readonly reopening?: Reopening;
 
   /**
    * Calls back on hints; returns how to stop.

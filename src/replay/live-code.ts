@@ -64,6 +64,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
+  holder: unknown;
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;

@@ -120,10 +120,13 @@ export class Completions {
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
+    const lockTokens = batch.map(({ item }) => item.lockToken);
+    live.items = lockTokens;
     let turn: Turn;
     try {
       const result = await live.execution.turn({ messages, nowMs, version: live.version });
       turn = turns.plan(live, result);
+      live.items = undefined;
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -132,7 +135,6 @@ export class Completions {
       return;
     }
     const { instanceKey, incarnation, executionId, lastTurn } = live;
-    const lockTokens = batch.map(({ item }) => item.lockToken);
     try {
       const [commit] =
         lastTurn === null

@@ -146,6 +146,7 @@ export class Turns {
       fresh.execution.assertReplayed();
       live.execution.dispose();
       live.code = fresh;
+      fresh.execution.holder = live;
       if (live.lastTurn !== null) fresh.broken.committed(live.lastTurn);
     } catch (error) {
       // The turn is in the store all the same; the next one is cold, meets the same trouble, and deals with it.

@@ -36,6 +36,7 @@ import { TurnRunner } from './turn-runner.ts';
 import { Turns } from './turns.ts';
 import { WarmCache } from './warm-cache.ts';
 import { WarmTimers } from './warm-timers.ts';
+import { Watched } from './watchdog.ts';
 import { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkerParams {
@@ -65,6 +66,7 @@ export class Worker {
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
   readonly #room: StreamRoom;
+  readonly #watched: Watched;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -77,7 +79,13 @@ export class Worker {
     const cache = new WarmCache(options.warmCacheBytes);
     const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
     const slots = new Slots(options.activityConcurrency);
-    const programs = new ProgramFactory(registry, options, (report) => this.#wake(report));
+    this.#watched = new Watched({ provider, clock, options });
+    const programs = new ProgramFactory({
+      registry,
+      options,
+      onBroken: (report) => this.#wake(report),
+      watched: this.#watched.id,
+    });
     const turns = new Turns({
       provider,
       registry,
@@ -140,6 +148,7 @@ export class Worker {
       slots,
       leases: this.#activityLeases,
       room: this.#room,
+      watched: this.#watched.id,
       settle: (settled) => this.#completions.settle(settled),
     });
     const release = (live: LiveInstance): void => this.#completions.release(live);
@@ -164,6 +173,7 @@ export class Worker {
 
   /** Begins to fetch work. */
   start(): void {
+    this.#watched.start();
     this.#orchestrations.start();
     this.#activities.start();
     this.#sweeper?.start();
@@ -210,6 +220,7 @@ export class Worker {
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
+    this.#watched.stop();
     this.#cache.clear();
     this.#onStopped();
   }

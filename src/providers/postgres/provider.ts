@@ -1,4 +1,4 @@
-import type { Provider } from '../provider.ts';
+import type { Provider, Reopening } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { Connections } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
@@ -26,6 +26,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
   return {
     name: resolved.name,
     clock: resolved.clock ?? storeClock,
+    ...(options.clock === undefined && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
@@ -41,6 +42,15 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     },
     within: (connection) => createTransactionalWrites(store, connection),
     close: () => store.close(),
+  };
+}
+
+/** One connection, opened when it is needed and not told of changes. */
+function reopeningOf(options: PostgresOptions): Reopening {
+  return {
+    module: import.meta.url,
+    exportName: 'openPostgres',
+    options: { ...options, poolSize: 1, listen: false, migrate: false },
   };
 }
 

@@ -1,7 +1,7 @@
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
-import type { Provider } from '../provider.ts';
+import type { Provider, Reopening } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { openConnection, whenNotBusy } from './connection.ts';
 import { createInstanceStore } from './instances.ts';
@@ -45,6 +45,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
+    ...(path !== ':memory:' && clock === systemClock && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
@@ -60,6 +61,11 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     },
     close: () => store.close(),
   };
+}
+
+function reopeningOf({ path, synchronous, busyTimeoutMs }: SqliteOptions): Reopening {
+  const options = { path: resolve(path), synchronous, busyTimeoutMs };
+  return { module: import.meta.url, exportName: 'openSqlite', options };
 }
 
 async function prepare(options: StoreOptions): Promise<Store> {
