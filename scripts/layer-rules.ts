@@ -49,8 +49,11 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   vitest: ['testing'],
 };
 
-/** Modules whose business it is to load code that is named only at run time: users' handlers. */
-const LOADS_USER_CODE: readonly string[] = ['runtime/activity-thread.ts'];
+/** Modules whose business it is to load code that is named only at run time: users' handlers, and the store in a thread. */
+const LOADS_USER_CODE: readonly string[] = [
+  'runtime/activity-thread.ts',
+  'runtime/watchdog-thread.ts',
+];
 
 /** The entry points that browsers load: nothing they reach may need Node.js. */
 export const BROWSER_ENTRIES: readonly string[] = ['remote.ts'];

@@ -33,6 +33,7 @@ const workerOptions = [
   'cleanupTimeout',
   'shutdownGrace',
   'maxClaims',
+  'exitWhenBlocked',
   'warmCacheBytes',
   'payloadLimitBytes',
   'onNondeterminism',

@@ -44,6 +44,7 @@ export type ErrorCode =
   | 'CONDITION_FAILED'
   | 'NO_OUTPUT'
   | 'POISON'
+  | 'EVENT_LOOP_BLOCKED'
   | 'TIMEOUT'
   | 'EVENT_BUFFER_FULL'
   | 'TASK_SKIPPED'

@@ -86,6 +86,17 @@ export interface OrchestrationAbandon {
   readonly blocked?: Blocked;
 }
 
+/** An instance that no claim holds, and that is to be held back as it stands after a turn. */
+export interface InstanceHold {
+  readonly instanceKey: number;
+  readonly incarnation: string;
+  readonly executionId: number;
+  /** Its last committed turn. */
+  readonly lastTurn: string;
+  readonly delayMs: number;
+  readonly blocked: Blocked;
+}
+
 /** The orchestrator queue: instances that have messages to apply. */
 export interface OrchestrationQueue {
   /**
@@ -265,6 +276,17 @@ export interface OrchestrationQueue {
    *   (abandon/an-expired-claim-can-be-given-back)
    */
   abandonOrchestrationItems(abandons: readonly OrchestrationAbandon[]): Promise<readonly boolean[]>;
+
+  /**
+   * Holds back instances that no claim holds: a turn that runs in memory has blocked its worker.
+   *
+   * A provider must, per instance:
+   * - hold it back as an abandon with `blocked` does; what waits for it and what arrives later waits for the delay, or
+   *   for another build (hold/keeps-what-waits-and-what-comes, hold/is-ended-by-the-next-turn)
+   * - answer `false`, changing nothing, unless it is live in this incarnation and execution, `lastTurn` is its last turn,
+   *   and no claim holds it (hold/needs-a-free-instance-as-it-stood)
+   */
+  holdInstances(holds: readonly InstanceHold[]): Promise<readonly boolean[]>;
 
   /**
    * Extends locks.

@@ -83,6 +83,14 @@ export type Hint =
   /** Hints of other processes were lost: instances may have ended, and custom status may have been set. */
   | { readonly kind: 'missed' };
 
+/** How another thread of the process opens the same store: a module, its export, and options that can be cloned. */
+export interface Reopening {
+  readonly module: string;
+  /** A function that takes the options and returns a promise for the provider. */
+  readonly exportName: string;
+  readonly options: object;
+}
+
 /** A store: SQLite, PostgreSQL, or yours. */
 export interface Provider
   extends
@@ -104,6 +112,8 @@ export interface Provider
   readonly clock?: Clock;
   /** Whether `clock` only estimates the clock that decides, which is that of a server. Default: `false`. */
   readonly clockIsEstimate?: boolean;
+  /** How another thread opens the same store; absent: it cannot, and a blocked worker is only logged. */
+  readonly reopening?: Reopening;
 
   /**
    * Calls back on hints; returns how to stop.

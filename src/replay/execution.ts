@@ -100,6 +100,11 @@ export class Execution implements Recorder {
     this.#code = new LiveCode(options, this);
   }
 
+  /** What the worker that runs it knows it by. */
+  set holder(holder: unknown) {
+    this.#code.holder = holder;
+  }
+
   /** How many events are known so far. */
   get historyLength(): number {
     return this.#length;

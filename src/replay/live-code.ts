@@ -75,6 +75,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly ending: Ending;
   readonly breakage: Breakage;
   readonly unawaited = new Unawaited();
+  holder: unknown;
 
   readonly #options: LiveCodeOptions;
   readonly #recorder: Recorder;

@@ -14,6 +14,9 @@ export interface ScopedExecution {
   rejectionUnhandled(promise: Promise<unknown>, reason: unknown): void;
   /** Someone handles that promise after all. */
   rejectionHandled(promise: Promise<unknown>): void;
+  readonly instanceId?: string;
+  /** What its worker knows it by. */
+  readonly holder?: unknown;
 }
 
 /** Where code runs, as the async context knows it: the engine's own scopes say more. */

@@ -2,13 +2,14 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../model/clock.ts';
 import { cleanReason } from '../model/cancel.ts';
 import { CanceledError, type PerdureError } from '../model/errors.ts';
-import { platformFailure, toError } from '../model/failure.ts';
+import { platformFailure, toError, type Failure } from '../model/failure.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
 import type { HandBackResult, WorkItem } from '../providers/work-queue.ts';
 import type { AttemptVerdict } from '../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
+import { blockedFailure } from './blocked-failure.ts';
 import { Emitter } from './emitter.ts';
 import type { Leases } from './leases.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -35,10 +36,14 @@ export interface ActivityDispatcherParams {
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
   readonly room: StreamRoom;
+  /** The worker's place with the watchdog. */
+  readonly watched: number;
   readonly settle: (settled: SettledActivity) => void;
   /** The store will never answer again. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
+
+const maxBlockers = 1_000;
 
 /** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
 export class ActivityDispatcher {
@@ -49,6 +54,8 @@ export class ActivityDispatcher {
   readonly #handingBack = new Set<Promise<void>>();
   /** Claims that never began and are on their way back. */
   readonly #givingBack = new Set<WorkItem>();
+  /** For how long the handlers of items blocked the event loop that lost their leases by that. */
+  readonly #blockers = new Map<string, number>();
   #idle: (() => void) | undefined;
 
   constructor(params: ActivityDispatcherParams) {
@@ -122,7 +129,13 @@ export class ActivityDispatcher {
     const handler = handlers.find(item);
     const hasOnFail = handler?.hasOnFail === true;
     if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
-    else if (item.claims > options.maxClaims && this.#isPoison(item)) {
+    else if (this.#blockers.size > 0 && this.#blockers.has(identityOf(item))) {
+      settle({
+        item,
+        outcome: { kind: 'failed', failure: this.#blocked(item, handler) },
+        hasOnFail,
+      });
+    } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
     } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
     else if (handler.gate !== undefined && handler.gate.room(clock.monotonic()) < 1) {
@@ -137,6 +150,7 @@ export class ActivityDispatcher {
         cancelRun: (own, reason) => this.#cancelRun(own, reason),
         newEmitter: (own, context) => this.#newEmitter(own, context),
         starts: this.#starts,
+        onBlocked: (own, blockedMs) => this.#onBlocked(own, blockedMs),
       });
       leases.add(run, claimedAt);
       return { run, handler };
@@ -144,11 +158,29 @@ export class ActivityDispatcher {
     return undefined;
   }
 
+  /** Remembers what has just lost its lease by its own doing: it is not run again, but fails at its next claim. */
+  #onBlocked(item: WorkItem, blockedMs: number): void {
+    if (this.#blockers.size >= maxBlockers) this.#blockers.clear();
+    this.#blockers.set(identityOf(item), blockedMs);
+  }
+
+  #blocked(item: WorkItem, handler: WorkHandler | undefined): Failure {
+    const identity = identityOf(item);
+    const blockedMs = this.#blockers.get(identity) ?? 0;
+    this.#blockers.delete(identity);
+    return blockedFailure(
+      handler?.what ?? `${item.kind} ${JSON.stringify(item.name)}`,
+      blockedMs,
+      this.#params.options.activityLeaseMs,
+    );
+  }
+
   /** A claim of this process that never began, and that this one has overtaken, does not count. */
   #isPoison(item: WorkItem): boolean {
     const unbegun = [...this.#givingBack];
     for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
-    const own = unbegun.filter((other) => isSame(other, item)).length;
+    const identity = identityOf(item);
+    const own = unbegun.filter((other) => identityOf(other) === identity).length;
     return item.claims - own > this.#params.options.maxClaims;
   }
 
@@ -308,14 +340,9 @@ const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
   handBack: 'neither',
 };
 
-function isSame(one: WorkItem, other: WorkItem): boolean {
-  return (
-    one.instanceKey === other.instanceKey &&
-    one.incarnation === other.incarnation &&
-    one.executionId === other.executionId &&
-    one.operation === other.operation &&
-    one.kind === other.kind
-  );
+/** What stays the same from one claim of an item to the next. */
+function identityOf({ instanceKey, incarnation, executionId, operation, kind }: WorkItem): string {
+  return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
 
 function waitFor(gate: TaskGate, nowMs: number): number {
@@ -325,6 +352,6 @@ function waitFor(gate: TaskGate, nowMs: number): number {
 function poison(item: WorkItem) {
   return platformFailure(
     'POISON',
-    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
   );
 }

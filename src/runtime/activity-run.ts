@@ -9,6 +9,7 @@ import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
 import { disposeOf } from './dispose-of.ts';
 import { isStop } from './is-stop.ts';
+import { runAsHolder, type LoopHold, type LoopHolder } from './loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { RunningActivityContext } from './running-activity-context.ts';
@@ -41,6 +42,9 @@ export interface ActivityRunParams {
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly starts: StartSlices;
   readonly leases: StartLeases;
+  readonly watched: number;
+  /** The handler kept the event loop, and with it the renewals, for longer than its lease. */
+  readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
 }
 
 /** What a run asks about its claim directly before it begins. */
@@ -50,7 +54,7 @@ interface StartLeases {
 }
 
 /** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
-export class ActivityRun {
+export class ActivityRun implements LoopHolder {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
   readonly #context: RunningActivityContext;
@@ -89,6 +93,13 @@ export class ActivityRun {
 
   get lockToken(): string {
     return this.item.lockToken;
+  }
+
+  describeHold(): LoopHold {
+    const { item, handler, watched } = this.#params;
+    const { instanceId, lockToken, nowMs: startedAt, options } = item;
+    const hold = { kind: 'handler', watched, what: handler.what, instanceId, lockToken } as const;
+    return { ...hold, startedAt, ...(handler.hasOnFail && { onFail: { options } }) };
   }
 
   /** Whether code of the application was called: the condition of a task, or the handler. */
@@ -226,7 +237,13 @@ export class ActivityRun {
     const { isolated } = handler;
     if (isolated === undefined) {
       this.#hasBegun = true;
-      return handler.run(this.#context, input, item);
+      const begunAt = performance.now();
+      try {
+        return runAsHolder(this, () => handler.run(this.#context, input, item));
+      } finally {
+        const ms = performance.now() - begunAt;
+        if (ms >= options.activityLeaseMs) this.#params.onBlocked(item, ms);
+      }
     }
     this.#thread = startIsolated({
       isolated,

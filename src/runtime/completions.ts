@@ -121,11 +121,14 @@ export class Completions {
     const messages = batch
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
+    const lockTokens = batch.map(({ item }) => item.lockToken);
+    live.items = lockTokens;
     let turn: Turn;
     try {
       const result = await live.execution.turn({ messages, nowMs, version: live.version });
       if (options.alwaysReplay) await turns.replay(live, result);
       turn = turns.plan(live, result, time);
+      live.items = undefined;
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
       options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
@@ -134,7 +137,6 @@ export class Completions {
       return;
     }
     const { instanceKey, incarnation, executionId, lastTurn } = live;
-    const lockTokens = batch.map(({ item }) => item.lockToken);
     const sentAt = clock.monotonic();
     try {
       const [commit] =

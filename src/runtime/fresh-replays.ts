@@ -47,7 +47,7 @@ export class FreshReplays {
       if (result.isBreakage !== true) fresh.execution.assertReplayed();
       fresh.broken.join(code.broken);
       code.execution.dispose();
-      return { execution: fresh.execution, broken: code.broken };
+      return { ...fresh, broken: code.broken };
     } catch (error) {
       fresh.execution.dispose();
       if (error instanceof NondeterminismError) this.#remember(subject, error);

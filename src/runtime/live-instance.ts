@@ -1,11 +1,12 @@
 import type { ParentRef } from '../model/event.ts';
 import type { Execution } from '../replay/execution.ts';
+import type { LoopHold, LoopHolder } from './loop-holder.ts';
 import type { LiveCode } from './program-factory.ts';
 import type { SettledActivity } from './settled-activity.ts';
 import type { TurnSubject } from './turn-effects.ts';
 
 /** An instance whose function is alive in this process, standing exactly where `lastTurn` left it. */
-export class LiveInstance implements TurnSubject {
+export class LiveInstance implements TurnSubject, LoopHolder {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
@@ -23,6 +24,10 @@ export class LiveInstance implements TurnSubject {
   readonly timers = new Map<number, number>();
   /** The last turn that committed; `null` before the first. */
   lastTurn: string | null;
+  /** The claim under which its turn runs; absent while it runs in memory. */
+  claim: string | undefined;
+  /** The claims on the work whose outcomes its turn in memory applies. */
+  items: readonly string[] | undefined;
   /** What lists hold that outlast the instance: empty once it is gone, so that they keep nothing alive. */
   readonly handle: { live: LiveInstance | undefined } = { live: this };
   #busy = false;
@@ -44,6 +49,22 @@ export class LiveInstance implements TurnSubject {
     this.parent = fields.subject.parent;
     this.code = fields.code;
     this.lastTurn = fields.lastTurn;
+    fields.code.execution.holder = this;
+  }
+
+  describeHold(): LoopHold {
+    const { instanceKey, instanceId, incarnation, executionId, name, lastTurn, claim, items } =
+      this;
+    return {
+      kind: 'turn',
+      watched: this.code.watched,
+      what: `a turn of orchestration ${JSON.stringify(name)}`,
+      instanceId,
+      orchestration: name,
+      ...(claim !== undefined && { lockToken: claim }),
+      ...(items !== undefined && { items }),
+      ...(lastTurn !== null && { fences: { instanceKey, incarnation, executionId, lastTurn } }),
+    };
   }
 
   /** Turns of one instance run one after the other: resolves once this caller may run one. */

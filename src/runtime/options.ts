@@ -31,6 +31,11 @@ export interface WorkerOptions {
   readonly cleanupTimeout?: Duration;
   /** How long `stop()` lets running activities finish before it aborts their signals. Default 10 s. */
   readonly shutdownGrace?: Duration;
+  /**
+   * Ends the process with `SIGKILL` once its event loop is blocked for so long, so that its supervisor starts another;
+   * `true` stands for the longer of the two leases. Default: never.
+   */
+  readonly exitWhenBlocked?: Duration | boolean;
   /** Claims without a settled attempt after which an item is poison. Default 10. */
   readonly maxClaims?: number;
   /** Memory for instances kept live between their turns. Default 64 MiB; 0 turns it off. */
@@ -73,6 +78,7 @@ export interface ResolvedOptions {
   readonly cancelGraceMs: number;
   readonly cleanupTimeoutMs: number;
   readonly shutdownGraceMs: number;
+  readonly exitWhenBlockedMs: number | undefined;
   readonly maxClaims: number;
   readonly warmCacheBytes: number;
   readonly payloadLimitBytes: number;
@@ -97,16 +103,22 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
   if (onUnawaited !== 'warn' && onUnawaited !== 'fail') {
     throw invalid('onUnawaited', onUnawaited, "'warn' or 'fail'");
   }
+  const activityLeaseMs = lease('activityLease', options.activityLease ?? 30_000);
+  const orchestrationLeaseMs = lease('orchestrationLease', options.orchestrationLease ?? 10_000);
   return {
     name: checkName(options.name ?? `${hostname()}-${process.pid}`, 'Worker name'),
     activityConcurrency: whole('activityConcurrency', options.activityConcurrency ?? 100, 1),
     orchestrationBatch: whole('orchestrationBatch', options.orchestrationBatch ?? 256, 1),
-    activityLeaseMs: lease('activityLease', options.activityLease ?? 30_000),
-    orchestrationLeaseMs: lease('orchestrationLease', options.orchestrationLease ?? 10_000),
+    activityLeaseMs,
+    orchestrationLeaseMs,
     pollIntervalMs: Math.max(1, toMs(options.pollInterval ?? 1_000, 'pollInterval')),
     cancelGraceMs: toMs(options.cancelGrace ?? 10_000, 'cancelGrace'),
     cleanupTimeoutMs: toMs(options.cleanupTimeout ?? 300_000, 'cleanupTimeout'),
     shutdownGraceMs: toMs(options.shutdownGrace ?? 10_000, 'shutdownGrace'),
+    exitWhenBlockedMs: exitWhenBlocked(
+      options.exitWhenBlocked ?? false,
+      Math.max(activityLeaseMs, orchestrationLeaseMs),
+    ),
     maxClaims: whole('maxClaims', options.maxClaims ?? 10, 1),
     warmCacheBytes: whole('warmCacheBytes', options.warmCacheBytes ?? 64 * 1024 * 1024, 0),
     payloadLimitBytes: whole(
@@ -138,6 +150,11 @@ function lease(name: string, value: Duration): number {
   const ms = toMs(value, name);
   if (ms < 50) throw invalid(name, value, '50 ms or more');
   return ms;
+}
+
+function exitWhenBlocked(value: Duration | boolean, leaseMs: number): number | undefined {
+  if (typeof value === 'boolean') return value ? leaseMs : undefined;
+  return toMs(value, 'exitWhenBlocked');
 }
 
 function invalid(name: string, value: unknown, wanted: string): PerdureError {

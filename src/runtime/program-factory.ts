@@ -18,6 +18,8 @@ export interface ProgramSubject {
 export interface LiveCode {
   readonly execution: Execution;
   readonly broken: BrokenCode;
+  /** The worker that it belongs to, for the watchdog. */
+  readonly watched: number;
 }
 
 const notDeterministic =
@@ -28,22 +30,26 @@ export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
   readonly #onBroken: (report: BrokenReport) => void;
+  readonly #watched: number;
 
-  constructor(
-    registry: Registry,
-    options: ResolvedOptions,
-    onBroken: (report: BrokenReport) => void,
-  ) {
-    this.#registry = registry;
-    this.#options = options;
-    this.#onBroken = onBroken;
+  constructor(params: {
+    readonly registry: Registry;
+    readonly options: ResolvedOptions;
+    readonly onBroken: (report: BrokenReport) => void;
+    readonly watched: number;
+  }) {
+    this.#registry = params.registry;
+    this.#options = params.options;
+    this.#onBroken = params.onBroken;
+    this.#watched = params.watched;
   }
 
   /** An execution whose code never runs: for ending an instance without it. */
   createInert({ instanceId, incarnation, executionId }: ProgramSubject): LiveCode {
     const program = (): Promise<unknown> => Promise.resolve();
     const execution = new Execution({ instanceId, incarnation, executionId, program });
-    return { execution, broken: new BrokenCode(instanceId, this.#onBroken) };
+    const broken = new BrokenCode(instanceId, this.#onBroken);
+    return { execution, broken, watched: this.#watched };
   }
 
   /** `replay`: for code that replays what the same code has just done. */
@@ -71,6 +77,6 @@ export class ProgramFactory {
       ...(purpose === 'replay' && { advice: notDeterministic }),
       onBroken: (failure) => broken.broke(failure),
     });
-    return { execution, broken };
+    return { execution, broken, watched: this.#watched };
   }
 }

@@ -139,9 +139,11 @@ export class TurnRunner {
       }
       const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
       live ??= await this.#rebuild(item, messages, history);
+      live.claim = item.lockToken;
       const { version } = live;
       const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
       if (options.alwaysReplay) await turns.replay(live, result);
+      live.claim = undefined;
       this.#holdBackMs.delete(item.instanceId);
       return {
         kind: 'turn',
@@ -193,6 +195,7 @@ export class TurnRunner {
   ): Promise<LiveInstance> {
     const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
     await live.acquire();
+    live.claim = item.lockToken;
     try {
       await live.execution.replay(history.map(decodeEvent));
     } catch (error) {
@@ -309,6 +312,6 @@ function leftAlone(lockToken: string): HandedBack {
 function poison(item: OrchestrationItem): Failure {
   return platformFailure(
     'POISON',
-    `The turn was claimed ${item.claims} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
+    `The turn was claimed ${item.claims - 1} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
   );
 }

@@ -45,6 +45,7 @@ export class Turns {
   /** With `alwaysReplay`: continues with code that was replayed up to the end of the turn. Throws `NondeterminismError`. */
   async replay(live: LiveInstance, result: TurnResult): Promise<void> {
     live.code = await this.#params.replays.replay(live, live.code, result);
+    live.code.execution.holder = live;
   }
 
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */

@@ -23,7 +23,7 @@ function live(instanceKey: number, instanceId = `i${instanceKey}`): LiveInstance
     instanceKey,
     subject,
     incarnation: 'a',
-    code: { execution, broken },
+    code: { execution, broken, watched: 0 },
     lastTurn: 't',
   });
 }

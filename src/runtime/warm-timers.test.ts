@@ -9,7 +9,7 @@ function live(instanceKey: number): LiveInstance {
   const subject = { instanceId, executionId: 1, name: 'n', version: '1', parent: null };
   const program = async () => undefined;
   const execution = new Execution({ instanceId, incarnation: 'a', executionId: 1, program });
-  const code = { execution, broken: new BrokenCode(instanceId, () => undefined) };
+  const code = { execution, broken: new BrokenCode(instanceId, () => undefined), watched: 0 };
   return new LiveInstance({ instanceKey, subject, incarnation: 'a', code, lastTurn: 't' });
 }
 

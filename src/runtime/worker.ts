@@ -40,6 +40,7 @@ import { Turns } from './turns.ts';
 import { UnclaimedWorkWatch } from './unclaimed-work-watch.ts';
 import { WarmCache } from './warm-cache.ts';
 import { WarmTimers } from './warm-timers.ts';
+import { Watched } from './watchdog.ts';
 import { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkerParams {
@@ -71,6 +72,7 @@ export class Worker {
   readonly #sessions: SessionReaper;
   readonly #takeover: ProcessTakeover;
   readonly #room: StreamRoom;
+  readonly #watched: Watched;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -83,7 +85,13 @@ export class Worker {
     const cache = new WarmCache(options.warmCacheBytes);
     const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
     const slots = new Slots(options.activityConcurrency);
-    const programs = new ProgramFactory(registry, options, (report) => this.#wake(report));
+    this.#watched = new Watched({ provider, clock, options });
+    const programs = new ProgramFactory({
+      registry,
+      options,
+      onBroken: (report) => this.#wake(report),
+      watched: this.#watched.id,
+    });
     const replays = new FreshReplays({ provider, programs, options });
     const turns = new Turns({
       provider,
@@ -160,6 +168,7 @@ export class Worker {
       slots,
       leases: this.#activityLeases,
       room: this.#room,
+      watched: this.#watched.id,
       settle: (settled) => this.#completions.settle(settled),
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
@@ -206,6 +215,7 @@ export class Worker {
 
   /** Begins to fetch work. */
   start(): void {
+    this.#watched.start();
     this.#orchestrations.start();
     this.#activities.start();
     this.#sweeper?.start();
@@ -255,6 +265,7 @@ export class Worker {
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
+    this.#watched.stop();
     this.#cache.clear();
     this.#onStopped();
   }

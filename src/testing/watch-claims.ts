@@ -66,6 +66,7 @@ export function watchClaims(store: Provider): WatchedProvider {
       follow(store.ackOrchestrationItems(acks), tokensOf(acks), claimedBy),
     abandonOrchestrationItems: (abandons) =>
       follow(store.abandonOrchestrationItems(abandons), tokensOf(abandons)),
+    holdInstances: (holds) => follow(store.holdInstances(holds)),
     async renewOrchestrationLocks(lockTokens, extendMs) {
       const held = await follow(store.renewOrchestrationLocks(lockTokens, extendMs));
       lost(lockTokens, held);

@@ -26,7 +26,7 @@ export interface Hold {
 /**
  * The rows of `instance_locks`: which instance may be claimed, when, and who holds it.
  *
- * L1. An instance with messages has a row; one without messages, lock and claims has none.
+ * L1. An instance with messages has a row; one without messages, lock, claims and hold-back has none.
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
  * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
  *     it is locked.
@@ -40,6 +40,7 @@ export class InstanceLocks {
   readonly #deleteEmpty: Statement;
   readonly #release: Statement;
   readonly #hold: Statement;
+  readonly #holdFree: Statement;
   readonly #lockToRenew: Statement;
   readonly #renew: Statement;
   readonly #limitCleanup: Statement;
@@ -127,6 +128,22 @@ export class InstanceLocks {
           AS held (instance_key, until, claims_back, reason, build_id)
         ${placeOf(table, 'one.instance_key = held.instance_key')}
         WHERE lock.ctid = found.place`,
+    };
+    // Also without messages: `next_at` then keeps those that come from being offered before the hold-back ends.
+    this.#holdFree = {
+      name: 'perdure_hold_free_instances',
+      text: `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, held_until, claims,
+          blocked_reason, blocked_build, blocked_at)
+        SELECT instance_key, definition_key, until, until, 0, reason, build_id, $6::bigint
+        FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $5::text[])
+          AS held (instance_key, definition_key, until, reason, build_id)
+        ORDER BY instance_key
+        ON CONFLICT (instance_key) DO UPDATE
+        SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
+            cleanup_at = CASE WHEN lock.cleanup_at <= $6 THEN greatest(lock.cleanup_at, excluded.held_until)
+              ELSE lock.cleanup_at END,
+            blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
+            blocked_at = coalesce(lock.blocked_at, excluded.blocked_at)`,
     };
     this.#lockToRenew = {
       name: 'perdure_lock_instances_to_renew',
@@ -244,6 +261,28 @@ export class InstanceLocks {
       numbers(holds.map(({ giveBackClaim }) => (giveBackClaim ? 1 : 0))),
       texts(holds.map(({ blocked }) => blocked?.reason ?? null)),
       texts(holds.map(({ blocked }) => blocked?.buildId ?? null)),
+      now,
+    ]);
+  }
+
+  /** Holds back instances that nobody holds, whether or not they have messages. */
+  async holdFree(
+    tx: Transaction,
+    holds: readonly {
+      readonly instanceKey: number;
+      readonly definitionKey: number;
+      readonly delayMs: number;
+      readonly blocked: Blocked;
+    }[],
+    now: number,
+  ): Promise<void> {
+    if (holds.length === 0) return;
+    await tx.execute(this.#holdFree, [
+      numbers(holds.map(({ instanceKey }) => instanceKey)),
+      numbers(holds.map(({ definitionKey }) => definitionKey)),
+      numbers(holds.map(({ delayMs }) => now + Math.ceil(delayMs))),
+      texts(holds.map(({ blocked }) => blocked.reason)),
+      texts(holds.map(({ blocked }) => blocked.buildId)),
       now,
     ]);
   }

@@ -3,6 +3,7 @@ import { isTerminal } from '../../model/status.ts';
 import type {
   FetchedMessage,
   FetchOrchestrationItemsParams,
+  InstanceHold,
   OrchestrationAbandon,
   OrchestrationAck,
   OrchestrationItem,
@@ -50,6 +51,12 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
     abandonOrchestrationItems: store.batching({
       operation: 'abandonOrchestrationItems',
       run: (scope, abandons) => abandon(store, scope, abandons),
+      maxInFlight: 1,
+    }),
+
+    holdInstances: store.batching({
+      operation: 'holdInstances',
+      run: (scope, holds) => hold(store, scope, holds),
       maxInFlight: 1,
     }),
 
@@ -150,6 +157,38 @@ async function abandon(
     return true;
   });
   await store.locks.hold(scope.tx, holds, now);
+  return results;
+}
+
+async function hold(
+  store: Store,
+  scope: Scope,
+  holds: readonly InstanceHold[],
+): Promise<readonly boolean[]> {
+  const { instances } = store.newBatch(scope);
+  const keys = [...new Set(holds.map(({ instanceKey }) => instanceKey))];
+  const [, locks] = await scope.begin(
+    instances.lock({ keys }),
+    store.locks.lock(scope.tx, keys, scope.nowParameter),
+  );
+  const free = new Map<number, Parameters<typeof store.locks.holdFree>[1][number]>();
+  const results = holds.map((one) => {
+    const { instanceKey, delayMs, blocked } = one;
+    const row = instances.get(instanceKey);
+    const lock = locks.get(instanceKey);
+    const stands =
+      row !== undefined &&
+      !isTerminal(row.status) &&
+      row.incarnation === one.incarnation &&
+      row.executionId === one.executionId &&
+      row.lastTurn === one.lastTurn;
+    if (!stands || (lock !== undefined && isLive(lock, scope.now))) return false;
+    free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
+    // Another build may take at once what this one holds back.
+    scope.effects.due('orchestrations', scope.now);
+    return true;
+  });
+  await store.locks.holdFree(scope.tx, [...free.values()], scope.now);
   return results;
 }
 

@@ -1,4 +1,4 @@
-import type { Provider } from '../provider.ts';
+import type { Provider, Reopening } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { Connections } from './connection.ts';
 import { createInspectionStore } from './inspection.ts';
@@ -31,6 +31,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     name: resolved.name,
     clock: resolved.clock ?? storeClock,
     clockIsEstimate: true,
+    ...(options.clock === undefined && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
@@ -49,6 +50,15 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     },
     within: (connection) => createTransactionalWrites(store, connection),
     close: () => store.close(),
+  };
+}
+
+/** One connection, opened when it is needed and not told of changes. */
+function reopeningOf(options: PostgresOptions): Reopening {
+  return {
+    module: import.meta.url,
+    exportName: 'openPostgres',
+    options: { ...options, poolSize: 1, listen: false, migrate: false },
   };
 }
 

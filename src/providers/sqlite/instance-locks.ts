@@ -20,7 +20,7 @@ export interface DueInstance {
 /**
  * The rows of `instance_locks`: which instance may be claimed, when, and who holds it.
  *
- * L1. An instance with messages has a row; one without messages, lock and claims has none.
+ * L1. An instance with messages has a row; one without messages, lock, claims and hold-back has none.
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
  * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
  *     it is locked.
@@ -40,6 +40,7 @@ export class InstanceLocks {
   readonly #refresh;
   readonly #release;
   readonly #hold;
+  readonly #holdFree;
   readonly #renew;
   readonly #limitCleanup;
   readonly #delete;
@@ -138,6 +139,28 @@ export class InstanceLocks {
            blocked_build = coalesce(:buildId, blocked_build),
            blocked_at = coalesce(blocked_at, iif(:reason IS NULL, NULL, :now))
        WHERE instance_key = :instanceKey`,
+    );
+    // Also without messages: `next_at` then keeps those that come from being offered before the hold-back ends.
+    this.#holdFree = db.prepare<
+      [
+        {
+          instanceKey: number;
+          definitionKey: number;
+          heldUntil: number;
+          reason: string;
+          buildId: string;
+          now: number;
+        },
+      ]
+    >(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, held_until, claims,
+                                   blocked_reason, blocked_build, blocked_at)
+       VALUES (:instanceKey, :definitionKey, :heldUntil, :heldUntil, 0, :reason, :buildId, :now)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
+           cleanup_at = iif(cleanup_at <= :now, max(cleanup_at, :heldUntil), cleanup_at),
+           blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
+           blocked_at = coalesce(blocked_at, excluded.blocked_at)`,
     );
     this.#renew = db.prepare<[number, number, number, string, number]>(
       `UPDATE instance_locks SET locked_until = ?, next_at = ?
@@ -256,6 +279,19 @@ export class InstanceLocks {
       buildId: blocked?.buildId ?? null,
       now,
     });
+  }
+
+  /** Holds back an instance that nobody holds, whether or not it has messages. */
+  holdFree(options: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly delayMs: number;
+    readonly blocked: Blocked;
+    readonly now: number;
+  }): void {
+    const { instanceKey, definitionKey, delayMs, blocked, now } = options;
+    const heldUntil = now + Math.ceil(delayMs);
+    this.#holdFree.run({ instanceKey, definitionKey, heldUntil, ...blocked, now });
   }
 
   /** The instance was asked to stop: it may be claimed at once, also when held back, and later by anyone. */

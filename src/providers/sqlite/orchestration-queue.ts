@@ -3,6 +3,7 @@ import { isTerminal } from '../../model/status.ts';
 import type {
   FetchedMessage,
   FetchOrchestrationItemsParams,
+  InstanceHold,
   OrchestrationAbandon,
   OrchestrationAck,
   OrchestrationItem,
@@ -12,7 +13,7 @@ import type {
 import type { CommitResult } from '../turn.ts';
 import { chooseDue } from '../choose-due.ts';
 import type { Scope } from './group-commit.ts';
-import type { DueInstance } from './instance-locks.ts';
+import { isLive, type DueInstance } from './instance-locks.ts';
 import { parentOf, type FullRow, type InstanceRow } from './instance-rows.ts';
 import { formatToken } from '../lock-token.ts';
 import type { Store } from './store.ts';
@@ -41,6 +42,9 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
       store.write('abandonOrchestrationItems', abandons, (scope, one) =>
         abandon(store, scope, one),
       ),
+
+    holdInstances: (holds) =>
+      store.write('holdInstances', holds, (scope, one) => hold(store, scope, one)),
 
     renewOrchestrationLocks: (lockTokens, extendMs) =>
       store.write('renewOrchestrationLocks', lockTokens, ({ now }, token) =>
@@ -73,6 +77,25 @@ function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boo
   store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
   // Another build may take at once what this one holds back.
   scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+  return true;
+}
+
+function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
+  const { instanceKey, delayMs, blocked } = one;
+  const { now } = scope;
+  const row = store.instances.get(instanceKey);
+  const stands =
+    row !== undefined &&
+    !isTerminal(row.status) &&
+    row.incarnation === one.incarnation &&
+    row.executionId === one.executionId &&
+    row.lastTurn === one.lastTurn;
+  if (!stands) return false;
+  const lock = store.locks.get(instanceKey);
+  if (lock !== undefined && isLive(lock, now)) return false;
+  store.locks.holdFree({ instanceKey, definitionKey: row.definitionKey, delayMs, blocked, now });
+  // Another build may take at once what this one holds back.
+  scope.effects.due('orchestrations', now);
   return true;
 }
 

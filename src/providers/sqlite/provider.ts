@@ -1,7 +1,7 @@
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
-import type { Provider } from '../provider.ts';
+import type { Provider, Reopening } from '../provider.ts';
 import { createCancellationStore } from './cancellation.ts';
 import { openConnection, whenNotBusy } from './connection.ts';
 import { createInspectionStore } from './inspection.ts';
@@ -49,6 +49,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
     clock: store.clock,
+    ...(path !== ':memory:' && clock === systemClock && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
     ...createWorkQueue(store),
     ...createInstanceStore(store),
@@ -67,6 +68,11 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     },
     close: () => store.close(),
   };
+}
+
+function reopeningOf({ path, synchronous, busyTimeoutMs }: SqliteOptions): Reopening {
+  const options = { path: resolve(path), synchronous, busyTimeoutMs };
+  return { module: import.meta.url, exportName: 'openSqlite', options };
 }
 
 async function prepare(options: StoreOptions): Promise<Store> {

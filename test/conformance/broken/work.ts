@@ -5,6 +5,29 @@ import { lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 export const brokenWork: readonly BrokenProvider[] = [
   {
+    fault: 'an instance is held back although another turn was committed since',
+    rejectedBy: 'hold/needs-a-free-instance-as-it-stood',
+    override: ({ provider, db }) => {
+      const lastTurn = db.prepare<[number], string>(
+        'SELECT last_turn FROM instances WHERE instance_key = ?',
+      );
+      return {
+        holdInstances: (holds) =>
+          provider.holdInstances(
+            holds.map((hold) => ({
+              ...hold,
+              lastTurn: lastTurn.pluck().get(hold.instanceKey) ?? hold.lastTurn,
+            })),
+          ),
+      };
+    },
+  },
+  {
+    fault: 'an instance without messages is not held back',
+    rejectedBy: 'hold/keeps-what-waits-and-what-comes',
+    override: () => ({ holdInstances: async (holds) => holds.map(() => true) }),
+  },
+  {
     fault: 'a claim that never began counts once its lease has ended',
     rejectedBy: 'abandon-work/unstarted-is-given-back-after-its-lease',
     override: ({ provider }) => ({

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../conformance-case.ts';
 import { event, raised } from '../sample-data.ts';
-import { labels, lockMs, type StoreUnderTest } from '../store-under-test.ts';
+import type { InstanceHold } from '../../../providers/orchestration-queue.ts';
+import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../store-under-test.ts';
 
 const delayMs = 1_000;
 
@@ -11,6 +12,12 @@ async function holdBack(store: StoreUnderTest, reason = 'history disagrees'): Pr
   const blocked = { reason, buildId: 'one' };
   const abandon = { lockToken, delayMs, giveBackClaim: true, blocked };
   assert.deepEqual(await store.provider.abandonOrchestrationItems([abandon]), [true]);
+}
+
+/** How the worker of build `one` would hold back an instance as it stands after a turn. */
+function holdOf({ instanceKey, incarnation, turnId: lastTurn }: BegunInstance): InstanceHold {
+  const blocked = { reason: 'looped', buildId: 'one' };
+  return { instanceKey, incarnation, executionId: 1, lastTurn, delayMs, blocked };
 }
 
 export const holdBackCases: Capability = {
@@ -109,6 +116,72 @@ export const holdBackCases: Capability = {
         const answers = await store.expectNoChange(() => giveBack(first.lockToken));
         assert.deepEqual(answers, [false]);
         await store.commit(second);
+      },
+    },
+    {
+      id: 'hold/keeps-what-waits-and-what-comes',
+      title:
+        'an instance that is held back without a claim shows why, and keeps its messages from the same build for the delay',
+      async run(store) {
+        const begun = await store.begin('a');
+        const before = await store.record('a');
+        assert.deepEqual(await store.provider.holdInstances([holdOf(begun)]), [true]);
+        const blocked = { reason: 'looped', at: store.clock.now() };
+        assert.deepEqual(await store.record('a'), { ...before, blocked });
+        await store.raise('a', 'x');
+        await store.clock.advance(delayMs - 1);
+        assert.deepEqual(await store.claim({ buildId: 'one' }), []);
+        assert.deepEqual(await store.claim(), []);
+        assert.deepEqual(labels(await store.claimOne({ buildId: 'two' })), ['x']);
+        const waiting = await store.begin('b');
+        await store.raise('b', 'y');
+        assert.deepEqual(await store.provider.holdInstances([holdOf(waiting)]), [true]);
+        assert.deepEqual(await store.claim({ buildId: 'one' }), []);
+        await store.clock.advance(delayMs);
+        const again = await store.claim({ buildId: 'one' });
+        assert.deepEqual(again.filter(({ instanceId }) => instanceId === 'b').map(labels), [['y']]);
+      },
+    },
+    {
+      id: 'hold/is-ended-by-the-next-turn',
+      title:
+        'the next committed turn of an instance that was held back without a claim releases it',
+      async run(store) {
+        await store.provider.holdInstances([holdOf(await store.begin('a'))]);
+        await store.raise('a', 'x');
+        await store.commit(await store.claimOne({ buildId: 'two' }));
+        assert.equal((await store.record('a')).blocked, null);
+        await store.raise('a', 'y');
+        assert.deepEqual(labels(await store.claimOne({ buildId: 'one' })), ['y']);
+      },
+    },
+    {
+      id: 'hold/needs-a-free-instance-as-it-stood',
+      title:
+        'an instance is not held back while a claim holds it, after another turn, in another life or execution, or when it is over',
+      async run(store) {
+        const begun = await store.begin('a');
+        const hold = holdOf(begun);
+        const others = [
+          { ...hold, incarnation: 'another' },
+          { ...hold, executionId: 2 },
+          { ...hold, lastTurn: 'another' },
+          { ...hold, instanceKey: hold.instanceKey + 1_000 },
+        ];
+        const refused = await store.expectNoChange(() => store.provider.holdInstances(others));
+        assert.deepEqual(refused, [false, false, false, false]);
+        await store.raise('a', 'x');
+        const claim = await store.claimOne();
+        const held = await store.expectNoChange(() => store.provider.holdInstances([hold]));
+        assert.deepEqual(held, [false]);
+        await store.commit(claim, { turnId: 'second' });
+        const later = await store.expectNoChange(() => store.provider.holdInstances([hold]));
+        assert.deepEqual(later, [false]);
+        const last = { ...hold, lastTurn: 'second' };
+        const request = { instanceId: 'a', reason: 'over', actor: null, tree: false };
+        await store.provider.terminate([request]);
+        const over = await store.expectNoChange(() => store.provider.holdInstances([last]));
+        assert.deepEqual(over, [false]);
       },
     },
     {
