@@ -7,10 +7,11 @@ describeEngine(
   (open) => {
     it('can be canceled, terminated and deleted', async () => {
       const run = orchestration('run', async () => 'ran');
-      const { client, openProvider } = await open();
+      const engine = await open();
+      const { client } = engine;
       const ids = ['cancel', 'terminate', 'delete'];
       for (const id of ids) await client.start(run, undefined, { id });
-      const provider = await openProvider();
+      const provider = await engine.openProvider();
       const items = await provider.fetchOrchestrationItems({ max: 3, lockMs: 60_000, waitMs: 0 });
       const blocked = { reason: 'EVENT_LOOP_BLOCKED: it loops', buildId: 'one' };
       await provider.abandonOrchestrationItems(
