@@ -6,6 +6,11 @@ import type { ExpectedDeletion, ModelItem, ReferenceModel } from './reference-mo
 import { pairs, type StoreCall } from './store-call.ts';
 import { isDeepStrictEqual } from 'node:util';
 
+interface HandBack {
+  readonly lockToken: string;
+  readonly unstarted?: boolean;
+}
+
 /** Tells the model what has committed, and says where the store should have answered otherwise. */
 export function observeCall(model: ReferenceModel, call: StoreCall, now: number): void {
   switch (call.method) {
@@ -203,12 +208,10 @@ function observeItemCall(
       return;
     case 'abandonWorkItems':
     case 'retryWorkItems':
-      for (const [{ lockToken }, result] of pairs<{ lockToken: string }, HandBackResult>(
-        call.args[0],
-        call.result,
-      )) {
-        const item =
-          result !== false ? model.heldBy(lockToken, 'an item was handed back') : undefined;
+      for (const [entry, result] of pairs<HandBack, HandBackResult>(call.args[0], call.result)) {
+        const { lockToken, unstarted = false } = entry;
+        const what = 'an item was handed back';
+        const item = result !== false ? model.heldBy(lockToken, what, unstarted) : undefined;
         if (item?.flagged === true) model.settle(item, 'canceled');
         else if (item) {
           item.token = null;

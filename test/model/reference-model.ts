@@ -322,10 +322,13 @@ export class ReferenceModel {
     return item.token !== null && item.leaseUntil > this.#now();
   }
 
-  /** The item that a token holds; to be told of a token that holds nothing is a violation. */
-  heldBy(token: string, what: string): ModelItem | undefined {
+  /**
+   * The item that a token holds; to be told of a token that holds nothing is a violation. `afterLease`: it is enough that
+   * the item was not claimed again.
+   */
+  heldBy(token: string, what: string, afterLease = false): ModelItem | undefined {
     const item = this.tokens.get(token);
-    const holds = item !== undefined && item.token === token && this.isHeld(item);
+    const holds = item !== undefined && item.token === token && (afterLease || this.isHeld(item));
     this.expect(holds, `${what} with a token that holds nothing`);
     return holds ? item : undefined;
   }
