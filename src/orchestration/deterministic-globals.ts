@@ -102,13 +102,15 @@ function patchPerformance(): void {
 /** Formats the time inside the orchestration where no date is given. */
 function patchDateTimeFormat(): void {
   const prototype = Intl.DateTimeFormat.prototype as object;
-  const realFormat = Object.getOwnPropertyDescriptor(prototype, 'format')?.get;
+  type Format = (date?: Date | number) => string;
+  const descriptor = Object.getOwnPropertyDescriptor(prototype, 'format') as { get: () => Format };
+  const realFormat: (this: unknown) => Format = Reflect.get(descriptor, 'get');
   const realParts = Reflect.get(prototype, 'formatToParts') as (...args: unknown[]) => unknown;
   // Each formatter has one bound function, which is passed around without it.
   const formats = new WeakMap<object, unknown>();
   Object.defineProperty(prototype, 'format', {
     get(this: Intl.DateTimeFormat) {
-      const real = realFormat?.call(this) as Intl.DateTimeFormat['format'];
+      const real = realFormat.call(this);
       let format = formats.get(real);
       if (format === undefined) {
         format = (date?: Date | number) => real(date === undefined ? deterministic()?.nowMs : date);
@@ -125,8 +127,9 @@ function patchDateTimeFormat(): void {
 }
 
 function patchProcessTime(): void {
-  const { hrtime, uptime } = process;
-  const realBigint = hrtime.bigint;
+  const { hrtime } = process;
+  const realUptime = process.uptime.bind(process);
+  const realBigint = hrtime.bigint.bind(hrtime);
   define(hrtime, 'bigint', function bigint() {
     const execution = deterministic();
     if (execution === undefined) return realBigint();
@@ -143,7 +146,7 @@ function patchProcessTime(): void {
   define(process, 'hrtime', new Proxy(hrtime, { apply }));
   define(process, 'uptime', () => {
     const execution = deterministic();
-    return execution === undefined ? uptime.call(process) : elapsedMs(execution) / 1_000;
+    return execution === undefined ? realUptime() : elapsedMs(execution) / 1_000;
   });
 }
 

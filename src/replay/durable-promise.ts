@@ -12,6 +12,12 @@ export interface PromiseWatcher {
   used(promise: DurablePromise<unknown>): void;
 }
 
+// The one method that every use of a promise ends in.
+const [settlement] = ['then'] as const;
+
+/** What the handler of a rejection is given, as native promises type it. */
+type Reason = Parameters<NonNullable<Parameters<Promise<unknown>['then']>[1]>>[0];
+
 /**
  * The promise of a durable operation. It counts as handled from the start, so a branch that fails while the
  * code awaits something else never becomes an unhandled rejection.
@@ -20,18 +26,13 @@ export class DurablePromise<T> extends Promise<T> {
   #source: DurableSource | undefined;
   #watcher: PromiseWatcher | undefined;
 
-  // An `await`, every combinator and every native method of promises goes through `then`. It is not declared as a
-  // method, so that it keeps the type that promises have.
-  static {
-    const { then } = Promise.prototype;
-    Object.defineProperty(this.prototype, 'then', {
-      value(this: DurablePromise<unknown>, onFulfilled: unknown, onRejected: unknown) {
-        if (this.#watcher !== undefined) this.#use();
-        return then.call(this, onFulfilled as never, onRejected as never);
-      },
-      configurable: true,
-      writable: true,
-    });
+  // An `await`, every combinator and every native method of promises goes through here.
+  override [settlement]<Fulfilled = T, Rejected = never>(
+    onFulfilled?: ((value: T) => Fulfilled | PromiseLike<Fulfilled>) | null,
+    onRejected?: ((reason: Reason) => Rejected | PromiseLike<Rejected>) | null,
+  ): Promise<Fulfilled | Rejected> {
+    if (this.#watcher !== undefined) this.#use();
+    return super.then(onFulfilled, onRejected);
   }
 
   // What `then` returns is an ordinary promise: there is no operation behind it that could be canceled.

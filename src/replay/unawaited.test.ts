@@ -64,8 +64,8 @@ describe('an execution that returns', () => {
     ['handed to ctx.any', async (ctx) => void ctx.any([ctx.call('a')])],
     ['handed to ctx.select', async (ctx) => void ctx.select({ a: ctx.call('a') })],
     ['handed to ctx.allSettled', async (ctx) => void ctx.allSettled([ctx.call('a')])],
-    ['handed to Promise.all', async (ctx) => void Promise.all([ctx.call('a')])],
-    ['handed to Promise.race', async (ctx) => void Promise.race([ctx.call('a')])],
+    ['handed to Promise.all', async (ctx) => void Promise.all([ctx.call('a'), ctx.sleep(1)])],
+    ['handed to Promise.race', async (ctx) => void Promise.race([ctx.call('a'), ctx.sleep(1)])],
     ['handled with then', async (ctx) => void ctx.call('a').then(() => undefined)],
     ['handled with catch', async (ctx) => void ctx.call('a').catch(() => undefined)],
     ['canceled', async (ctx) => ctx.call('a').cancel()],
@@ -126,9 +126,12 @@ describe('a failing member of select', () => {
 
   it('may reject with anything, also with what cannot be changed', async () => {
     const frozen = Object.freeze(new Error('frozen'));
+    const reject = async (reason: unknown): Promise<never> => {
+      throw reason;
+    };
     const run = drive(async (ctx) => {
       const seen = [frozen, 'text'].map((reason) =>
-        ctx.select({ a: Promise.reject(reason) }).catch((error: unknown) => error === reason),
+        ctx.select({ a: reject(reason) }).catch((error: unknown) => error === reason),
       );
       return Promise.all(seen);
     });

@@ -112,7 +112,7 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
       };
       for (const [where, body] of Object.entries(turns)) {
         const counts = await flip(body, { runs: 1, coin: coinThatTurns(1), fastPaths });
-        expect(counts, where).toEqual({ differed: 1, caught: 1 });
+        expect({ where, ...counts }).toEqual({ where, differed: 1, caught: 1 });
       }
     },
   );

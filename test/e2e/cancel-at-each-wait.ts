@@ -161,7 +161,7 @@ async function run<T>(
   read: (reached: Instance | undefined) => Promise<T>,
 ): Promise<T> {
   const opened: Perdure[] = [];
-  Perdure.open = async (store, options = {}) => {
+  Perdure.open = async (store, options) => {
     const perdure = await openReal(watch.wrap(await toProvider(store)), options);
     const startWorker = perdure.startWorker.bind(perdure);
     perdure.startWorker = (worker) => startWorker({ ...worker, shutdownGrace: 0 });

@@ -221,7 +221,9 @@ export const brokenTurns: readonly BrokenProvider[] = [
     override: (intact) =>
       editTurns(intact, (turn) => ({
         ...turn,
-        children: turn.children.map(({ ifStarted: _, ...child }) => child),
+        children: turn.children.map(({ ifStarted, ...child }) => {
+          return ifStarted === undefined ? child : { ...child, ifTaken: null };
+        }),
       })),
   },
   {
