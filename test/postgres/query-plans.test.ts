@@ -32,6 +32,7 @@ interface PlanNode {
 
 // Between them, these send every statement of the provider.
 const cases: readonly string[] = [
+  'hold/keeps-what-waits-and-what-comes',
   'first-turn/commits-what-an-ack-commits',
   'first-turn/enqueues-no-start',
   'first-turn/reports-items-claimed-at-insert',
