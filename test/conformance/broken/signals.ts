@@ -94,7 +94,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     rejectedBy: 'shared/an-end-elsewhere-is-told',
     override: ({ provider, db }) => {
       db.exec(
-        'CREATE TRIGGER lost AFTER INSERT ON changes BEGIN UPDATE changes SET finished = NULL; END',
+        'CREATE TRIGGER IF NOT EXISTS lost AFTER INSERT ON changes BEGIN UPDATE changes SET finished = NULL; END',
       );
       return { name: provider.name };
     },
@@ -104,7 +104,7 @@ export const brokenSignals: readonly BrokenProvider[] = [
     rejectedBy: 'shared/custom-status-elsewhere-is-told',
     override: ({ provider, db }) => {
       db.exec(
-        'CREATE TRIGGER lost AFTER INSERT ON changes BEGIN UPDATE changes SET status_set = NULL; END',
+        'CREATE TRIGGER IF NOT EXISTS lost AFTER INSERT ON changes BEGIN UPDATE changes SET status_set = NULL; END',
       );
       return { name: provider.name };
     },
