@@ -53,7 +53,7 @@ export class GroupCommit {
   readonly #late: LateWrites;
   readonly #busyTimeoutMs: number;
   readonly #onSetBack: (scope: Scope) => void;
-  readonly #beforeCommit: (effects: Effects) => void;
+  readonly #beforeCommit: (scope: Scope) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -76,7 +76,7 @@ export class GroupCommit {
     /** Called in the first transaction after the clock was set back, before anything else. */
     readonly onSetBack: (scope: Scope) => void;
     /** Called in the transaction, after everything else. */
-    readonly beforeCommit: (effects: Effects) => void;
+    readonly beforeCommit: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -166,7 +166,7 @@ export class GroupCommit {
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
-      this.#beforeCommit(effects);
+      this.#beforeCommit(scope);
       this.#commit.run();
       this.#clock.caughtUp();
       this.#definitions.confirm();

@@ -99,6 +99,7 @@ export class Store {
   readonly unclaimedWork: UnclaimedWorkFinder;
   readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
+  readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #clock: StoreClock;
@@ -154,7 +155,8 @@ export class Store {
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
-    const changeLog = new ChangeLog(db);
+    this.changeLog = new ChangeLog(db);
+    const { changeLog } = this;
     this.wakeUps = new WakeUps({ db, clock, pollMs, changeLog, flaggedSince });
     const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
@@ -164,7 +166,7 @@ export class Store {
       lateWrites: this.lateWrites,
       busyTimeoutMs,
       onSetBack: (scope) => hidden.show(scope),
-      beforeCommit: (effects) => changeLog.write(effects),
+      beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);
