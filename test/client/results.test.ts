@@ -141,6 +141,7 @@ describe('what is known of an instance', () => {
       status: 'running',
       executionId: 1,
       customStatus: { step: 1 },
+      customStatusVersion: 1,
       createdAt,
       startedAt: createdAt + 5,
     });

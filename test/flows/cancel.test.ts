@@ -141,7 +141,9 @@ describeEngine(
       const { client } = await open({ flows: [flaky] });
       const run = await client.runFlow(flaky);
       await failed.promise;
-      await expect.poll(async () => (await client.running(run.id)).length).toBe(0);
+      await expect
+        .poll(async () => (await client.running(run.id)).map(({ state }) => state))
+        .toEqual(['retrying']);
       await run.cancel({ reason: 'no more' });
       await expect(run.result()).rejects.toMatchObject({ reason: 'no more' });
       expect(attempts).toBe(1);

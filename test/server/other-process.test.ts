@@ -116,7 +116,7 @@ it("'watchChanges' says that it missed some when the log of changes has a gap", 
   await events.next();
   const db = new Database(path);
   onTestFinished(() => void db.close());
-  const insert = db.prepare(`INSERT INTO changes (origin, finished) VALUES (1, '["a"]')`);
+  const insert = db.prepare(`INSERT INTO changes (origin, at, finished) VALUES (1, 0, '["a"]')`);
   db.transaction(() => {
     for (let n = 0; n < 10; n += 1) insert.run();
     db.exec('DELETE FROM changes WHERE change_key < 9');

@@ -55,7 +55,7 @@ async function createTree(provider: Provider, size: number, eventsEach: number):
 }
 
 it.each([10, 6_000])(
-  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit',
+  'after a deletion of %i events, its reclaim and the end of its leases no row is left but the audit and a change without ids',
   async (eventsEach) => {
     const { provider, clock, below } = await openWithBelow();
     const instanceIds = await createTree(provider, 50, eventsEach);
@@ -72,7 +72,11 @@ it.each([10, 6_000])(
       sqlite_sequence,
       system_records,
       audit: 1,
+      changes: 1,
     });
+    // The newest row of the change log stays, without ids.
+    const changes = below((db) => db.prepare('SELECT finished, status_set FROM changes').all());
+    expect(changes).toEqual([{ finished: null, status_set: null }]);
   },
 );
 

@@ -31,21 +31,21 @@ function ended(...ids: readonly string[]): Effects {
 
 function writeMany(log: ChangeLog, count: number): void {
   for (let n = 0; n < count; n += 1) {
-    log.write(ended(`i-${n}`));
+    log.write(ended(`i-${n}`), 0);
     log.confirm();
   }
 }
 
 it('tells another process what was committed since its last read, and not its own', async () => {
   const { here, there } = await openLogs();
-  there.write(ended('before'));
+  there.write(ended('before'), 0);
   here.skip();
-  here.write(ended('own'));
+  here.write(ended('own'), 0);
   const effects = ended('a', 'b');
   effects.statusSet.add('c');
-  there.write(effects);
-  there.write(ended('d'));
-  there.write(new Effects());
+  there.write(effects, 0);
+  there.write(ended('d'), 0);
+  there.write(new Effects(), 0);
   expect(here.read()).toEqual({ finished: ['a', 'b', 'd'], statusSet: ['c'], missed: false });
   expect(here.read()).toEqual({ finished: [], statusSet: [], missed: false });
 });
@@ -58,7 +58,7 @@ it('keeps the newest rows, and says that some were missed', async () => {
   expect(missed).toBe(true);
   expect(finished.at(-1)).toBe('i-1599');
   expect(count()).toBeLessThanOrEqual(1_280);
-  there.write(ended('next'));
+  there.write(ended('next'), 0);
   expect(here.read()).toEqual({ finished: ['next'], statusSet: [], missed: false });
 });
 
@@ -66,7 +66,7 @@ it('misses nothing when only its own rows were pruned', async () => {
   const { here, there } = await openLogs();
   here.skip();
   writeMany(here, 1_600);
-  there.write(ended('a'));
+  there.write(ended('a'), 0);
   expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
 });
 
@@ -74,11 +74,11 @@ it('misses nothing when its own transaction was rolled back', async () => {
   const { here, there, db } = await openLogs();
   here.skip();
   db.exec('BEGIN');
-  here.write(ended('lost'));
+  here.write(ended('lost'), 0);
   db.exec('ROLLBACK');
-  there.write(ended('a'));
+  there.write(ended('a'), 0);
   // A later commit that changed nothing of interest.
-  here.write(new Effects());
+  here.write(new Effects(), 0);
   here.confirm();
   expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
 });
@@ -86,6 +86,23 @@ it('misses nothing when its own transaction was rolled back', async () => {
 it('says that some were missed when one commit has too many', async () => {
   const { here, there } = await openLogs();
   here.skip();
-  there.write(ended(...Array.from({ length: 1_001 }, (_, n) => `i-${n}`)));
+  there.write(ended(...Array.from({ length: 1_001 }, (_, n) => `i-${n}`)), 0);
   expect(here.read()).toEqual({ finished: [], statusSet: [], missed: true });
+});
+
+it('forgets ids after 10 s, and a reader that comes later knows that it missed some', async () => {
+  const { here, there, db } = await openLogs();
+  here.skip();
+  there.write(ended('a'), 1_000);
+  there.write(ended('b'), 1_001);
+  expect(there.hasExpired(10_999)).toBe(false);
+  expect(there.hasExpired(11_000)).toBe(true);
+  there.purge(11_001);
+  const rows = db.prepare('SELECT change_key, finished FROM changes').all();
+  expect(rows).toEqual([{ change_key: 2, finished: null }]);
+  expect(there.hasExpired(99_999)).toBe(false);
+  expect(here.read()).toEqual({ finished: [], statusSet: [], missed: true });
+  there.write(ended('c'), 20_000);
+  expect(there.hasExpired(30_000)).toBe(true);
+  expect(here.read()).toEqual({ finished: ['c'], statusSet: [], missed: false });
 });

@@ -19,6 +19,7 @@ interface Row {
 
 const keptRows = 1_024;
 const pruneEvery = 256;
+const keptMs = 10_000;
 // A longer list is not written: readers are told that they missed some.
 const maxIds = 1_000;
 const tooMany = '';
@@ -31,7 +32,10 @@ export class ChangeLog {
   readonly #isShared: boolean;
   readonly #origin = randomInt(2 ** 47);
   readonly #insert;
-  readonly #prune;
+  readonly #pruneRows;
+  readonly #purge;
+  readonly #clearNewest;
+  readonly #selectOldest;
   readonly #selectLast;
   readonly #selectAfter;
   #seenKey = 0;
@@ -40,10 +44,24 @@ export class ChangeLog {
   constructor(db: Database.Database) {
     // No other connection reaches a database in memory.
     this.#isShared = !db.memory;
-    this.#insert = db.prepare<[number, string | null, string | null]>(
-      'INSERT INTO changes (origin, finished, status_set) VALUES (?, ?, ?)',
+    this.#insert = db.prepare<[number, number, string | null, string | null]>(
+      'INSERT INTO changes (origin, at, finished, status_set) VALUES (?, ?, ?, ?)',
     );
-    this.#prune = db.prepare<[number]>('DELETE FROM changes WHERE change_key <= ?');
+    this.#pruneRows = db.prepare<[number]>('DELETE FROM changes WHERE change_key <= ?');
+    // The newest row stays, without its ids, so that keys count on.
+    this.#purge = db.prepare<[number]>(
+      'DELETE FROM changes WHERE at <= ? AND change_key < (SELECT max(change_key) FROM changes)',
+    );
+    this.#clearNewest = db.prepare<[number]>(
+      `UPDATE changes SET finished = NULL, status_set = NULL
+       WHERE change_key = (SELECT max(change_key) FROM changes) AND at <= ?`,
+    );
+    this.#selectOldest = db
+      .prepare<[], number>(
+        `SELECT at FROM changes WHERE change_key = (SELECT min(change_key) FROM changes)
+           AND (finished IS NOT NULL OR status_set IS NOT NULL OR change_key < (SELECT max(change_key) FROM changes))`,
+      )
+      .pluck();
     this.#selectLast = db.prepare<[], number | null>('SELECT max(change_key) FROM changes').pluck();
     this.#selectAfter = db.prepare<[number], Row>(
       `SELECT change_key AS changeKey, origin, finished, status_set AS statusSet
@@ -52,14 +70,26 @@ export class ChangeLog {
   }
 
   /** Adds what a transaction has done so far; called at its end. */
-  write({ finished, statusSet }: Effects): void {
+  write({ finished, statusSet }: Effects, now: number): void {
     this.#writtenKey = 0;
     if (!this.#isShared || (finished.length === 0 && statusSet.size === 0)) return;
-    const written = this.#insert.run(this.#origin, encode(finished), encode([...statusSet]));
+    const written = this.#insert.run(this.#origin, now, encode(finished), encode([...statusSet]));
     const changeKey = Number(written.lastInsertRowid);
     this.#writtenKey = changeKey;
     // The newest row always stays, so that keys count on.
-    if (changeKey % pruneEvery === 0) this.#prune.run(changeKey - keptRows);
+    if (changeKey % pruneEvery === 0) this.#pruneRows.run(changeKey - keptRows);
+  }
+
+  /** Whether there are ids to purge. */
+  hasExpired(now: number): boolean {
+    const oldest = this.#selectOldest.get();
+    return oldest !== undefined && oldest <= now - keptMs;
+  }
+
+  /** Forgets ids that every process had time to read: of what was deleted none is to stay. */
+  purge(now: number): void {
+    this.#purge.run(now - keptMs);
+    this.#clearNewest.run(now - keptMs);
   }
 
   /** The transaction has committed. Own rows that follow what was read leave no gap when they are pruned. */

@@ -56,7 +56,7 @@ export class GroupCommit {
   readonly #onStep: () => void;
   readonly #onSetBack: (scope: Scope) => void;
   readonly #refusal: (operation: string) => PerdureError | undefined;
-  readonly #beforeCommit: (effects: Effects) => void;
+  readonly #beforeCommit: (scope: Scope) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
   readonly #commit;
@@ -83,7 +83,7 @@ export class GroupCommit {
     /** Asked before each COMMIT: an error if the store must not be written any more. */
     readonly refusal: (operation: string) => PerdureError | undefined;
     /** Called in the transaction, after everything else. */
-    readonly beforeCommit: (effects: Effects) => void;
+    readonly beforeCommit: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
@@ -178,7 +178,7 @@ export class GroupCommit {
         return isolate(operation, () => work(scope));
       });
       this.#late.flush();
-      this.#beforeCommit(effects);
+      this.#beforeCommit(scope);
       const refusal = this.#refusal('commit');
       if (refusal !== undefined) throw refusal;
       this.#commit.run();

@@ -20,12 +20,16 @@ export function createManagementStore(store: Store): ManagementStore {
 
     async reclaimDeleted(maxRows) {
       const operation = 'reclaimDeleted';
-      const { reclaims, tombstones } = store;
+      const { reclaims, tombstones, changeLog } = store;
       // A look without the write lock: nearly always there is nothing.
-      const isDue = () => reclaims.hasAny() || tombstones.hasExpired(store.now());
+      const isDue = () =>
+        reclaims.hasAny() ||
+        tombstones.hasExpired(store.now()) ||
+        changeLog.hasExpired(store.now());
       if (!(await store.read(operation, isDue))) return { rows: 0, left: false };
       return store.writeOnce(operation, ({ now }) => {
         tombstones.purge(now);
+        changeLog.purge(now);
         return reclaims.run(maxRows);
       });
     },

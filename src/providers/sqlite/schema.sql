@@ -14,6 +14,7 @@ CREATE TABLE audit (
 CREATE TABLE changes (
   change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
   origin INTEGER NOT NULL, -- the connection that committed
+  at INTEGER NOT NULL,
   finished TEXT,
   status_set TEXT
 ) STRICT;

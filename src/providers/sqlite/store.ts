@@ -107,6 +107,7 @@ export class Store {
   readonly inspection: Inspection;
   readonly systemRecords: SystemRecords;
   readonly processes: Processes;
+  readonly changeLog: ChangeLog;
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
@@ -166,7 +167,8 @@ export class Store {
       ...this.itemCancels.flaggedSince(time, now),
       ...this.tombstones.since(time, now).map((lockToken) => ({ lockToken })),
     ];
-    const changeLog = new ChangeLog(db);
+    this.changeLog = new ChangeLog(db);
+    const { changeLog } = this;
     const onPoll = (): void => void this.#files.refusal('poll', performance.now());
     this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
     const hidden = new HiddenMessages(db, this);
@@ -179,7 +181,7 @@ export class Store {
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => hidden.show(scope),
       refusal: (operation) => this.#files.refusal(operation, performance.now()),
-      beforeCommit: (effects) => changeLog.write(effects),
+      beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);

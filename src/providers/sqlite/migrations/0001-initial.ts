@@ -249,10 +249,12 @@ CREATE TABLE system_records (
 ) STRICT, WITHOUT ROWID;
 
 -- Which instances a commit ended or deleted, and whose custom status it set, as JSON arrays of ids; '' for too many.
--- Other processes read it after a change of data_version. The newest rows are kept.
+-- Other processes read it after a change of data_version. The newest rows are kept; a reclaim
+-- takes the ids of older ones.
 CREATE TABLE changes (
   change_key INTEGER PRIMARY KEY, -- without gaps: what a reader has missed shows
   origin INTEGER NOT NULL, -- the connection that committed
+  at INTEGER NOT NULL,
   finished TEXT,
   status_set TEXT
 ) STRICT;
