@@ -1,6 +1,6 @@
 import { toMs } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
-import { isPostgresUrl } from './providers/postgres/options.ts';
+import { isPostgresUrl } from './providers/postgres/postgres-url.ts';
 import type { Provider } from './providers/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
 
