@@ -20,6 +20,9 @@ const compilers = ['typescript-5.6', 'typescript-5.9', 'typescript'];
 interface Manifest {
   readonly name: string;
   readonly exports: Record<string, unknown>;
+  readonly repository?: unknown;
+  readonly homepage?: unknown;
+  readonly bugs?: unknown;
   readonly devDependencies: Record<string, string>;
 }
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
@@ -104,6 +107,22 @@ function isOurs(line: string): boolean {
   return line !== '' && (dependency === undefined || dependency === manifest.name);
 }
 
+/**
+ * What the README links to is in the package. The page of the package resolves relative links by `repository`, so that
+ * has to be there, too.
+ */
+function checkReadme(project: string): void {
+  const installed = join(project, 'node_modules', manifest.name);
+  const { repository, homepage, bugs } = manifest;
+  expect([repository, homepage, bugs].every(Boolean), 'repository, homepage and bugs must be set.');
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  const links = [...readme.matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)].map(
+    ([, to]) => to ?? '',
+  );
+  const missing = links.filter((to) => !existsSync(join(installed, to)));
+  expect(missing.length === 0, `README.md links to what is not packed: ${missing.join(', ')}.`);
+}
+
 /** The first Node.js on the PATH that the package must refuse. */
 function findOldNode(): { readonly path: string; readonly refusal: string } | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
@@ -160,6 +179,7 @@ try {
   writeSources(project);
   checkQuickStart(project);
   checkEntryPoints(project);
+  checkReadme(project);
   await checkTypes(project);
   console.log(
     `${entryPoints.join(', ')} work as installed; an old Node.js: ${checkOldNode(project)}.`,

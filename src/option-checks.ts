@@ -1,7 +1,7 @@
 import { toMs } from './model/duration.ts';
 import { PerdureError } from './model/errors.ts';
 import type { Logger } from './model/logger.ts';
-import { isPostgresUrl } from './providers/postgres/options.ts';
+import { isPostgresUrl } from './providers/postgres/postgres-url.ts';
 import type { Provider } from './providers/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
 

@@ -9,9 +9,7 @@ import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/provider.ts';
 import type { TaskDefinition } from './tasks/task.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
-import { isPostgresUrl } from './providers/postgres/options.ts';
-import { openPostgres } from './providers/postgres/provider.ts';
-import { openSqlite } from './providers/sqlite/provider.ts';
+import { isPostgresUrl } from './providers/postgres/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
 import type { WorkerOptions } from './runtime/options.ts';
@@ -177,7 +175,9 @@ function shared({ payloadLimitBytes, pollInterval, logger }: OpenOptions): Worke
 async function openStore(store: string, options: OpenOptions): Promise<Provider> {
   const { synchronous, clock, pollInterval, schema, poolSize, migrate, listen, prepare } = options;
   const shared = { ...(clock !== undefined && { clock }) };
+  // The drivers are loaded where they are needed: whoever opens PostgreSQL needs no SQLite, a client over HTTP neither.
   if (isPostgresUrl(store)) {
+    const { openPostgres } = await import('./providers/postgres/provider.ts');
     return await openPostgres({
       url: store,
       ...shared,
@@ -194,6 +194,7 @@ async function openStore(store: string, options: OpenOptions): Promise<Provider>
     /^[\s"'<]*(?:([a-z][a-z0-9+.-]+):\/\/|(postgres(?:ql)?):)/i.exec(store) ?? [];
   const kind = scheme ?? postgres;
   if (kind !== undefined) throw unsupported(kind);
+  const { openSqlite } = await import('./providers/sqlite/provider.ts');
   return await openSqlite({
     path: store,
     ...shared,

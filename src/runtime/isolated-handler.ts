@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { Worker as Thread } from 'node:worker_threads';
 import { CanceledError, PerdureError } from '../model/errors.ts';
 import { withClasses } from '../model/error-classes.ts';
@@ -8,11 +9,18 @@ import { RunningTaskContext } from './running-task-context.ts';
 import { reportSafely } from './report-safely.ts';
 import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
 
-// The thread's code stands beside this file, as source or as it was built.
-const threadUrl = new URL(
-  `./activity-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
-  import.meta.url,
-);
+/** Where the thread's code is: beside this file, as source or as it was built. A bundle has no such file. */
+function threadUrl(): URL {
+  // A bundle in the form of CommonJS has no import.meta.
+  const here = import.meta.url as string | undefined;
+  const extension = here?.endsWith('.ts') === true ? '.ts' : '.js';
+  const url = here === undefined ? undefined : new URL(`./activity-thread${extension}`, here);
+  if (url !== undefined && existsSync(url)) return url;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    'Isolated handlers cannot run in a bundle that contains perdure: the code of their thread is missing. Mark `perdure` as external.',
+  );
+}
 
 /** A handler that runs in a thread of its own, and can be stopped whether it listens or not. */
 export interface IsolatedHandler {
@@ -47,7 +55,7 @@ export function startIsolated(params: {
     aborted,
     ...(context instanceof RunningTaskContext && { headers: context.headers }),
   };
-  const thread = new Thread(threadUrl, { workerData: task });
+  const thread = new Thread(threadUrl(), { workerData: task });
   const send = (message: FromHost): void => thread.postMessage(message, []);
   const { signal } = context;
   const onAbort = (): void => {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ProviderError } from '../../src/model/errors.ts';
-import { isPostgresUrl } from '../../src/providers/postgres/options.ts';
+import { isPostgresUrl } from '../../src/providers/postgres/postgres-url.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';

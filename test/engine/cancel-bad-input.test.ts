@@ -162,7 +162,8 @@ describeEngine('cancels in code that make no sense', (open) => {
       const shield = ctx.shield(() => ctx.call(quick, 3));
       await Promise.all([group, scope, shield]);
       for (const settled of [call, timer, event, group, scope, shield]) settled.cancel('too late');
-      return [await group, await scope, await shield];
+      const [called, slept = null, came] = await group;
+      return [[called, slept, came], await scope, await shield];
     });
     const { client } = await open({ orchestrations: [run], activities: [quick] });
     const handle = await client.start(run);

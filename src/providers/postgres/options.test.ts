@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { isPostgresUrl, resolveOptions } from './options.ts';
+import { resolveOptions } from './options.ts';
+import { isPostgresUrl } from './postgres-url.ts';
 
 const url = 'postgres://shop:hunter2@db.example.com:5433/orders?sslmode=require';
 

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/errors.ts';
+import { isPostgresUrl } from './postgres-url.ts';
 
 /** How a PostgreSQL store is opened. */
 export interface PostgresOptions {
@@ -173,11 +174,6 @@ function withoutOptions(url: string): string {
   const parsed = new URL(url);
   parsed.searchParams.delete('options');
   return parsed.href;
-}
-
-/** Whether a store is named by a URL of PostgreSQL. */
-export function isPostgresUrl(url: unknown): url is string {
-  return typeof url === 'string' && /^postgres(ql)?:\/\//i.test(url) && URL.canParse(url);
 }
 
 function check(holds: boolean, option: string, wanted: string): void {

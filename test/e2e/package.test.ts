@@ -1,0 +1,127 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { build, type Format } from 'esbuild';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { root } from './run-program.ts';
+
+const drivers = ['pg', 'better-sqlite3', 'zod'];
+
+/** A folder for a program, with the packages of this repository. */
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-package-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+async function runFile(path: string): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [path]);
+  return stdout.trim();
+}
+
+/** Runs code in a process of its own, and tells which of the drivers it has loaded, by what it printed. */
+async function loadedBy(code: string): Promise<string[]> {
+  const folder = newFolder();
+  const path = join(folder, 'program.mjs');
+  writeFileSync(
+    path,
+    `import { registerHooks } from 'node:module';
+const loaded = new Set();
+registerHooks({
+  load(url, context, next) {
+    loaded.add(/.*node_modules\\/([^/]+)/.exec(url)?.[1]);
+    return next(url, context);
+  },
+});
+const entry = (name) => import(${JSON.stringify(join(root, 'dist'))} + '/' + name + '.js');
+${code}
+console.log(${JSON.stringify(drivers)}.filter((name) => loaded.has(name)).join(' '));
+`,
+  );
+  const printed = await runFile(path);
+  return printed === '' ? [] : printed.split(' ');
+}
+
+describe('drivers are loaded where they are needed', () => {
+  it.each(['index', 'flows'])('importing %s loads none of them', async (name) => {
+    expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
+  });
+
+  it('importing the server loads zod alone', async () => {
+    expect(await loadedBy(`await entry('server');`)).toEqual(['zod']);
+  });
+
+  it('opening SQLite loads better-sqlite3 alone', async () => {
+    const open = `const perdure = await (await entry('index')).Perdure.open(':memory:');`;
+    expect(await loadedBy(`${open} await perdure.close();`)).toEqual(['better-sqlite3']);
+  });
+
+  it('opening PostgreSQL loads pg alone, also where no server answers', async () => {
+    const open = `await (await entry('index')).Perdure.open('postgres://127.0.0.1:1/none?connect_timeout=1')`;
+    expect(await loadedBy(`${open}.catch(() => undefined);`)).toEqual(['pg']);
+  });
+});
+
+describe('bundles', () => {
+  const source = `
+import { activity, isolatedActivity, orchestration, Perdure } from 'perdure';
+import { flow } from 'perdure/flows';
+
+const greet = activity('greet', async (_ctx, name) => 'Hello, ' + name + '!');
+const alone = isolatedActivity('alone', { module: 'data:text/javascript,export default () => 1' });
+const hello = orchestration('hello', (ctx, name) => ctx.call(greet, name));
+const thread = orchestration('thread', (ctx) =>
+  ctx.call(alone).catch((error) => error.failure.code),
+);
+const steps = flow('steps').step('a', () => 'from a flow').output();
+
+async function main() {
+  const perdure = await Perdure.open(':memory:');
+  const worker = { orchestrations: [hello, thread], activities: [greet, alone], flows: [steps] };
+  await perdure.startWorker(worker);
+  console.log(await (await perdure.client.start(hello, 'bundle')).result());
+  console.log(await (await perdure.client.runFlow(steps)).result());
+  console.log(await (await perdure.client.start(thread)).result());
+  await perdure.close();
+}
+void main();
+`;
+
+  it.each<[Format, string]>([
+    ['esm', 'mjs'],
+    ['cjs', 'cjs'],
+  ])('esbuild bundles it as %s, with the native module external', async (format, extension) => {
+    const folder = newFolder();
+    const entry = join(folder, 'main.js');
+    const outfile = join(folder, `bundle.${extension}`);
+    writeFileSync(entry, source);
+    await build({
+      entryPoints: [entry],
+      outfile,
+      format,
+      bundle: true,
+      platform: 'node',
+      target: 'node22',
+      external: ['better-sqlite3', 'pg-native'],
+      // The package is known by its name, as it is where it was installed.
+      alias: {
+        'perdure/flows': join(root, 'dist', 'flows.js'),
+        perdure: join(root, 'dist', 'index.js'),
+      },
+      // CommonJS has no import.meta, which only isolated handlers need.
+      logOverride: { 'empty-import-meta': 'silent' },
+      // Packages of CommonJS ask for modules of Node by require.
+      ...(format === 'esm' && {
+        banner: {
+          js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);`,
+        },
+      }),
+    });
+    const printed = await runFile(outfile);
+    // Isolated handlers need the package as it is; in a bundle they say so.
+    expect(printed.split('\n')).toEqual(['Hello, bundle!', 'from a flow', 'INVALID_OPTION']);
+  });
+});
