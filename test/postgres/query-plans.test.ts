@@ -33,6 +33,8 @@ interface PlanNode {
 // Between them, these send every statement of the provider.
 const cases: readonly string[] = [
   'hold/keeps-what-waits-and-what-comes',
+  'inspect/lists-pending-work',
+  'unclaimed/lists-what-the-worker-cannot-run',
   'first-turn/commits-what-an-ack-commits',
   'first-turn/enqueues-no-start',
   'first-turn/reports-items-claimed-at-insert',
