@@ -239,11 +239,15 @@ export class ActivityDispatcher {
   }
 
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
+    const { provider, options } = this.#params;
     const { lockToken } = run.item;
     const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
     this.#giveUpClaim(run.item, async () => {
       await this.#storeHeartbeat(run);
-      return this.#params.provider.retryWorkItems([retry]);
+      const results = await provider.retryWorkItems([retry]);
+      // Work that was deleted or lost meanwhile is not retried.
+      if (results[0] === true) reportFailedAttempt(options.logger, run.item, result);
+      return results;
     });
   }
 
@@ -296,7 +300,7 @@ export class ActivityDispatcher {
 
   #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
     const { options } = this.#params;
-    reportFailedAttempt(options.logger, run.item, result);
+    if (result.kind !== 'retry') reportFailedAttempt(options.logger, run.item, result);
     const { attemptEnded } = options.hooks;
     if (attemptEnded === undefined) return;
     const outcome = outcomeNames[result.kind];

@@ -33,6 +33,11 @@ interface PlanNode {
 // Between them, these send every statement of the provider.
 const cases: readonly string[] = [
   'hold/keeps-what-waits-and-what-comes',
+  'read/instances-end-at-their-bytes',
+  'read/list-ends-at-its-bytes',
+  'read/history-ends-at-its-bytes',
+  'schedule/list-ends-at-its-bytes',
+  'session/list-ends-at-its-bytes',
   'inspect/lists-pending-work',
   'unclaimed/lists-what-the-worker-cannot-run',
   'first-turn/commits-what-an-ack-commits',

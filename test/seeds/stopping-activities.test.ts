@@ -49,7 +49,7 @@ it('an activity starts with a signal that is not aborted', async () => {
 it('a running activity is told to stop when its instance completes without it', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(hold);
+    void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
     return 'done';
   });
@@ -64,7 +64,7 @@ it('a running activity is told to stop when its instance completes without it', 
 it('a running activity is told to stop when its instance fails', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(hold);
+    void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
     throw new Error('enough');
   });
@@ -81,7 +81,7 @@ it('continue-as-new stops what the old execution left running, and takes none of
   const run = orchestration('run', async (ctx, round: number): Promise<string> => {
     if (round === 2)
       return `${String(await ctx.waitFor('answer'))} in execution ${ctx.executionId}`;
-    void ctx.call(hold);
+    void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
     return await ctx.continueAsNew(2);
   });
@@ -120,7 +120,7 @@ it('with every hint lost, a running activity is told to stop by the next renewal
   cleanups.push(() => perdure.close());
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(hold);
+    void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
   });
   await perdure.startWorker({
@@ -145,7 +145,7 @@ it('with every hint lost, a running activity is told to stop by the next renewal
 it('a handler that heeds its signal within the grace ends without a warning', async () => {
   const { hold, started, told } = untilStopped();
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(hold);
+    void Promise.allSettled([ctx.call(hold)]); // dropped on purpose
     await ctx.waitFor(go);
   });
   const logger = recorder();
@@ -167,7 +167,7 @@ it('a handler that ignores its signal past the grace is warned about, and its sl
   });
   const quick = activity('quick', async () => 'ran');
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(deaf);
+    void Promise.allSettled([ctx.call(deaf)]); // dropped on purpose
     await ctx.waitFor(go);
   });
   const next = orchestration('next', async (ctx) => ctx.call(quick));
@@ -199,7 +199,7 @@ it('a handler that outlived its grace does not keep the worker from stopping', a
     await new Promise(() => undefined);
   });
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(deaf);
+    void Promise.allSettled([ctx.call(deaf)]); // dropped on purpose
     await ctx.waitFor(go);
   });
   const env = await open({ orchestrations: [run], activities: [deaf], cancelGrace: '1s' });
@@ -224,7 +224,7 @@ it('work that an activity starts can share its signal and stop with it', async (
     await children;
   });
   const run = orchestration('run', async (ctx) => {
-    void ctx.call(parent);
+    void Promise.allSettled([ctx.call(parent)]); // dropped on purpose
     await ctx.waitFor(go);
   });
   const env = await open({ orchestrations: [run], activities: [parent] });
