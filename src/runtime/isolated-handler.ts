@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { Worker as Thread } from 'node:worker_threads';
 import { CanceledError, PerdureError } from '../model/errors.ts';
 import { withClasses } from '../model/error-classes.ts';
@@ -8,14 +7,12 @@ import type { ActivityContext } from '../orchestration/activity-context.ts';
 import { RunningTaskContext } from './running-task-context.ts';
 import { reportSafely } from './report-safely.ts';
 import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+import { findThreadModule } from './thread-module.ts';
 
 /** Where the thread's code is: beside this file, as source or as it was built. A bundle has no such file. */
 function threadUrl(): URL {
-  // A bundle in the form of CommonJS has no import.meta.
-  const here = import.meta.url as string | undefined;
-  const extension = here?.endsWith('.ts') === true ? '.ts' : '.js';
-  const url = here === undefined ? undefined : new URL(`./activity-thread${extension}`, here);
-  if (url !== undefined && existsSync(url)) return url;
+  const url = findThreadModule('activity-thread');
+  if (url !== undefined) return url;
   throw new PerdureError(
     'INVALID_OPTION',
     'Isolated handlers cannot run in a bundle that contains perdure: the code of their thread is missing. Mark `perdure` as external.',

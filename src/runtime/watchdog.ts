@@ -4,6 +4,7 @@ import type { Provider } from '../providers/provider.ts';
 import { describeHold } from './loop-holder.ts';
 import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
+import { findThreadModule } from './thread-module.ts';
 import {
   describeProperty,
   type Blockage,
@@ -11,12 +12,6 @@ import {
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
-
-// The thread's code stands beside this file, as source or as it was built.
-const threadUrl = new URL(
-  `./watchdog-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
-  import.meta.url,
-);
 
 interface Entry {
   readonly worker: WatchedWorker;
@@ -59,8 +54,11 @@ export class Watched {
 
   start(): void {
     if (!this.#isReal) return;
+    const module = findThreadModule('watchdog-thread');
+    // A bundle does without the watchdog.
+    if (module === undefined) return;
     watched.set(this.id, this.#entry);
-    thread ??= startThread();
+    thread ??= startThread(module);
     send({ kind: 'watch', worker: this.#entry.worker });
   }
 
@@ -73,12 +71,12 @@ function send(message: ToWatchdog): void {
   thread?.postMessage(message, []);
 }
 
-function startThread(): Thread {
+function startThread(module: URL): Thread {
   Object.defineProperty(globalThis, Symbol.for(describeProperty), {
     value: () => JSON.stringify(describeHold() ?? null),
     configurable: true,
   });
-  const started = new Thread(threadUrl, { name: 'perdure-watchdog' });
+  const started = new Thread(module, { name: 'perdure-watchdog' });
   started.on('message', (message: FromWatchdog) => {
     if (message.kind === 'ping') send({ kind: 'pong' });
     else report(message);
