@@ -23,26 +23,21 @@ const perdure = await Perdure.open(url);
 await perdure.startWorker({ orchestrations: [order], activities: [ship] });
 
 const pool = new pg.Pool({ connectionString: url });
+const db = drizzle({ client: pool });
 await pool.query('CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, item text NOT NULL)');
 
 /** Takes an order, unless something goes wrong on the way. */
 async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<void> {
-  // A connection of its own, so that Perdure can write on the one that drizzle has begun the transaction on.
-  const connection = await pool.connect();
   try {
-    await drizzle({ client: connection }).transaction(async (tx) => {
+    await db.transaction(async (tx) => {
       await tx.insert(orders).values({ id, item }).onConflictDoNothing();
-      await perdure.client.withTransaction(connection).start(order, item, { id });
+      await perdure.client.withTransaction(tx).start(order, item, { id });
       if (goesWrong) throw new Error('the payment was refused');
     });
   } catch (error) {
     console.log(`${id}: ${String(error)}`);
-  } finally {
-    connection.release();
   }
 }
-
-const db = drizzle({ client: pool });
 
 await takeOrder('order-1', 'a book', false);
 console.log(`order-1: ${await perdure.client.handle(order, 'order-1').result()}`);

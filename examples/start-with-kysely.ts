@@ -2,7 +2,7 @@
  * An order and the run that handles it, or neither, with kysely: both are written in one of its transactions.
  * Needs a PostgreSQL: `node examples/start-with-kysely.ts postgres://user:password@localhost/database`
  */
-import { CompiledQuery, Kysely, PostgresDialect, type Transaction } from 'kysely';
+import { Kysely, PostgresDialect } from 'kysely';
 import { activity, orchestration, Perdure } from 'perdure';
 import pg from 'pg';
 
@@ -31,18 +31,6 @@ await db.schema
   .addColumn('item', 'text', (column) => column.notNull())
   .execute();
 
-/** Lets Perdure write as a part of a transaction of kysely. */
-function within(trx: Transaction<Tables>) {
-  return perdure.client.withTransaction({
-    async query({ text, values }) {
-      const { rows, numAffectedRows } = await trx.executeQuery<object>(
-        CompiledQuery.raw(text, values),
-      );
-      return { rows, rowCount: Number(numAffectedRows ?? rows.length) };
-    },
-  });
-}
-
 /** Takes an order, unless something goes wrong on the way. */
 async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<void> {
   try {
@@ -52,7 +40,7 @@ async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<
         .values({ id, item })
         .onConflict((conflict) => conflict.doNothing())
         .execute();
-      await within(trx).start(order, item, { id });
+      await perdure.client.withTransaction(trx).start(order, item, { id });
       if (goesWrong) throw new Error('the payment was refused');
     });
   } catch (error) {

@@ -103,6 +103,7 @@ export type {
 export type { Submitter } from './jobs/submit.ts';
 export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
+export type { ApplicationTransaction } from './client/application-transaction.ts';
 export type { TransactionConnection } from './providers/transactional.ts';
 export type { InstanceInfo, MeasuredInstance } from './client/instance-info.ts';
 export type {

@@ -29,7 +29,7 @@ import type {
 } from '../providers/management.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { TransactionConnection } from '../providers/transactional.ts';
+import type { ApplicationTransaction } from './application-transaction.ts';
 import { listAudit, type AuditPage } from './audit-list.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import { CompletionWaiter } from './completion-waiter.ts';
@@ -346,12 +346,12 @@ export class Client implements Submitter {
   }
 
   /**
-   * Writes as a part of a transaction that you have begun on a connection of your own: with a client of `pg` it starts,
-   * runs tasks and flows, signals and cancels together with your own writes, or not at all. PostgreSQL only.
+   * Writes as a part of a transaction of your own, on a client of `pg` or of drizzle or kysely: starts, runs tasks and
+   * flows, signals and cancels together with your own writes, or not at all. PostgreSQL only.
    */
-  withTransaction(connection: TransactionConnection): TransactionClient {
+  withTransaction(transaction: ApplicationTransaction): TransactionClient {
     this.#assertOpen();
-    const provider = providerWithin(this.#provider, connection);
+    const provider = providerWithin(this.#provider, transaction);
     // A first turn runs user code, which has no place in somebody's transaction.
     const inner = new Client({ ...this.#options, provider, starter: undefined });
     // Handles must outlive the transaction.

@@ -2,7 +2,7 @@ import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.
 import { PerdureError } from '../model/errors.ts';
 import type { StopResult } from '../providers/cancellation.ts';
 import type { Provider } from '../providers/provider.ts';
-import type { TransactionConnection } from '../providers/transactional.ts';
+import { connectionOf, type ApplicationTransaction } from './application-transaction.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import type { Handle } from './handle.ts';
 import type { StartableFlow } from './startable-flow.ts';
@@ -54,11 +54,12 @@ export interface TransactionClient {
 }
 
 /** The same provider, but for the writes that are to be a part of a transaction. */
-export function providerWithin(provider: Provider, connection: TransactionConnection): Provider {
-  if (typeof (connection as { query?: unknown } | null | undefined)?.query !== 'function') {
+export function providerWithin(provider: Provider, transaction: ApplicationTransaction): Provider {
+  const connection = connectionOf(transaction);
+  if (connection === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      'withTransaction takes a client of pg on which a transaction was begun, or something with its query().',
+      'withTransaction takes a transaction of drizzle or kysely, a client of pg on which a transaction was begun, or something with its query().',
     );
   }
   const writes = provider.within?.(connection);

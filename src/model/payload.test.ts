@@ -92,7 +92,9 @@ describe('encoding refuses, with the path to it,', () => {
     ],
     [
       'a class without a name',
-      new (class {})(),
+      new (class {
+        x = 1;
+      })(),
       'the value is an object with a prototype of its own',
     ],
     [
@@ -105,7 +107,7 @@ describe('encoding refuses, with the path to it,', () => {
     ['a toJSON of its own', { x: { toJSON: () => 1 } }, 'x has a toJSON method'],
     ['a hidden toJSON', { x: hidden }, 'x has a toJSON method'],
     ['undefined in an array', { list: [1, undefined] }, 'list[1] is undefined (use null)'],
-    ['a hole in an array', [[, 1]], '[0][0] is undefined (use null)'],
+    ['a hole in an array', [Object.assign([], { length: 1 })], '[0][0] is undefined (use null)'],
     ['a Map', { seen: new Map() }, 'seen is a Map'],
     ['a Set', { seen: new Set() }, 'seen is a Set'],
     ['a weak collection', new WeakMap(), 'the value is a weak collection'],

@@ -75,7 +75,7 @@ export function resolveRetryPolicy(policy: RetryPolicy = {}): ResolvedRetryPolic
 }
 
 /** The same entries as plain data: each class by its name. */
-export function nameClasses(
+function nameClasses(
   entries: NonNullable<RetryPolicy['nonRetryable']>,
 ): ResolvedRetryPolicy['nonRetryable'] {
   check(Array.isArray(entries), 'nonRetryable must be an array', entries);

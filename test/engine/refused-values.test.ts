@@ -38,7 +38,7 @@ const places = {
   'an emitted chunk': (ctx, kind) => ctx.call(emit, kind),
   'the input of a child': (ctx, kind) => ctx.child(child, values[kind]),
   'the custom status': async (ctx, kind) => ctx.setCustomStatus(values[kind]),
-  'the next input': (ctx, kind) => ctx.continueAsNew(values[kind] as never, { version: '1' }),
+  'the next input': (ctx, kind) => ctx.continueAsNew(values[kind], { version: '1' }),
   'the result of an orchestration': async (_ctx, kind) => values[kind],
 } satisfies Readonly<
   Record<string, (ctx: Parameters<typeof child.handler>[0], kind: Kind) => Promise<unknown>>
