@@ -1,6 +1,6 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 
-/** One thing that really happened, written by the activity that did it. */
+/** One effect of a step, written by the activity itself. */
 export interface LedgerEntry {
   readonly order: string;
   readonly step: string;
@@ -8,19 +8,19 @@ export interface LedgerEntry {
   readonly pid: number;
 }
 
-/** Writes a line to the ledger: a plain file that Perdure knows nothing about. */
+/** Appends a line to the ledger: a plain file that Perdure does not use. */
 export function writeLedger(path: string, entry: LedgerEntry): void {
   appendFileSync(path, `${JSON.stringify(entry)}\n`, { flush: true });
 }
 
-/** Everything that happened, in order. */
+/** All entries of the ledger, oldest first. */
 export function readLedger(path: string): readonly LedgerEntry[] {
   if (!existsSync(path)) return [];
   const lines = readFileSync(path, 'utf8').split('\n');
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as LedgerEntry);
 }
 
-/** How often a step was begun and done, over all processes. */
+/** How often a step was begun and done, across all processes. */
 export interface StepCount {
   readonly order: string;
   readonly step: string;
@@ -28,7 +28,7 @@ export interface StepCount {
   readonly done: number;
 }
 
-/** Counts the ledger, step by step. */
+/** Counts the ledger entries per step. */
 export function countSteps(entries: readonly LedgerEntry[]): readonly StepCount[] {
   const counts = new Map<string, { order: string; step: string; begun: number; done: number }>();
   for (const { order, step, what } of entries) {

@@ -1,4 +1,4 @@
-/** `npm start`: three orders on an SQLite file, a worker process that is killed in the middle, and the proof. */
+/** `npm start`: runs three orders on an SQLite file, kills the worker process, resumes in another, and checks the outcome. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { WorkerProcess } from './worker-process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'perdure-demo-'));
 const storePath = join(folder, 'orders.db');
-// Whoever wants to look at the ledger afterwards says where it should be.
+// Set PERDURE_DEMO_LEDGER to keep the ledger after the demo.
 const ledgerPath = process.env['PERDURE_DEMO_LEDGER'] ?? join(folder, 'ledger.jsonl');
 
 const progress = new Progress();
@@ -23,7 +23,7 @@ function startWorker(): WorkerProcess {
   worker = new WorkerProcess({ storePath, ledgerPath });
   worker.onReport((report) => {
     if (report.kind === 'begun') progress.set(report.order, report.step, 'running');
-    // A step counts once it is in the store; what it did a moment earlier is in the ledger already.
+    // A step counts as done once its turn has committed. Its ledger entry is older.
     if (report.kind === 'recorded') progress.set(report.order, report.step, 'done');
     if (report.kind === 'begun' || report.kind === 'recorded') {
       screen.changed(report.order, report.step, progress.state(report.order, report.step));
@@ -32,23 +32,23 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
-/** Runs until five steps are recorded and others are in the middle of their work, then kills the process. */
+/** Runs until five steps are recorded and others are running, then kills the process. */
 async function runUntilKilled(): Promise<void> {
   const first = startWorker();
-  screen.say(`Process ${first.pid} works on three orders.`);
+  screen.say(`Process ${first.pid} runs three orders.`);
   await first.until(() => progress.count('done') >= 5);
   await pause(60);
   await first.kill();
-  const cutOff = progress.inState('running');
+  const interrupted = progress.inState('running');
   progress.crash();
   const killed = styleText(['bold', 'red'], `Process ${first.pid} is killed (SIGKILL)`);
   screen.say(
-    `${killed}: ${progress.count('done')} steps are recorded, ${cutOff.length} were in the middle.`,
+    `${killed}: ${progress.count('done')} steps are recorded, ${interrupted.length} were running.`,
   );
-  for (const { order, step } of cutOff) screen.changed(order, step, 'cut off');
+  for (const { order, step } of interrupted) screen.changed(order, step, 'interrupted');
 }
 
-/** Starts another process on the same file and waits until every order is on its way. */
+/** Starts another process on the same file and waits until every order has completed. */
 async function runToTheEnd(): Promise<void> {
   const second = startWorker();
   let finished = 0;
@@ -56,14 +56,14 @@ async function runToTheEnd(): Promise<void> {
     if (report.kind === 'finished') finished += 1;
   });
   screen.say(
-    `Process ${second.pid} opens the same file. It takes over what the other held as soon`,
+    `Process ${second.pid} opens the same file and takes over the claims of the dead process:`,
   );
-  screen.say('as the leases, one second long here, have run out.');
+  screen.say('immediately on Linux, elsewhere when their leases expire (1 s in this demo).');
   await second.until(() => finished === orders.length);
   await second.exited;
 }
 
-/** Compares what was recorded with what really happened, by a file that Perdure has never seen. */
+/** Compares the recorded steps with the ledger, which Perdure does not use. */
 function prove(recorded: ReadonlySet<string>): boolean {
   const counts = countSteps(readLedger(ledgerPath));
   const isRecorded = (count: { order: string; step: string }) =>
@@ -71,12 +71,12 @@ function prove(recorded: ReadonlySet<string>): boolean {
   const again = counts.filter(({ begun }) => begun > 1);
   const repeated = again.filter(isRecorded);
   const done = counts.filter((count) => count.done > 0);
-  screen.say('The ledger, a plain file that the activities themselves wrote to, says:');
+  screen.say('The activities wrote their effects to a ledger, a plain file. According to it:');
   screen.say(`  ${done.length} of ${progress.total} steps were done;`);
-  screen.say(`  ${counts.length - again.length} of them were begun once;`);
+  screen.say(`  ${counts.length - again.length} of them were begun exactly once;`);
   for (const { order, step, done: times } of again.filter((count) => !isRecorded(count))) {
     const result = times === 1 ? 'done once' : `done ${times} times`;
-    screen.say(`  ${order}, ${step}: cut off by the kill, begun again, ${result};`);
+    screen.say(`  ${order}, ${step}: interrupted by the kill, begun again, ${result};`);
   }
   screen.say(
     `  of the ${recorded.size} steps recorded before the kill, ${repeated.length} ran again.`,
@@ -90,13 +90,15 @@ function cleanUp(): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
-// However the demo ends, no process and no file of it stays.
+// Leave no process and no file behind, however the demo ends.
 process.once('exit', cleanUp);
 process.once('SIGINT', () => process.exit(130));
 process.once('SIGTERM', () => process.exit(143));
 process.stdout.once('error', () => process.exit(1));
 
-screen.say(styleText('bold', 'Perdure: three orders, one SQLite file, and a process that dies'));
+screen.say(
+  styleText('bold', 'Perdure: three orders, one SQLite file, and a worker killed with SIGKILL'),
+);
 screen.say();
 await runUntilKilled();
 const recorded = new Set(progress.inState('done').map(({ order, step }) => `${order} ${step}`));
@@ -106,8 +108,8 @@ screen.end();
 if (prove(recorded)) {
   const verdict = 'Nothing was lost, and nothing that was recorded ran again.';
   screen.say(`\n${styleText(['bold', 'green'], verdict)}`);
-  screen.say('The code is in demo/order.ts; README.md says how to begin with your own.');
+  screen.say('The code is in demo/order.ts. To write your own, see the quick start in README.md.');
 } else {
-  screen.say('\nThat is wrong: a step was lost, or a recorded one ran again. Please report it.');
+  screen.say('\nThis is a bug: a step was lost, or a recorded step ran again. Please report it.');
   process.exitCode = 1;
 }

@@ -1,9 +1,9 @@
 import { orders, steps, type Step } from './order.ts';
 
-/** How far a step is, as far as anybody outside can tell. */
-export type StepState = 'waiting' | 'running' | 'cut off' | 'done';
+/** The state of a step, as its worker last reported it. */
+export type StepState = 'waiting' | 'running' | 'interrupted' | 'done';
 
-/** What has happened to the orders so far. */
+/** The state of every step of every order. */
 export class Progress {
   readonly #states = new Map<string, StepState>();
   readonly #keptOver = new Set<string>();
@@ -12,7 +12,7 @@ export class Progress {
     return this.#states.get(`${order} ${step}`) ?? 'waiting';
   }
 
-  /** Whether the step was done by a process that is gone. */
+  /** Whether the step was done by a process that has died. */
   isKept(order: string, step: Step): boolean {
     return this.#keptOver.has(`${order} ${step}`);
   }
@@ -21,15 +21,15 @@ export class Progress {
     this.#states.set(`${order} ${step}`, state);
   }
 
-  /** The process is gone: what ran is cut off, what was done is kept. */
+  /** Records the death of the process: running steps are interrupted, done steps are kept. */
   crash(): void {
     for (const [key, state] of this.#states) {
-      if (state === 'running') this.#states.set(key, 'cut off');
+      if (state === 'running') this.#states.set(key, 'interrupted');
       if (state === 'done') this.#keptOver.add(key);
     }
   }
 
-  /** The steps that are in a state, order by order. */
+  /** The steps in the given state, grouped by order. */
   inState(state: StepState): readonly { readonly order: string; readonly step: Step }[] {
     return orders.flatMap(({ id }) =>
       steps.filter((step) => this.state(id, step) === state).map((step) => ({ order: id, step })),

@@ -2,16 +2,16 @@ import { styleText } from 'node:util';
 import { orders, steps, type Step } from './order.ts';
 import type { Progress, StepState } from './progress.ts';
 
-/** Where the demo tells its story: lines that stay, and the state of the orders. */
+/** The output of the demo: permanent lines, and the state of the orders. */
 export interface Screen {
   say(line?: string): void;
-  /** Something happened to a step. */
+  /** Shows the new state of a step. */
   changed(order: string, step: Step, state: StepState): void;
-  /** Leaves the terminal as it should be. */
+  /** Restores the terminal. */
   end(): void;
 }
 
-/** A board that is drawn in place on a terminal; plain lines for a file, a pipe, or `NO_COLOR`. */
+/** A board redrawn in place on a terminal; plain lines for a file, a pipe, or with `NO_COLOR`. */
 export function openScreen(progress: Progress): Screen {
   const { stdout, env } = process;
   const drawable = stdout.isTTY && !env['NO_COLOR'] && stdout.columns >= 78;
@@ -31,7 +31,7 @@ class PlainScreen implements Screen {
   }
 
   end(): void {
-    // Nothing was changed that has to be put back.
+    // Nothing to restore.
   }
 }
 
@@ -69,7 +69,7 @@ class LiveScreen implements Screen {
     clearInterval(this.#timer);
     this.#draw();
     this.#ended = true;
-    // What is drawn stays; what is said from now on comes below it.
+    // Keep the last board, and print later lines below it.
     this.#drawnLines = 0;
     process.stdout.write(showCursor);
   }
@@ -102,7 +102,7 @@ class LiveScreen implements Screen {
         return styleText('dim', `· ${step}`);
       case 'running':
         return styleText('cyan', `${frames[this.#frame % frames.length]} ${step}`);
-      case 'cut off':
+      case 'interrupted':
         return styleText('red', `✖ ${step}`);
       case 'done':
         return styleText('green', kept ? `✔ ${styleText('dim', step)}` : `✔ ${step}`);

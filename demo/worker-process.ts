@@ -2,11 +2,11 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import type { WorkerReport } from './worker.ts';
 
-/** A worker in a process of its own, which can be killed like any other. */
+/** A worker in a separate process, which the demo can kill. */
 export class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #listeners = new Set<(report: WorkerReport) => void>();
-  /** Resolves when the process is gone, however it went. */
+  /** Resolves when the process has exited. */
   readonly exited: Promise<void>;
 
   constructor(paths: { readonly storePath: string; readonly ledgerPath: string }) {
@@ -26,7 +26,7 @@ export class WorkerProcess {
     this.#listeners.add(listener);
   }
 
-  /** Waits until reports have made the condition true; a process that ends before that is an error. */
+  /** Waits until a report makes the condition true; throws if the process exits first. */
   async until(condition: () => boolean): Promise<void> {
     const reached = new Promise<boolean>((resolve) => {
       this.onReport(() => {
@@ -37,7 +37,7 @@ export class WorkerProcess {
     if (!isReached) throw new Error(`Process ${this.pid} ended too early.`);
   }
 
-  /** Kills the process without a warning and waits until it is gone. */
+  /** Kills the process with SIGKILL and waits until it has exited. */
   async kill(): Promise<void> {
     this.destroy();
     await this.exited;

@@ -1,9 +1,9 @@
-/** The process that is killed: it runs the orders that are in the store, places those that are not, and reports. */
+/** The worker process of the demo: runs the orders in the store, starts missing ones, and reports progress. */
 import { Perdure } from 'perdure';
 import { writeLedger } from './ledger.ts';
 import { defineOrder, orders, type Step } from './order.ts';
 
-/** What the worker tells the demo. */
+/** A message from the worker process to the demo. */
 export type WorkerReport =
   | { readonly kind: 'begun' | 'done' | 'recorded'; readonly order: string; readonly step: Step }
   | { readonly kind: 'finished'; readonly order: string; readonly result: string };
@@ -11,7 +11,7 @@ export type WorkerReport =
 const [storePath = '', ledgerPath = ''] = process.argv.slice(2);
 const report = (message: WorkerReport): void => void process.send?.(message);
 
-// Whoever started this process is gone.
+// The parent process has exited.
 process.once('disconnect', () => process.exit());
 
 const unrecorded = new Map<string, Step>();
@@ -25,7 +25,7 @@ const perdure = await Perdure.open(storePath);
 await perdure.startWorker({
   orchestrations: [order],
   activities,
-  // Short, so that the work of a killed process is taken over after a second.
+  // On Linux, the next worker takes over immediately. Elsewhere it waits for these leases.
   activityLease: '1s',
   orchestrationLease: '1s',
   hooks: {
@@ -38,7 +38,7 @@ await perdure.startWorker({
   },
 });
 
-// The same id is the same order: after a restart nothing is placed a second time.
+// The id deduplicates starts: after a restart, this finds the existing orders.
 await Promise.all(
   orders.map(async ({ id, delayMs }) => {
     const handle = await perdure.client.start(order, delayMs, { id });

@@ -1,4 +1,4 @@
-/** A command that starts a long job, shows how far it is, and stops it on Ctrl-C. */
+/** A command that starts a long job, shows its progress, and cancels it on Ctrl-C. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isPerdureError, Perdure, task } from 'perdure';
 
@@ -9,7 +9,7 @@ interface Progress {
 
 const print = task('print', async (ctx, pages: number) => {
   for (let page = 1; page <= pages; page += 1) {
-    // Waits while nobody reads, and throws once the run is told to stop.
+    // Waits while the reader lags behind, and throws once the run is canceled.
     await ctx.emit({ page, of: pages } satisfies Progress);
     await delay(100, undefined, { signal: ctx.signal });
   }
@@ -21,13 +21,13 @@ const { client } = perdure;
 await perdure.startWorker({ tasks: [print] });
 
 async function command(pages: number): Promise<void> {
-  // Leaving the block closes the job, whatever leads out of it.
+  // Leaving the block closes the job, also on an error.
   await using job = client.submit(print, pages);
   process.once('SIGINT', () => job.close());
   try {
     for await (const { page, of } of job.stream<Progress>()) {
       console.log(`page ${page} of ${of}`);
-      // The signal that Ctrl-C sends; sent from here, so that the example ends.
+      // Sends the signal of Ctrl-C, so that the example ends.
       if (page === 3) process.kill(process.pid, 'SIGINT');
     }
     console.log(await job.result());

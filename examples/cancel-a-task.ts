@@ -1,11 +1,11 @@
-/** Stop a task: one that waits, one that runs, and one that stops itself. */
+/** Cancel tasks: one that is queued, one that is running, and one that cancels itself. */
 import { isPerdureError, Perdure, task } from 'perdure';
 
 const begun = Promise.withResolvers<void>();
 
 const importFile = task('importFile', async (ctx, file: string) => {
   if (file === 'empty.csv') {
-    await ctx.cancel('there is nothing in it');
+    await ctx.cancel('the file is empty');
     return;
   }
   begun.resolve();
@@ -22,9 +22,9 @@ const waiting = await client.runTask(importFile, 'later.csv', { id: 'waiting', d
 const stopping = await client.runTask(importFile, 'empty.csv', { id: 'stopping' });
 await begun.promise;
 
-// Nobody holds it, so it is over at once; its handler never runs.
+// Queued, so it is canceled immediately; its handler never runs.
 console.log(await waiting.cancel({ reason: 'not needed' }));
-// This one is over when its handler has stopped; `wait` resolves then.
+// Running, so it is canceled once its handler has stopped; `wait` resolves then.
 console.log(await running.cancel({ reason: 'wrong file', wait: true }));
 
 for (const handle of [waiting, running, stopping]) {
@@ -39,4 +39,4 @@ await perdure.close();
 // { found: true, changed: true, status: 'canceled' }
 // waiting Canceled (cancel): not needed
 // running Canceled (cancel): wrong file
-// stopping Canceled (cancel): there is nothing in it
+// stopping Canceled (cancel): the file is empty

@@ -1,4 +1,4 @@
-/** Cancel an instance: what the handler sees, what the call answers, what still runs, and how the wait ends. */
+/** Cancel an instance: the signal in the handler, the result of `cancel()`, running work, and the error of `result()`. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, CanceledError, orchestration, Perdure } from 'perdure';
 
@@ -6,9 +6,9 @@ const begun = Promise.withResolvers<void>();
 
 const crawl = activity('crawl', async (ctx, site: string) => {
   begun.resolve();
-  while (!ctx.isCanceled) await delay(5); // one page after the other
-  await delay(300); // closing connections
-  console.log(`left ${site}, because ${(await ctx.canceled()).reason}`);
+  while (!ctx.isCanceled) await delay(5); // crawls one page at a time
+  await delay(300); // closes its connections
+  console.log(`stopped crawling ${site}: ${(await ctx.canceled()).reason}`);
   ctx.throwIfCanceled();
 });
 
@@ -23,13 +23,13 @@ const { client } = perdure;
 const handle = await client.start(survey, 'example.org', { id: 'survey-1' });
 await begun.promise;
 
-console.log(await handle.cancel({ reason: 'they asked us to', actor: 'ada' }));
+console.log(await handle.cancel({ reason: 'requested by the site', actor: 'ada' }));
 for (const { name, attempt } of (await handle.status()).running ?? []) {
-  console.log(`${name} still runs, attempt ${attempt}`);
+  console.log(`${name} is still running, attempt ${attempt}`);
 }
 
-// The first reason stays; this one only waits until nothing of the instance runs any more.
-console.log(await handle.cancel({ reason: 'too late to say why', wait: true }));
+// A second cancel keeps the first reason. With `wait`, it resolves once none of the work runs.
+console.log(await handle.cancel({ reason: 'a second reason', wait: true }));
 console.log(await client.cancel('survey-2'));
 
 try {
@@ -43,9 +43,9 @@ await perdure.close();
 
 // Output:
 // { found: true, changed: true, status: 'canceling' }
-// crawl still runs, attempt 1
-// left example.org, because they asked us to
+// crawl is still running, attempt 1
+// stopped crawling example.org: requested by the site
 // { found: true, changed: false, status: 'canceled' }
 // { found: false, changed: false, status: null }
-// canceled: they asked us to
+// canceled: requested by the site
 // by ada

@@ -1,4 +1,4 @@
-/** An orchestration starts others: it waits for its children, and lets a detached one go. */
+/** An orchestration waits for its children, and starts a detached instance that it does not wait for. */
 import { activity, orchestration, Perdure } from 'perdure';
 
 interface Parcel {
@@ -21,7 +21,7 @@ const order = orchestration('order', async (ctx, items: readonly string[]) => {
   const parcels = await Promise.allSettled(
     items.map((item) => ctx.child(ship, { from: 'Lisbon', item })),
   );
-  // `allSettled` hides a cancel: let it pass.
+  // `allSettled` swallows the `CanceledError` of a cancel: rethrow it.
   ctx.throwIfCanceled();
   await ctx.startDetached(survey, ctx.instanceId, { id: `${ctx.instanceId}-survey` });
   return parcels.map((parcel) =>

@@ -1,4 +1,4 @@
-/** An instance that lives for ever: after each round it begins anew, with a short history. */
+/** A long-running instance: continue-as-new restarts it with an empty history after three deposits. */
 import { event, orchestration, Perdure } from 'perdure';
 
 const deposit = event<number>('deposit');
@@ -9,7 +9,7 @@ const account = orchestration('account', async (ctx, balance: number): Promise<n
     if (amount === 0) return balance;
     balance += amount;
   }
-  // Deposits that have arrived meanwhile are carried over.
+  // Events that were not consumed yet carry over to the next execution.
   return await ctx.continueAsNew(balance);
 });
 

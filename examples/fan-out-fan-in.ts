@@ -1,4 +1,4 @@
-/** Fan out over a list, join the results, keep going when a part fails. Native `Promise` combinators are safe. */
+/** Fan out over a list, collect the results, and continue if some fail. Native `Promise` combinators are deterministic. */
 import { activity, orchestration, Perdure } from 'perdure';
 
 const library: Readonly<Record<string, string>> = {
@@ -9,13 +9,13 @@ const library: Readonly<Record<string, string>> = {
 
 const countWords = activity('countWords', async (_ctx, file: string) => {
   const text = library[file];
-  if (text === undefined) throw new Error(`there is no ${file}`);
+  if (text === undefined) throw new Error(`file not found: ${file}`);
   return text.split(' ').length;
 });
 
 const countAll = orchestration('countAll', async (ctx, files: readonly string[]) => {
   const counts = await Promise.allSettled(files.map((file) => ctx.call(countWords, file)));
-  // A cancel rejects every call, and `allSettled` hides that: let it pass.
+  // A cancel rejects every call, and `allSettled` swallows these errors: rethrow.
   ctx.throwIfCanceled();
   const found = counts.filter((count) => count.status === 'fulfilled').map((count) => count.value);
   return { files: found.length, words: found.reduce((sum, words) => sum + words, 0) };

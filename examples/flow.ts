@@ -1,4 +1,4 @@
-/** A flow: steps that run as soon as what they depend on is there, with a map, a condition, a signal and a read model. */
+/** A flow: steps run as soon as their dependencies complete. With a map, a reduce, a condition, a signal and a read model. */
 import { event, Perdure } from 'perdure';
 import { flow, gt, readFlowRun, signalFlow } from 'perdure/flows';
 
@@ -11,25 +11,25 @@ const approved = event<{ readonly by: string }>('approved');
 
 const order = flow('order')
   .input<Order>()
-  // One call for each line, at most ten at a time, tried again one by one.
+  // One call per line, at most ten concurrently; each is retried on its own.
   .map(
     'reserve',
     { over: ({ input }) => input.lines, concurrency: 10, retry: { maxAttempts: 5 } },
     (_ctx, line) => ({ sku: line.sku, euros: line.euros }),
   )
-  // Folded in order, while later lines are still being reserved.
+  // Folds the items in order, while later lines are still being reserved.
   .reduce(
     'total',
     { over: ({ reserve }) => reserve, initial: 0 },
     (_ctx, sum, { euros }) => sum + euros,
   )
-  // Skipped unless the condition holds: it is data, and frozen into the run.
+  // Skipped unless the condition is true. The condition is data, stored with the run.
   .step(
     'approve',
     { needs: ['total'], when: ({ total }) => gt(total, 100), signal: approved },
     (_ctx, { signal }) => signal.by,
   )
-  // Depends on a step that may have been skipped, so its handler has to accept undefined.
+  // Depends on a step that may be skipped, so its handler must accept undefined.
   .step(
     'charge',
     { needs: ['total'], optional: ['approve'], timeout: '1h' },

@@ -1,4 +1,4 @@
-/** The smallest whole: one activity, one orchestration, one result. Run it twice: the same id is the same run. */
+/** The smallest program: one activity, one orchestration, one result. A second run with the same id returns the same result. */
 import { activity, orchestration, Perdure } from 'perdure';
 
 const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);

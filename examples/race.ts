@@ -1,4 +1,4 @@
-/** The first answer wins, and the others are told to stop: nothing goes on that nobody waits for. */
+/** The first result wins a race, and the losers are canceled through their signals. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, orchestration, Perdure } from 'perdure';
 
@@ -20,10 +20,10 @@ const download = activity('download', async (ctx, { city, ms }: Mirror) => {
 });
 
 const fetchFile = orchestration('fetchFile', async (ctx, mirrors: readonly Mirror[]) => {
-  // 'wait': the race is decided at once all the same, but the instance ends when the losers have really stopped.
+  // 'wait': the race still resolves immediately, but the instance ends only after the losers have stopped.
   const downloads = mirrors.map((mirror) => ctx.call(download, mirror, { cancellation: 'wait' }));
   const first = await ctx.select({ file: ctx.race(downloads), late: ctx.sleep(patience) });
-  return first.key === 'file' ? first.value : 'nobody has it';
+  return first.key === 'file' ? first.value : 'no mirror responded';
 });
 
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
@@ -33,8 +33,8 @@ const mirrors = [
   { city: 'Oslo', ms: 10 },
   { city: 'Lima', ms: 60_000 },
 ];
-for (const asked of [mirrors, mirrors.slice(1)]) {
-  const handle = await perdure.client.start(fetchFile, asked);
+for (const candidates of [mirrors, mirrors.slice(1)]) {
+  const handle = await perdure.client.start(fetchFile, candidates);
   console.log(await handle.result());
 }
 await perdure.close();
@@ -43,4 +43,4 @@ await perdure.close();
 // Lima stops: race_lost
 // the file from Oslo
 // Lima stops: race_lost:timeout
-// nobody has it
+// no mirror responded

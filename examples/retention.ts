@@ -1,4 +1,4 @@
-/** Keeping the database small: what is kept for how long, a dry run, a sweep, and the record of it. */
+/** Retention: policies, a dry run, a sweep, and its audit record. */
 import { orchestration, type RetentionPolicy } from 'perdure';
 import { createTestEnvironment } from 'perdure/testing';
 
@@ -7,7 +7,7 @@ const order = orchestration('order', async (_ctx, euros: number) => {
   return euros;
 });
 
-// Lives for ever: every day one more execution.
+// Never ends: continues as new every day, so it gains one execution per day.
 const report = orchestration('report', async (ctx, day: number): Promise<never> => {
   await ctx.sleep('1d');
   return await ctx.continueAsNew(day + 1);
@@ -19,8 +19,8 @@ const policies: readonly RetentionPolicy[] = [
   { keepExecutions: 10 },
 ];
 
-// In a service: perdure.startWorker({ orchestrations, retention: { policies } }), and one worker sweeps every hour.
-// Here the sweeps are made by hand, and a clock that skips time stands in for the months.
+// In a service, pass `retention: { policies }` to startWorker(): one elected worker sweeps every hour.
+// This example sweeps by hand, in a test environment that skips time.
 await using env = await createTestEnvironment({ orchestrations: [order, report] });
 const { client } = env;
 await client.start(report, 1, { id: 'daily-report' });
@@ -31,10 +31,10 @@ await client.start(order, 20, { id: 'order-3' });
 await env.settle();
 
 const dry = await client.retention.run({ policies, dryRun: true });
-console.log(`would go: ${dry?.deleted.instancesDeleted} instance`);
-console.log(`would go: ${dry?.pruned.executionsDeleted} executions`);
+console.log(`would delete: ${dry?.deleted.instancesDeleted} instance`);
+console.log(`would prune: ${dry?.pruned.executionsDeleted} executions`);
 
-await client.retention.run({ policies, actor: 'night shift' });
+await client.retention.run({ policies, actor: 'nightly job' });
 for (const { id, status } of (await client.list()).items) console.log(`left: ${id}, ${status}`);
 const { size } = await client.getInstanceInfo('daily-report');
 console.log(`left: ${size.executions} executions of daily-report`);
@@ -44,10 +44,10 @@ for (const { action, actor, instancesDeleted } of (await client.listAudit()).ite
 }
 
 // Output:
-// would go: 1 instance
-// would go: 31 executions
+// would delete: 1 instance
+// would prune: 31 executions
 // left: order-3, completed
 // left: order-2, failed
 // left: daily-report, running
 // left: 10 executions of daily-report
-// audit: retention by night shift, 1 instance
+// audit: retention by nightly job, 1 instance

@@ -1,10 +1,10 @@
-/** Failures: attempts with backoff, errors that are final, and a timeout, each an ordinary exception for the caller. */
+/** Retries with backoff, non-retryable errors, and timeouts. The caller gets each failure as an exception. */
 import { activity, FailedError, orchestration, Perdure } from 'perdure';
 
 const fetchPrice = activity('fetchPrice', async (ctx, item: string) => {
   console.log(`${item}: attempt ${ctx.attempt}`);
   if (item === 'unicorn') throw Object.assign(new Error('no such item'), { code: 'NOT_FOUND' });
-  if (ctx.attempt < 3) throw new Error('the shop does not answer');
+  if (ctx.attempt < 3) throw new Error('the shop did not respond');
   return 42;
 });
 

@@ -1,4 +1,4 @@
-/** A saga: every step has its compensation, and what was done is undone when a later step fails or somebody cancels. */
+/** A saga: each booking has a compensation, which runs if a later step fails or the trip is canceled. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, event, orchestration, Perdure } from 'perdure';
 
@@ -10,26 +10,26 @@ const book = activity('book', async (_ctx, what: string) => {
   return what;
 });
 
-const giveBack = activity('giveBack', async (_ctx, what: string) => {
-  console.log(`gave back the ${what}`);
+const release = activity('release', async (_ctx, what: string) => {
+  console.log(`released the ${what}`);
 });
 
 const trip = orchestration('trip', async (ctx, wishes: readonly string[]) => {
   const booked: string[] = [];
   try {
     for (const wish of wishes) {
-      // 'wait': a booking that is under way when a cancel comes is heard out, so that nothing stays booked unnoticed.
+      // 'wait': after a cancel, a running booking still returns its result, so no booking stays without a compensation.
       booked.push(await ctx.call(book, wish, { cancellation: 'wait' }));
     }
     ctx.setCustomStatus('waiting for the payment');
     const { euros } = await ctx.waitFor(payment, { timeout: '1h' });
     return `${booked.join(' and ')} for ${euros} €`;
   } catch (error) {
-    // A cancel does not enter a shield. Its timeout bounds it, and so does the clean-up limit of the cancel.
+    // A cancel does not reach into a shield. The timeout and the clean-up limit of the cancel bound it.
     await ctx.shield(
       async () => {
         for (const what of booked.toReversed()) {
-          await ctx.call(giveBack, what, { retry: { maxAttempts: 100 } });
+          await ctx.call(release, what, { retry: { maxAttempts: 100 } });
         }
       },
       { timeout: '4m' },
@@ -39,7 +39,7 @@ const trip = orchestration('trip', async (ctx, wishes: readonly string[]) => {
 });
 
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
-await perdure.startWorker({ orchestrations: [trip], activities: [book, giveBack] });
+await perdure.startWorker({ orchestrations: [trip], activities: [book, release] });
 const { client } = perdure;
 
 const desert = await client.start(trip, ['flight', 'tent', 'camel'], { id: 'desert' });
@@ -54,11 +54,11 @@ await perdure.close();
 // Output:
 // booked the flight
 // booked the tent
-// gave back the tent
-// gave back the flight
+// released the tent
+// released the flight
 // Instance "desert" of "trip" failed: Activity 'book' failed: no camels left
 // booked the train
 // booked the hotel
-// gave back the hotel
-// gave back the train
+// released the hotel
+// released the train
 // Canceled (cancel): rain is forecast

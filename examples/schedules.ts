@@ -1,4 +1,4 @@
-/** Start things at given times: cron in a time zone, an interval, and what a schedule can be told. */
+/** Schedules: cron in a time zone, an interval, pausing, listing and deleting. */
 import { Perdure, task } from 'perdure';
 
 const twice = Promise.withResolvers<void>();
@@ -14,7 +14,7 @@ const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
 const { schedules } = perdure.client;
 await perdure.startWorker({ tasks: [sweep] });
 
-// Nine in the morning in Berlin is another hour of the day in winter than in summer.
+// 09:00 in Berlin is 08:00 UTC in winter and 07:00 UTC in summer.
 await schedules.put('mornings', {
   cron: '0 9 * * MON-FRI',
   timeZone: 'Europe/Berlin',
@@ -25,7 +25,7 @@ await schedules.put('mornings', {
 });
 for (const at of await schedules.nextRuns('mornings', 3)) console.log(at.toISOString());
 
-// A program may put its schedules whenever it starts: what is there already stays as it is.
+// `put` is idempotent: a program can put its schedules on every start.
 for (let start = 0; start < 2; start += 1) {
   await schedules.put('often', { every: '1s', task: sweep, input: 'the yard' });
 }
@@ -34,7 +34,7 @@ await schedules.pause('often');
 
 const { items } = await schedules.list();
 for (const { name, paused, definition } of items) {
-  console.log(name, paused ? 'is paused' : 'waits', definition?.cron ?? definition?.everyMs);
+  console.log(name, paused ? 'is paused' : 'is active', definition?.cron ?? definition?.everyMs);
 }
 await schedules.delete('often');
 await perdure.close();
@@ -45,5 +45,5 @@ await perdure.close();
 // 2035-03-26T07:00:00.000Z
 // swept the yard, tick 1
 // swept the yard, tick 2
-// mornings waits 0 9 * * MON-FRI
+// mornings is active 0 9 * * MON-FRI
 // often is paused 1000

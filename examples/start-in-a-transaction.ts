@@ -1,12 +1,12 @@
 /**
- * An order and the run that handles it, or neither: both are written in one transaction of the application.
- * Needs a PostgreSQL: `node examples/start-in-a-transaction.ts postgres://user:password@localhost/database`
+ * Insert an order and start its run in one transaction of the application: both commit, or neither.
+ * Needs PostgreSQL: `node examples/start-in-a-transaction.ts postgres://user:password@localhost/database`
  */
 import { activity, orchestration, Perdure } from 'perdure';
 import pg from 'pg';
 
 const url = process.argv[2] ?? process.env['DATABASE_URL'];
-if (url === undefined) throw new Error('Pass the URL of a PostgreSQL.');
+if (url === undefined) throw new Error('Pass the URL of a PostgreSQL database.');
 
 const ship = activity('ship', async (_ctx, item: string) => `${item} shipped`);
 
@@ -21,13 +21,13 @@ const client = new pg.Client({ connectionString: url });
 await client.connect();
 await client.query('CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, item text)');
 
-/** Takes an order, unless something goes wrong on the way. */
-async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<void> {
+/** Inserts an order and starts its run in one transaction; `fails` rolls both back. */
+async function takeOrder(id: string, item: string, fails: boolean): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query('INSERT INTO orders VALUES ($1, $2) ON CONFLICT DO NOTHING', [id, item]);
     await perdure.client.withTransaction(client).start(order, item, { id });
-    if (goesWrong) throw new Error('the payment was refused');
+    if (fails) throw new Error('the payment was declined');
     await client.query('COMMIT');
   } catch (error) {
     await client.query('ROLLBACK');
@@ -46,5 +46,5 @@ await perdure.close();
 
 // Output:
 // order-1: a book shipped
-// order-2: Error: the payment was refused
+// order-2: Error: the payment was declined
 // order-2: was never started

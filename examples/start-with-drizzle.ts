@@ -1,6 +1,6 @@
 /**
- * An order and the run that handles it, or neither, with drizzle: both are written in one of its transactions.
- * Needs a PostgreSQL: `node examples/start-with-drizzle.ts postgres://user:password@localhost/database`
+ * Insert an order and start its run in one drizzle transaction: both commit, or neither.
+ * Needs PostgreSQL: `node examples/start-with-drizzle.ts postgres://user:password@localhost/database`
  */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -9,7 +9,7 @@ import { activity, orchestration, Perdure } from 'perdure';
 import pg from 'pg';
 
 const url = process.argv[2] ?? process.env['DATABASE_URL'];
-if (url === undefined) throw new Error('Pass the URL of a PostgreSQL.');
+if (url === undefined) throw new Error('Pass the URL of a PostgreSQL database.');
 
 const orders = pgTable('orders', { id: text().primaryKey(), item: text().notNull() });
 
@@ -26,13 +26,13 @@ const pool = new pg.Pool({ connectionString: url });
 const db = drizzle({ client: pool });
 await pool.query('CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, item text NOT NULL)');
 
-/** Takes an order, unless something goes wrong on the way. */
-async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<void> {
+/** Inserts an order and starts its run in one transaction; `fails` rolls both back. */
+async function takeOrder(id: string, item: string, fails: boolean): Promise<void> {
   try {
     await db.transaction(async (tx) => {
       await tx.insert(orders).values({ id, item }).onConflictDoNothing();
       await perdure.client.withTransaction(tx).start(order, item, { id });
-      if (goesWrong) throw new Error('the payment was refused');
+      if (fails) throw new Error('the payment was declined');
     });
   } catch (error) {
     console.log(`${id}: ${String(error)}`);
@@ -51,6 +51,6 @@ await perdure.close();
 
 // Output:
 // order-1: a book shipped
-// order-2: Error: the payment was refused
+// order-2: Error: the payment was declined
 // order-2: 0 rows
 // order-2: was never started

@@ -1,13 +1,13 @@
 /**
- * An order and the run that handles it, or neither, with kysely: both are written in one of its transactions.
- * Needs a PostgreSQL: `node examples/start-with-kysely.ts postgres://user:password@localhost/database`
+ * Insert an order and start its run in one kysely transaction: both commit, or neither.
+ * Needs PostgreSQL: `node examples/start-with-kysely.ts postgres://user:password@localhost/database`
  */
 import { Kysely, PostgresDialect } from 'kysely';
 import { activity, orchestration, Perdure } from 'perdure';
 import pg from 'pg';
 
 const url = process.argv[2] ?? process.env['DATABASE_URL'];
-if (url === undefined) throw new Error('Pass the URL of a PostgreSQL.');
+if (url === undefined) throw new Error('Pass the URL of a PostgreSQL database.');
 
 interface Tables {
   readonly orders: { readonly id: string; readonly item: string };
@@ -31,8 +31,8 @@ await db.schema
   .addColumn('item', 'text', (column) => column.notNull())
   .execute();
 
-/** Takes an order, unless something goes wrong on the way. */
-async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<void> {
+/** Inserts an order and starts its run in one transaction; `fails` rolls both back. */
+async function takeOrder(id: string, item: string, fails: boolean): Promise<void> {
   try {
     await db.transaction().execute(async (trx) => {
       await trx
@@ -41,7 +41,7 @@ async function takeOrder(id: string, item: string, goesWrong: boolean): Promise<
         .onConflict((conflict) => conflict.doNothing())
         .execute();
       await perdure.client.withTransaction(trx).start(order, item, { id });
-      if (goesWrong) throw new Error('the payment was refused');
+      if (fails) throw new Error('the payment was declined');
     });
   } catch (error) {
     console.log(`${id}: ${String(error)}`);
@@ -61,6 +61,6 @@ await perdure.close();
 
 // Output:
 // order-1: a book shipped
-// order-2: Error: the payment was refused
+// order-2: Error: the payment was declined
 // order-2: 0 rows
 // order-2: was never started

@@ -1,4 +1,4 @@
-/** Background jobs: retries, priorities, a key that keeps two from running at once, and what happens after a failure. */
+/** Background jobs: retries, priorities, headers, a dedupe key, and an `onFail` handler. */
 import { FailedError, Perdure, task } from 'perdure';
 
 const sendMail = task(
@@ -11,7 +11,7 @@ const sendMail = task(
   { retry: { maxAttempts: 3, initialDelay: '10ms' } },
 );
 
-const told = Promise.withResolvers<string>();
+const notified = Promise.withResolvers<string>();
 
 const bill = task(
   'bill',
@@ -21,7 +21,7 @@ const bill = task(
   {
     onFail: {
       handler: (ctx, { input, failure }) => {
-        told.resolve(`${ctx.runId}: look at ${input}, because ${failure.message}`);
+        notified.resolve(`${ctx.runId}: check ${input}: ${failure.message}`);
       },
     },
   },
@@ -30,7 +30,7 @@ const bill = task(
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
 const { client } = perdure;
 
-// Both wait until there is a worker; the more urgent one is taken first.
+// Both are queued until a worker starts; the higher priority runs first.
 const headers = { trace: 't-1' };
 const [ada, bob] = await client.runTasks([
   { task: sendMail, input: { to: 'ada', subject: 'News' }, options: { headers } },
@@ -40,7 +40,7 @@ const worker = await perdure.startWorker({ tasks: [sendMail, bill], activityConc
 console.log(await bob.result());
 console.log(await ada.result());
 
-// While a run with the key is active, a second request finds it.
+// While a run with this key is active, another start returns that run.
 const dedupeKey = 'customer 7';
 const first = await client.runTask(bill, 'customer 7', { dedupeKey, id: 'b-7', delay: '1s' });
 const second = await client.runTask(bill, 'customer 7', { dedupeKey });
@@ -51,7 +51,7 @@ try {
 } catch (error) {
   if (error instanceof FailedError) console.log(`failed: ${error.failure.message}`);
 }
-console.log(await told.promise);
+console.log(await notified.promise);
 await worker.stop();
 console.log((await first.status()).task?.onFail);
 await perdure.close();
@@ -63,5 +63,5 @@ await perdure.close();
 // sent to ada
 // b-7 false
 // failed: customer 7 has no address
-// b-7: look at customer 7, because customer 7 has no address
+// b-7: check customer 7: customer 7 has no address
 // completed

@@ -1,8 +1,8 @@
-/** Test what takes a month in milliseconds: the test environment skips time whenever nothing is left to do. */
+/** Test a month in milliseconds: the test environment skips to the next timer when nothing else is due. */
 import { activity, event, orchestration } from 'perdure';
 import { createTestEnvironment } from 'perdure/testing';
 
-const cancelled = event<string>('cancelled');
+const unsubscribed = event<string>('unsubscribed');
 
 const mail = activity('mail', async (_ctx, text: string) => {
   console.log(`mail: ${text}`);
@@ -10,8 +10,8 @@ const mail = activity('mail', async (_ctx, text: string) => {
 
 const trial = orchestration('trial', async (ctx, customer: string) => {
   await ctx.call(mail, `welcome, ${customer}`);
-  const end = await ctx.select({ cancelled: ctx.waitFor(cancelled), over: ctx.sleep('30d') });
-  if (end.key === 'cancelled') return `cancelled: ${end.value}`;
+  const end = await ctx.select({ unsubscribed: ctx.waitFor(unsubscribed), over: ctx.sleep('30d') });
+  if (end.key === 'unsubscribed') return `unsubscribed: ${end.value}`;
   await ctx.call(mail, `${customer}, your trial is over`);
   return 'subscribed';
 });
@@ -23,7 +23,7 @@ console.log(await env.result(stays));
 
 const leaves = await env.client.start(trial, 'Grace');
 await env.advance('10d');
-await leaves.raiseEvent(cancelled, 'too dear');
+await leaves.raiseEvent(unsubscribed, 'too expensive');
 console.log(await env.result(leaves));
 
 await env.close();
@@ -33,4 +33,4 @@ await env.close();
 // mail: Ada, your trial is over
 // subscribed
 // mail: welcome, Grace
-// cancelled: too dear
+// unsubscribed: too expensive

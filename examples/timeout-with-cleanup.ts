@@ -1,4 +1,4 @@
-/** Give work a deadline, and clean up when it has really stopped: a scope with a timeout, and a shield. */
+/** A deadline with clean-up: a scope with a timeout cancels the work, and a shield cleans up after it has stopped. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { activity, CanceledError, orchestration, Perdure } from 'perdure';
 
@@ -8,11 +8,11 @@ const createFolder = activity('createFolder', async (ctx) => `folder of ${ctx.in
 
 const encode = activity('encode', async (ctx, { folder, ms }: { folder: string; ms: number }) => {
   try {
-    // Whatever is given the signal stops with it: fetch, timers, child processes, streams.
+    // Pass the signal on: fetch, timers, child processes and streams accept one.
     await delay(ms, undefined, { signal: ctx.signal });
     return `a film in the ${folder}`;
   } catch (error) {
-    console.log(`the encoder stops: ${(await ctx.canceled()).reason}`);
+    console.log(`the encoder stopped: ${(await ctx.canceled()).reason}`);
     throw error;
   }
 });
@@ -25,15 +25,15 @@ const render = orchestration('render', async (ctx, ms: number) => {
   const folder = await ctx.call(createFolder);
   try {
     return await ctx.scope(
-      // 'wait': the scope ends when the encoder has really let go of the folder, not before.
+      // 'wait': the scope settles only after the encoder has stopped using the folder.
       () => ctx.call(encode, { folder, ms }, { cancellation: 'wait' }),
       { timeout: limit, name: 'encoding' },
     );
   } catch (error) {
-    if (error instanceof CanceledError && error.trigger === 'timeout') return 'too long a film';
+    if (error instanceof CanceledError && error.trigger === 'timeout') return 'took too long';
     throw error;
   } finally {
-    // In a shield, so that it also happens when the instance itself is canceled.
+    // Shielded, so that it also runs if the instance itself is canceled.
     await ctx.shield(() => ctx.call(removeFolder, folder));
   }
 });
@@ -52,6 +52,6 @@ await perdure.close();
 // Output:
 // removed the folder of trailer
 // a film in the folder of trailer
-// the encoder stops: scope 'encoding' timed out after 200 ms
+// the encoder stopped: scope 'encoding' timed out after 200 ms
 // removed the folder of epic
-// too long a film
+// took too long

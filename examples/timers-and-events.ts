@@ -1,13 +1,13 @@
-/** Wait for a person, remind them, give up: timers and events that outlive the process. */
+/** Wait for an approval, send a reminder, then give up: durable timers and events. */
 import { activity, event, isPerdureError, orchestration, Perdure } from 'perdure';
 
-const patience = '1s'; // or '3d': a timer may be as long as you like
+const patience = '1s'; // or '3d'
 
-/** The name of the event and the type of what it carries. */
+/** The name of the event and the type of its payload. */
 const approval = event<{ readonly by: string }>('approval');
 
 const remind = activity('remind', async (_ctx, item: string) => {
-  console.log(`reminder: somebody has to approve the ${item}`);
+  console.log(`reminder: please approve the ${item}`);
 });
 
 const purchase = orchestration('purchase', async (ctx, item: string) => {
@@ -19,9 +19,8 @@ const purchase = orchestration('purchase', async (ctx, item: string) => {
     const { by } = await ctx.waitFor(approval, { timeout: patience });
     return `${item}: approved by ${by}, after a reminder`;
   } catch (error) {
-    // A cancel arrives here too, and has to pass: handle the timeout alone.
-    if (!isPerdureError(error, 'TIMEOUT')) throw error;
-    return `${item}: nobody approved`;
+    if (!isPerdureError(error, 'TIMEOUT')) throw error; // a cancel, for example
+    return `${item}: not approved`;
   }
 });
 
@@ -39,5 +38,5 @@ await perdure.close();
 
 // Output:
 // chair: approved by Ada
-// reminder: somebody has to approve the desk
-// desk: nobody approved
+// reminder: please approve the desk
+// desk: not approved

@@ -1,4 +1,4 @@
-/** Change an orchestration while instances of it are running: old runs stay on their version, new ones take the newest. */
+/** Change an orchestration while instances are running: they stay on their version, and new ones use the newest. */
 import { activity, orchestration, Perdure } from 'perdure';
 
 const charge = activity('charge', async (_ctx, euros: number) => `charged ${euros}`);
@@ -13,7 +13,7 @@ const checkout1 = orchestration(
   { version: '1' },
 );
 
-// Version 2 does something first that the history of a running instance does not have.
+// Version 2 begins with an operation that the histories of running instances do not have.
 const checkout2 = orchestration(
   'checkout',
   async (ctx, euros: number) => {
@@ -32,7 +32,7 @@ const before = await perdure.startWorker({ orchestrations: [checkout1], activiti
 const old = await client.start('checkout', 10, { id: 'old' });
 await before.stop();
 
-// The deploy: both versions are registered, until no instance of the old one is left.
+// The deploy registers both versions, until no instance of the old one is left.
 await perdure.startWorker({ orchestrations: [checkout1, checkout2], activities });
 const young = await client.start('checkout', 20, { id: 'young' });
 

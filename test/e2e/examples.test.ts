@@ -32,6 +32,7 @@ it('there is an example for each thing that a newcomer looks for', () => {
       'flow-with-failures',
       'flow',
       'hello',
+      'order',
       'race',
       'retention',
       'retries',
