@@ -101,9 +101,10 @@ function observeInstanceCall(
   call: Extract<StoreCall, { method: `${string}Orchestration${string}` }>,
   now: number,
 ): void {
-  const holderOf = (token: string, what: string) => {
+  // `afterLease`: it is enough that the instance was not claimed again.
+  const holderOf = (token: string, what: string, afterLease = false) => {
     const instance = [...model.instances.values()].find(({ lock }) => lock?.token === token);
-    const isHeld = instance?.lock != null && instance.lock.until > now;
+    const isHeld = instance?.lock != null && (afterLease || instance.lock.until > now);
     model.expect(isHeld, `${what} with a token that holds nothing`);
     return isHeld ? instance : undefined;
   };
@@ -129,8 +130,10 @@ function observeInstanceCall(
       }
       return;
     case 'abandonOrchestrationItems':
-      for (const [{ lockToken }, result] of pairs(call.args[0], call.result)) {
-        const instance = result ? holderOf(lockToken, 'an instance was handed back') : undefined;
+      for (const [entry, result] of pairs(call.args[0], call.result)) {
+        const { lockToken, evenIfExpired } = entry;
+        const what = 'an instance was handed back';
+        const instance = result ? holderOf(lockToken, what, evenIfExpired) : undefined;
         if (instance) instance.lock = null;
       }
       return;
