@@ -1,4 +1,5 @@
 import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
+import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
 import type { ScheduleInfo } from '../client/schedule-info.ts';
 import type { TaskInfo } from '../client/task-info.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
@@ -85,6 +86,23 @@ const running: Check = fields<RunningItem>({
   cancel: nullable(fields<NonNullable<RunningItem['cancel']>>({ reason: text, trigger: text })),
 });
 
+const pending: Check = fields<PendingWork>({
+  kind: text,
+  operation: number,
+  name: text,
+  state: text,
+  attempt: number,
+  maxAttempts: optional(number),
+  lastFailure: optional(
+    fields<FailureSummary>({ name: text, message: text, code: optional(text) }),
+  ),
+  nextTryAt: optional(number),
+  worker: optional(text),
+  claimedAt: optional(number),
+  lockedUntil: optional(number),
+  cancel: optional(fields<NonNullable<PendingWork['cancel']>>({ reason: text, trigger: text })),
+});
+
 const task: Check = fields<TaskInfo>({
   priority: number,
   dedupeKey: optional(text),
@@ -105,12 +123,14 @@ const instanceFields = {
   executionId: number,
   parentId: optional(text),
   failure: optional(failure),
+  customStatusVersion: optional(number),
   createdAt: number,
   startedAt: optional(number),
   endedAt: optional(number),
   cancel: optional(cancel),
   cleanupSkipped: optional(flag),
   leaked: optional(number),
+  pending: optional(list(pending)),
   running: optional(list(running)),
   terminated: optional(
     fields<{ reason: string; actor: string | null }>({
@@ -248,6 +268,7 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
     executionId: number,
     items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
     nextAfter: optional(number),
+    pending: optional(list(pending)),
   }),
   exportHistory: fields<Answer<'exportHistory'>>({
     instanceId: text,
@@ -268,7 +289,7 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
     ),
     nextAfter: optional(number),
   }),
-  listRunning: fields<Answer<'listRunning'>>({ items: list(running) }),
+  listRunning: fields<Answer<'listRunning'>>({ items: list(pending) }),
   cancelInstance: stop,
   terminateInstance: stop,
   deleteInstance: fields<DeleteInstanceResult>(deleted),
