@@ -13,7 +13,10 @@ export interface PendingWork {
   readonly state: 'queued' | 'running' | 'retrying';
   /** The attempt that runs or comes next, from 1. */
   readonly attempt: number;
-  /** Of an activity with a limit. The limit of a task is known to its workers alone. */
+  /**
+   * The limit that was stored with the call of an activity. Where the call has no `retry`, as by name, and for tasks,
+   * the definition decides, which is known to the workers alone.
+   */
   readonly maxAttempts?: number;
   /** Why the last attempt failed. */
   readonly lastFailure?: FailureSummary;
@@ -66,8 +69,8 @@ export function toPendingWork(item: PendingItem): PendingWork {
 function readMaxAttempts(options: string | null): { readonly maxAttempts?: number } {
   try {
     const { retry } = decodeActivityOptions(options);
-    if (retry === undefined) return { maxAttempts: 1 };
-    return retry.maxAttempts === null ? {} : { maxAttempts: retry.maxAttempts };
+    const limit = retry?.maxAttempts ?? undefined;
+    return limit === undefined ? {} : { maxAttempts: limit };
   } catch {
     return {};
   }

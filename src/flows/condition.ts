@@ -151,9 +151,11 @@ function requirePath(op: string, reference: unknown): Path {
 /** A copy as JSON carries it: what JSON would change silently must not decide anything. */
 function constant(op: string, value: unknown): unknown {
   const problem = 'is compared with something that JSON cannot carry. Use plain data.';
-  const text = JSON.stringify(value, (_key, part: unknown) => {
+  const text = JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, part) {
     const isLost =
       part === undefined ||
+      // A Date is text by now; the object that holds it still has it.
+      !isPlain(this[key]) ||
       typeof part === 'function' ||
       typeof part === 'symbol' ||
       typeof part === 'bigint' ||
@@ -163,4 +165,11 @@ function constant(op: string, value: unknown): unknown {
     return part;
   });
   return JSON.parse(text);
+}
+
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return true;
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  // The prototype of plain objects, also of another realm, has none itself.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

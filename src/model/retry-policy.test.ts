@@ -113,6 +113,19 @@ describe('a retry policy', () => {
       expect(isFinal(['Named'], new Named('no'))).toBe(false);
     });
 
+    test('matches the name of a class that inherits the name of another class', () => {
+      class AppError extends Error {
+        override readonly name: string = 'AppError';
+      }
+      class OutOfStock extends AppError {}
+      class SoldOut extends OutOfStock {
+        override readonly name = 'SoldOutError';
+      }
+      expect(isFinal(['OutOfStock'], new OutOfStock('no'))).toBe(true);
+      expect(isFinal(['AppError'], new OutOfStock('no'))).toBe(true);
+      expect(isFinal(['SoldOut'], new SoldOut('no'))).toBe(false);
+    });
+
     test('matches a class and its subclasses', () => {
       expect(isFinal([Declined], new Declined('no'))).toBe(true);
       expect(isFinal([Declined], new DeclinedForever('no'))).toBe(true);

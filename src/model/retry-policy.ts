@@ -137,7 +137,9 @@ const builtinNames: ReadonlySet<string> = new Set([
 
 function isListed(policy: ResolvedRetryPolicy, { failure, classes }: FailedAttempt): boolean {
   const { name, code } = failure;
-  const className = builtinNames.has(name) ? classes[0] : undefined;
+  // A name that a class further up has set is not the class's own either.
+  const isInherited = builtinNames.has(name) || classes.lastIndexOf(name) > 0;
+  const className = isInherited ? classes[0] : undefined;
   return policy.nonRetryable.some((entry) =>
     typeof entry === 'string'
       ? entry === name || entry === code || entry === className

@@ -1,5 +1,6 @@
 import { CanceledError, PerdureError } from '../model/errors.ts';
 import { Deferred, DurablePromise } from '../replay/durable-promise.ts';
+import { Operation } from '../replay/operation.ts';
 import type { Withdrawal } from '../replay/withdrawal.ts';
 import { PromiseGroup, withdraw } from './promise-group.ts';
 
@@ -117,6 +118,8 @@ export function withDeadline<T>(params: {
     isLate = true;
     withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
   };
+  const source = DurablePromise.sourceOf(operation);
+  if (source instanceof Operation) source.shown = result.promise;
   operation.then(succeed, fail);
   // When the timer is withdrawn, the operation decides.
   timer.then(expire, () => undefined);

@@ -106,18 +106,17 @@ export class LiveContext implements OrchestrationContext {
       cancellation: chosen?.cancellation,
     });
     const operation = promise as DurablePromise<Out>;
-    if (chosen?.timeoutMs === undefined) return this.#watch(operation);
-    const limited = withDeadline({
+    if (chosen?.timeoutMs === undefined) return operation;
+    return withDeadline({
       operation,
       timer: commands.startTimer(this.now() + chosen.timeoutMs),
       message: `Activity '${name}' did not finish within ${chosen.timeoutMs} ms, its timeout.`,
     });
-    return this.#watch(limited, operation);
   }
 
   sleep(duration: Duration): DurablePromise<void> {
     const ms = toMs(duration, 'sleep');
-    return this.#watch(this.#code.commands.startTimer(this.now() + ms));
+    return this.#code.commands.startTimer(this.now() + ms);
   }
 
   sleepUntil(moment: Date | number): DurablePromise<void> {
@@ -128,7 +127,7 @@ export class LiveContext implements OrchestrationContext {
         `sleepUntil was given ${String(moment)}. Pass a valid Date, or milliseconds since the epoch.`,
       );
     }
-    return this.#watch(this.#code.commands.startTimer(fireAt, true));
+    return this.#code.commands.startTimer(fireAt, true);
   }
 
   waitFor<Value, Parsed>(
@@ -141,13 +140,12 @@ export class LiveContext implements OrchestrationContext {
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
     const { commands } = this.#code;
     const operation = commands.awaitEvent(name, parserOf(event)) as DurablePromise<Parsed>;
-    if (timeoutMs === undefined) return this.#watch(operation);
-    const limited = withDeadline({
+    if (timeoutMs === undefined) return operation;
+    return withDeadline({
       operation,
       timer: commands.startTimer(this.now() + timeoutMs),
       message: `Event '${name}' did not arrive within ${timeoutMs} ms, the timeout of the wait.`,
     });
-    return this.#watch(limited, operation);
   }
 
   child<Out>(
@@ -160,7 +158,7 @@ export class LiveContext implements OrchestrationContext {
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
     const promise = this.#code.commands.startChild({ ...start, id, cancellation });
-    return this.#watch(promise as DurablePromise<Out>);
+    return promise as DurablePromise<Out>;
   }
 
   // Not async: the command takes its place in history when the method is called.
@@ -251,12 +249,6 @@ export class LiveContext implements OrchestrationContext {
 
   uuid(): string {
     return this.#code.uuid();
-  }
-
-  /** Notices a promise that the code never awaits. */
-  #watch<T>(promise: DurablePromise<T>, operation: unknown = promise): DurablePromise<T> {
-    this.#code.unawaited.add(promise, DurablePromise.sourceOf(operation));
-    return promise;
   }
 
   /** The record decides if there is one: a replay may run where the definition is unknown or has changed. */

@@ -1,5 +1,6 @@
 import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
+import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
 import type { ScheduleInfo } from '../client/schedule-info.ts';
 import type { TaskInfo } from '../client/task-info.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
@@ -123,6 +124,7 @@ const instanceFields = {
   executionId: number,
   parentId: optional(text),
   failure: optional(failure),
+  customStatusVersion: optional(number),
   createdAt: number,
   startedAt: optional(number),
   endedAt: optional(number),
@@ -267,6 +269,7 @@ export const answerShapes: Readonly<Record<Operation, Check>> = {
     executionId: number,
     items: list(fields<{ id: number; event: unknown }>({ id: number, event })),
     nextAfter: optional(number),
+    pending: optional(list(pending)),
   }),
   exportHistory: fields<Answer<'exportHistory'>>({
     instanceId: text,

@@ -7,11 +7,6 @@ export interface DurableSource {
   withdraw(withdrawal: Withdrawal): void;
 }
 
-/** Told when the code uses a promise: awaits it, hands it on, or cancels it. */
-export interface PromiseWatcher {
-  used(promise: DurablePromise<unknown>): void;
-}
-
 // The one method that every use of a promise ends in.
 const [settlement] = ['then'] as const;
 
@@ -24,14 +19,14 @@ type Reason = Parameters<NonNullable<Parameters<Promise<unknown>['then']>[1]>>[0
  */
 export class DurablePromise<T> extends Promise<T> {
   #source: DurableSource | undefined;
-  #watcher: PromiseWatcher | undefined;
+  #isUsed = false;
 
   // An `await`, every combinator and every native method of promises goes through here.
   override [settlement]<Fulfilled = T, Rejected = never>(
     onFulfilled?: ((value: T) => Fulfilled | PromiseLike<Fulfilled>) | null,
     onRejected?: ((reason: Reason) => Rejected | PromiseLike<Rejected>) | null,
   ): Promise<Fulfilled | Rejected> {
-    if (this.#watcher !== undefined) this.#use();
+    this.#isUsed = true;
     return super.then(onFulfilled, onRejected);
   }
 
@@ -46,23 +41,18 @@ export class DurablePromise<T> extends Promise<T> {
    * once it has settled.
    */
   cancel(reason?: string): void {
-    this.#use();
+    this.#isUsed = true;
     this.#source?.withdraw({ trigger: 'cancel', reason: cleanReason(reason) });
   }
 
-  /** Tells a watcher once the code uses the promise; for the engine. */
-  static watch(promise: DurablePromise<unknown>, watcher: PromiseWatcher): void {
-    promise.#watcher = watcher;
+  /** Whether the promise was awaited, handed on, or canceled. */
+  static isUsed(promise: DurablePromise<unknown>): boolean {
+    return promise.#isUsed;
   }
 
   /** Counts a rejection as handled, without counting the promise as used. */
   static handle(promise: DurablePromise<unknown>): void {
     void Promise.prototype.then.call(promise, undefined, ignore);
-  }
-
-  #use(): void {
-    this.#watcher?.used(this);
-    this.#watcher = undefined;
   }
 
   /** The promise of a source; for the engine and its combinators. */

@@ -24,7 +24,7 @@ import { currentScope, runInScope } from './scope.ts';
 import { Scopes, type ScopeHost } from './scopes.ts';
 import { strayCall, strayWait } from './stray-await.ts';
 import { TurnWindow, type AtRest } from './turn-window.ts';
-import { neverAwaited, Unawaited } from './unawaited.ts';
+import { neverAwaited } from './unawaited.ts';
 import { isCancellation, isWithdrawal, toCanceledError, type Withdrawal } from './withdrawal.ts';
 
 export interface LiveCodeOptions {
@@ -74,7 +74,6 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly hasDeterministicGlobals: boolean;
   readonly ending: Ending;
   readonly breakage: Breakage;
-  readonly unawaited = new Unawaited();
   holder: unknown;
 
   readonly #options: LiveCodeOptions;
@@ -201,7 +200,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   neverAwaited(outcome: TerminalEvent): readonly string[] {
     const isRegular =
       outcome.kind === 'executionCompleted' || outcome.kind === 'executionContinuedAsNew';
-    return isRegular && this.unawaited.size > 0 ? this.unawaited.describe() : none;
+    return isRegular ? this.#table.neverAwaited() : none;
   }
 
   /** Lets go of a function that will not be continued. */

@@ -4,6 +4,7 @@ import { isEndedBy, toError, type Failure } from '../model/failure.ts';
 import { decodePayload, type Payload } from '../model/payload.ts';
 import { EventInbox } from './event-inbox.ts';
 import type { Operation, OperationKind } from './operation.ts';
+import { Unawaited } from './unawaited.ts';
 import { toCanceledError, type Withdrawal } from './withdrawal.ts';
 
 const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
@@ -31,6 +32,7 @@ const resultBytes = 128;
 export class OperationTable {
   readonly inbox = new EventInbox();
   readonly #pending = new Map<number, Operation>();
+  readonly #unawaited = new Unawaited();
   #mustAnswer = 0;
   #resultBytes = 0;
 
@@ -47,6 +49,11 @@ export class OperationTable {
   /** A rough estimate of the memory behind results and waits: the code may hold every result it was given. */
   get sizeBytes(): number {
     return this.#resultBytes + this.#pending.size * pendingBytes;
+  }
+
+  /** The operations that the code has not awaited so far, in words. */
+  neverAwaited(): readonly string[] {
+    return this.#unawaited.describe(this.#pending.values());
   }
 
   isPending(operation: Operation): boolean {
@@ -69,6 +76,7 @@ export class OperationTable {
     if (operation.cancellation === 'wait') this.#mustAnswer -= 1;
     if (operation.kind === 'event') this.inbox.forget(operation);
     operation.scope.remove(operation);
+    this.#unawaited.settle(operation);
   }
 
   /** Makes a wait take the event that is already there; otherwise it stays outstanding. */
@@ -79,6 +87,7 @@ export class OperationTable {
       this.inbox.wait(operation);
     } else {
       operation.receive(decodePayload(event.payload));
+      this.#unawaited.settle(operation);
     }
   }
 

@@ -35,6 +35,8 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   readonly childId: string | undefined;
   /** Why it was given up, while its answer is still awaited. */
   withdrawal: Withdrawal | undefined;
+  /** The promise that the code was given: its own, or one over it and its deadline. */
+  shown: DurablePromise<unknown>;
   readonly #owner: OperationOwner;
   readonly #parse: ((payload: unknown) => unknown) | undefined;
 
@@ -48,6 +50,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     this.childId = options.childId;
     this.#owner = options.owner;
     this.#parse = options.parse;
+    this.shown = this.promise;
     DurablePromise.attach(this.promise, this);
   }
 

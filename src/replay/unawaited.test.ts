@@ -49,6 +49,29 @@ describe('an execution that returns', () => {
     ).toEqual(['activity "quick"', 'activity "fails"']);
   });
 
+  it('names only what was dropped among many that settle before they are awaited', async () => {
+    const code = async (ctx: OrchestrationContext) => {
+      const calls = Array.from({ length: 200 }, (_, index) => ctx.call(`call${index}`));
+      await ctx.call('last');
+      for (const [index, call] of calls.entries()) if (index !== 150) await call;
+    };
+    expect(
+      await neverAwaited(code, (run) =>
+        Array.from({ length: 201 }, (_, index) => run.completed(index + 1)),
+      ),
+    ).toEqual(['activity "call150"']);
+  });
+
+  it('names an event that was there already', async () => {
+    const code = async (ctx: OrchestrationContext) => {
+      await ctx.call('a');
+      void ctx.waitFor('early');
+    };
+    expect(await neverAwaited(code, (run) => [run.raised('early'), run.completed(1)])).toEqual([
+      'event "early"',
+    ]);
+  });
+
   it('names what a continue-as-new drops', async () => {
     expect(
       await neverAwaited(async (ctx) => {

@@ -1,38 +1,44 @@
 import { PerdureError } from '../model/errors.ts';
-import { DurablePromise, type PromiseWatcher } from './durable-promise.ts';
-import { Operation } from './operation.ts';
+import { DurablePromise } from './durable-promise.ts';
+import type { Operation } from './operation.ts';
+
+/** How many settled operations are kept before those that have been used meanwhile are let go. */
+const firstSweep = 64;
 
 /**
  * The operations of an execution whose promises the code has neither awaited, nor handed to a combinator, nor canceled.
+ * Nothing is kept of an operation that is used before it settles, as nearly all are.
  *
  * Left out is what may be dropped on purpose: operations in a scope or shield, which end with it, and operations of type
  * `abandon`, detached starts among them, whose work goes on.
  */
-export class Unawaited implements PromiseWatcher {
-  readonly #operations = new Map<DurablePromise<unknown>, Operation>();
+export class Unawaited {
+  /** Settled before they were used; some may have been used since. */
+  #settled: Operation[] = [];
+  #sweepAt = firstSweep;
 
-  /** Watches the promise that the code is given for an operation. */
-  add(promise: DurablePromise<unknown>, source: unknown): void {
-    if (!(source instanceof Operation)) return;
-    if (source.cancellation === 'abandon' || source.scope.outer !== undefined) return;
-    this.#operations.set(promise, source);
-    DurablePromise.watch(promise, this);
-  }
-
-  used(promise: DurablePromise<unknown>): void {
-    this.#operations.delete(promise);
+  /** An operation is no longer outstanding. */
+  settle(operation: Operation): void {
+    if (!isUnawaited(operation)) return;
+    this.#settled.push(operation);
+    if (this.#settled.length < this.#sweepAt) return;
+    this.#settled = this.#settled.filter(isUnawaited);
+    this.#sweepAt = Math.max(firstSweep, this.#settled.length * 2);
   }
 
   /** What was never awaited, in words and in the order of the calls. */
-  describe(): readonly string[] {
-    return [...this.#operations.values()].map(({ kind, name, id }) =>
-      name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
-    );
+  describe(outstanding: Iterable<Operation>): readonly string[] {
+    return [...this.#settled, ...outstanding]
+      .filter(isUnawaited)
+      .sort((one, other) => one.id - other.id)
+      .map(({ kind, name, id }) =>
+        name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
+      );
   }
+}
 
-  get size(): number {
-    return this.#operations.size;
-  }
+function isUnawaited({ shown, cancellation, scope }: Operation): boolean {
+  return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
 }
 
 /** The code has ended, and nobody will ever see the outcome of these operations. */

@@ -64,12 +64,29 @@ describeEngine(
       await begun.promise;
       const info = await handle.status();
       expect(info.pending).toMatchObject([
-        { name: 'hold', state: 'running', attempt: 1, maxAttempts: 1, worker: 'one' },
+        { name: 'hold', state: 'running', attempt: 1, worker: 'one' },
       ]);
       expect(info.pending?.[0]).not.toHaveProperty('nextTryAt');
       end.resolve();
       await handle.result();
       expect(await engine.client.get(handle.id)).not.toHaveProperty('pending');
+    });
+
+    it('a call by name shows no limit of attempts: its definition has it', async () => {
+      const flaky = activity(
+        'flaky',
+        async () => {
+          throw new Error('503 from the bank');
+        },
+        { retry: { maxAttempts: 3, initialDelay: '1m' } },
+      );
+      const byName = orchestration('byName', async (ctx) => ctx.call('flaky'));
+      const { client } = await open({ orchestrations: [byName], activities: [flaky] });
+      const handle = await client.start(byName);
+      await expect
+        .poll(async () => (await handle.status()).pending, { timeout: 20_000 })
+        .toMatchObject([{ name: 'flaky', state: 'retrying', attempt: 2 }]);
+      expect((await handle.status()).pending?.[0]).not.toHaveProperty('maxAttempts');
     });
 
     it('the input of an ended instance and of a task run is shown', async () => {

@@ -202,6 +202,22 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       () => untyped().step('a', { when: ({ input }: never) => eq(input, Number.NaN) }, nothing),
       /JSON cannot carry/,
     ],
+    [
+      'a comparison with a Date, which JSON would turn into text',
+      () =>
+        untyped().step(
+          'a',
+          { when: ({ input }: never) => eq(input, { on: [new Date(0)] } as never) },
+          nothing,
+        ),
+      /JSON cannot carry/,
+    ],
+    [
+      'a comparison with a Map, which JSON would empty',
+      () =>
+        untyped().step('a', { when: ({ input }: never) => eq(input, new Map() as never) }, nothing),
+      /JSON cannot carry/,
+    ],
     ['a condition of nothing', () => and(), /needs at least one condition/],
     ['the opposite of nothing', () => not(undefined as never), /needs a condition/],
     [

@@ -40,6 +40,41 @@ describeRemote('a remote client', (open) => {
     expect(await handle.status()).toMatchObject({ status: 'completed', output: 'Hello, World!' });
   });
 
+  test('shows pending work as a local client does', async () => {
+    const flaky = activity(
+      'flaky',
+      async (ctx) => {
+        ctx.heartbeat({ row: 7 });
+        throw new Error('503 from the bank');
+      },
+      { retry: { maxAttempts: 3, initialDelay: '1h' } },
+    );
+    const begun = Promise.withResolvers<void>();
+    const hold = activity('hold', async (ctx) => {
+      begun.resolve();
+      await ctx.canceled();
+    });
+    const busy = orchestration('busy', (ctx) =>
+      Promise.all([ctx.call(flaky), ctx.call(hold), ctx.call('nobodyHasIt')]),
+    );
+    const { client, perdure } = await open({ orchestrations: [busy], activities: [flaky, hold] });
+    const handle = await client.start(busy);
+    await begun.promise;
+    await expect
+      .poll(() => client.running(handle.id), { timeout: 20_000 })
+      .toMatchObject([
+        { state: 'retrying', attempt: 2, lastFailure: { message: '503 from the bank' } },
+        { state: 'running', attempt: 1 },
+        { state: 'queued', attempt: 1 },
+      ]);
+    const local = perdure.client;
+    expect(await client.running(handle.id)).toEqual(await local.running(handle.id));
+    expect((await client.get(handle.id))?.pending).toEqual((await local.get(handle.id))?.pending);
+    const { pending } = await client.history(handle.id);
+    expect(pending).toEqual((await local.history(handle.id)).pending);
+    await handle.cancel();
+  });
+
   test('rejects with the error that the code threw, as a local client does', async () => {
     const { client, perdure } = await open(definitions);
     const handle = await client.start(failing);
