@@ -8,6 +8,7 @@ import { validateInput } from '../model/validate-input.ts';
 import type { PointOfNoReturn } from '../providers/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../providers/work-queue.ts';
 import { disposeOf } from './dispose-of.ts';
+import { isDebugged } from './is-debugged.ts';
 import { isStop } from './is-stop.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from './loop-holder.ts';
 import type { Emitter } from './emitter.ts';
@@ -216,6 +217,8 @@ export class ActivityRun implements LoopHolder {
    */
   async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
     const { starts, leases } = this.#params;
+    // An attempt cannot take too long before it begins.
+    if (!this.#hasBegun) this.#cancelTimeout?.();
     const turn = starts.admit();
     if (turn !== undefined) await turn;
     for (let asked = leases.askedFor(this.lockToken); asked !== undefined;) {
@@ -229,6 +232,7 @@ export class ActivityRun implements LoopHolder {
       this.onLost();
       return undefined;
     }
+    if (!this.#hasBegun) this.#startTimeout();
     return { value: await call() };
   }
 
@@ -242,7 +246,7 @@ export class ActivityRun implements LoopHolder {
         return runAsHolder(this, () => handler.run(this.#context, input, item));
       } finally {
         const ms = performance.now() - begunAt;
-        if (ms >= options.activityLeaseMs) this.#params.onBlocked(item, ms);
+        if (ms >= options.activityLeaseMs && !isDebugged()) this.#params.onBlocked(item, ms);
       }
     }
     this.#thread = startIsolated({

@@ -35,9 +35,9 @@ function hostWith(dead: (process: HostProcess) => boolean): HostProcesses {
   return { hostId: 'here', self, hasDied: dead };
 }
 
-function takeoverOf(store: ProcessStore, host: HostProcesses | undefined) {
+function takeoverOf(store: ProcessStore, host: HostProcesses | undefined, leaseMs = 30_000) {
   const clock = new FakeClock();
-  const params = { store, logger: silentLogger, leaseMs: 30_000, clock };
+  const params = { store, logger: silentLogger, leaseMs, clock };
   return { takeover: new ProcessTakeover({ ...params, host }), clock };
 }
 
@@ -86,6 +86,18 @@ it('the entry of a process stays until its last worker stops', async () => {
   expect(calls).not.toContain('unregister');
   await two.stop();
   expect(calls.filter((call) => call === 'unregister')).toHaveLength(1);
+});
+
+it('a process is registered with the longest lease of its workers, whichever starts last', async () => {
+  const { store, calls, registered } = storeOf([]);
+  const host = hostWith(() => false);
+  const [long, short] = [takeoverOf(store, host), takeoverOf(store, host, 5_000)];
+  long.takeover.start();
+  await vi.waitUntil(() => calls.includes('list'));
+  short.takeover.start();
+  await vi.waitUntil(() => registered.length === 2);
+  expect(registered.at(-1)).toMatchObject({ leaseMs: 30_000 });
+  await Promise.all([long.takeover.stop(), short.takeover.stop()]);
 });
 
 it('a host that cannot judge its processes is left to the leases', async () => {

@@ -23,8 +23,14 @@ const minListMs = 1_000;
 // A registration that is a day old is dropped.
 const registerEveryMs = 6 * 3_600_000;
 
-/** How many workers of this process have registered it, by store. */
-const registrations = new WeakMap<ProcessStore, number>();
+/** The workers of this process that have registered it, by store. */
+const registrations = new WeakMap<ProcessStore, Registration>();
+
+interface Registration {
+  readonly workers: number;
+  /** The longest lease of all of them: a takeover searches no further. */
+  readonly leaseMs: number;
+}
 
 /**
  * Takes over from processes of this host that died, long before their leases expire. Every worker registers its process in
@@ -66,9 +72,12 @@ export class ProcessTakeover {
     await this.#rounds.stop();
     if (!this.#isCounted) return;
     const { store, logger } = this.#params;
-    const left = (registrations.get(store) ?? 1) - 1;
-    registrations.set(store, left);
-    if (left > 0) return;
+    const { workers = 1, leaseMs = 0 } = registrations.get(store) ?? {};
+    if (workers > 1) {
+      registrations.set(store, { workers: workers - 1, leaseMs });
+      return;
+    }
+    registrations.delete(store);
     try {
       await store.unregisterProcess();
     } catch (error) {
@@ -88,10 +97,13 @@ export class ProcessTakeover {
   }
 
   async #registerIfDue({ hostId, self }: HostProcesses): Promise<void> {
-    const { store, leaseMs } = this.#params;
+    const { store } = this.#params;
     const now = performance.now();
     if (now < this.#registeredAt + registerEveryMs) return;
-    if (!this.#isCounted) registrations.set(store, (registrations.get(store) ?? 0) + 1);
+    const known = registrations.get(store) ?? { workers: 0, leaseMs: 0 };
+    const workers = known.workers + (this.#isCounted ? 0 : 1);
+    const leaseMs = Math.max(known.leaseMs, this.#params.leaseMs);
+    registrations.set(store, { workers, leaseMs });
     this.#isCounted = true;
     await store.registerProcess({ hostId, ...self, leaseMs });
     this.#registeredAt = now;

@@ -34,5 +34,12 @@ export type ToWatchdog =
 /** What the watchdog's thread sends to the worker's. */
 export type FromWatchdog = { readonly kind: 'ping' } | ({ readonly kind: 'over' } & Blockage);
 
+/** What the function in `describeProperty` returns, as JSON. */
+export interface HoldDescription {
+  readonly hold: LoopHold | null;
+  /** A debugger may be attached: the event loop may stand at a breakpoint. */
+  readonly isDebugged: boolean;
+}
+
 /** The property of `globalThis` that describes what holds the event loop. */
 export const describeProperty = 'perdure.describeHold';

@@ -10,6 +10,7 @@ import {
   describeProperty,
   type BlockAction,
   type FromWatchdog,
+  type HoldDescription,
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
@@ -21,11 +22,16 @@ const heldBackMs = 10 * 365 * 24 * 3_600_000;
 const maxStackLines = 12;
 // So long may the store take to be told before a process that is to end ends.
 const exitSlackMs = 2_000;
+// Code that was seen less often may have shared the event loop with code that blocks it.
+const minSightings = 3;
 
 const workers = new Map<number, WatchedWorker>();
 let intervalMs = maxIntervalMs;
 let timer: NodeJS.Timeout | undefined;
 let pingedAt: number | undefined;
+let beatAt: number | undefined;
+/** How long the process was stopped: nothing ran then, so nothing blocked. */
+let stoppedMs = 0;
 let blocking: Blocking | undefined;
 let isLoaded = false;
 
@@ -49,16 +55,31 @@ function shortestLeaseMs(): number {
   return shortest;
 }
 
+/** The time in which the process ran. */
+function awakeMs(): number {
+  return performance.now() - stoppedMs;
+}
+
+/** A beat that comes this late shows that the process was stopped, by a signal or with its machine. */
+function noticeStop(): void {
+  const now = performance.now();
+  const lateMs = beatAt === undefined ? 0 : now - beatAt - intervalMs;
+  beatAt = now;
+  if (lateMs >= shortestLeaseMs() / 2) stoppedMs += lateMs;
+}
+
 function restart(): void {
   clearInterval(timer);
   pingedAt = undefined;
+  beatAt = undefined;
   if (workers.size === 0) return;
   intervalMs = Math.min(Math.max(shortestLeaseMs() / 12, minIntervalMs), maxIntervalMs);
   timer = setInterval(beat, intervalMs);
 }
 
 function beat(): void {
-  const now = performance.now();
+  noticeStop();
+  const now = awakeMs();
   if (pingedAt === undefined) {
     pingedAt = now;
     send({ kind: 'ping' });
@@ -72,49 +93,89 @@ function beat(): void {
 
 function onPong(): void {
   if (!isLoaded) loadStores();
-  if (blocking !== undefined && pingedAt !== undefined) blocking.end(performance.now() - pingedAt);
+  if (blocking !== undefined && pingedAt !== undefined) blocking.end(awakeMs() - pingedAt);
   blocking = undefined;
   pingedAt = undefined;
+}
+
+/** When the same code was first seen on the event loop, and how often. */
+interface Sightings {
+  readonly since: number;
+  count: number;
 }
 
 /** One time in which the event loop does not answer. */
 class Blocking {
   readonly #since: number;
+  /** By what was seen: one blocked time may be made of many short turns, of which none is to blame. */
+  readonly #seen = new Map<string, Sightings>();
   #hold: LoopHold | undefined;
   #stack: string | undefined;
   #store: Promise<Provider> | undefined;
-  #isKnown = false;
-  #renewedAt = 0;
+  #isAsking = false;
+  #isLogged = false;
+  #isDebugged = false;
+  #renewedAt = Number.NEGATIVE_INFINITY;
   #acting: Promise<void> | undefined;
   #action: BlockAction = 'none';
   #isEnding = false;
 
   constructor(since: number) {
     this.#since = since;
-    identify((hold, stack) => {
-      this.#hold = hold;
-      this.#stack = stack;
-      this.#isKnown = true;
-      const { what, instanceId } = hold ?? {};
-      const blockedMs = Math.round(performance.now() - this.#since);
-      log({ blockedMs, what, instanceId, stack }, 'the event loop is blocked');
-    });
   }
 
   /** Called again and again while it lasts. */
   proceed(blockedMs: number): void {
-    const worker = this.#worker;
-    if (this.#isKnown && worker !== undefined && this.#hold !== undefined) {
-      const leaseMs =
-        this.#hold.kind === 'turn' ? worker.orchestrationLeaseMs : worker.activityLeaseMs;
-      const now = performance.now();
-      if (blockedMs >= leaseMs) this.#acting ??= this.#act(this.#hold, worker, leaseMs);
-      else if (now - this.#renewedAt >= leaseMs / 3) {
-        this.#renewedAt = now;
-        void this.#renew(this.#hold, worker, leaseMs);
-      }
-    }
+    this.#ask();
+    this.#renewIfDue();
     this.#exitIfAsked(blockedMs);
+  }
+
+  #ask(): void {
+    if (this.#isAsking || this.#acting !== undefined) return;
+    this.#isAsking = true;
+    identify(({ hold, stack, isDebugged }) => {
+      this.#isAsking = false;
+      this.#hold = hold;
+      this.#stack = stack;
+      this.#isDebugged = isDebugged;
+      this.#log();
+      this.#judge(hold);
+    });
+  }
+
+  #log(): void {
+    if (this.#isLogged) return;
+    this.#isLogged = true;
+    const { what, instanceId } = this.#hold ?? {};
+    const blockedMs = Math.round(awakeMs() - this.#since);
+    log({ blockedMs, what, instanceId, stack: this.#stack }, 'the event loop is blocked');
+  }
+
+  /** Acts once the same code has been there for as long as its lease. */
+  #judge(hold: LoopHold | undefined): void {
+    const worker = this.#worker;
+    if (hold === undefined || worker === undefined) return;
+    const isFirst = this.#seen.size === 0;
+    const key = JSON.stringify(hold);
+    const seen = this.#seen.get(key) ?? { since: isFirst ? this.#since : awakeMs(), count: 0 };
+    seen.count += 1;
+    this.#seen.set(key, seen);
+    const leaseMs = leaseOf(hold, worker);
+    // At a breakpoint, the time is that of the person who looks at it.
+    if (blocking !== this || this.#isDebugged || seen.count < minSightings) return;
+    const heldMs = awakeMs() - seen.since;
+    if (heldMs >= leaseMs) this.#acting ??= this.#act(hold, worker, heldMs);
+  }
+
+  #renewIfDue(): void {
+    const [hold, worker] = [this.#hold, this.#worker];
+    if (hold === undefined || worker === undefined || this.#acting !== undefined) return;
+    const now = performance.now();
+    const leaseMs = leaseOf(hold, worker);
+    if (now - this.#renewedAt < leaseMs / 3) return;
+    this.#renewedAt = now;
+    void this.#renew(hold, worker, leaseMs);
   }
 
   end(blockedMs: number): void {
@@ -148,9 +209,9 @@ class Blocking {
   }
 
   /** Takes the claim away from the code that has outlasted its lease. */
-  async #act(hold: LoopHold, worker: WatchedWorker, leaseMs: number): Promise<void> {
+  async #act(hold: LoopHold, worker: WatchedWorker, blockedMs: number): Promise<void> {
     const { what, instanceId } = hold;
-    const blockedMs = performance.now() - this.#since;
+    const leaseMs = leaseOf(hold, worker);
     if (worker.reopening === undefined) {
       log(
         { what, instanceId },
@@ -181,7 +242,7 @@ class Blocking {
 
   #exitIfAsked(blockedMs: number): void {
     const limits = [...workers.values()].flatMap(({ exitAfterMs }) => exitAfterMs ?? []);
-    if (this.#isEnding || blockedMs < Math.min(...limits)) return;
+    if (this.#isEnding || this.#isDebugged || blockedMs < Math.min(...limits)) return;
     this.#isEnding = true;
     const exit = (): void => {
       log({ blockedMs: Math.round(blockedMs) }, 'ending the process: its event loop is blocked');
@@ -220,6 +281,10 @@ async function reopen({ module, exportName, options }: Reopening): Promise<Provi
   return open(options);
 }
 
+function leaseOf({ kind }: LoopHold, worker: WatchedWorker): number {
+  return kind === 'turn' ? worker.orchestrationLeaseMs : worker.activityLeaseMs;
+}
+
 async function holdBack(
   store: Provider,
   hold: LoopHold & { kind: 'turn' },
@@ -256,26 +321,33 @@ async function fail(
  * Asks the blocked thread what it runs. The inspector interrupts a loop for that; a call into native code answers when it
  * returns.
  */
-function identify(found: (hold: LoopHold | undefined, stack: string | undefined) => void): void {
+function identify(found: (sighting: Sighting) => void): void {
   const session = new Session();
   try {
     session.connectToMainThread();
     const expression = `(() => {
       const describe = globalThis[Symbol.for(${JSON.stringify(describeProperty)})];
-      return JSON.stringify({ hold: JSON.parse(describe?.() ?? 'null'), stack: new Error('').stack });
+      return JSON.stringify({ ...JSON.parse(describe?.() ?? '{}'), stack: new Error('').stack });
     })()`;
     session.post('Runtime.evaluate', { expression, returnByValue: true }, (error, answer) => {
       session.disconnect();
       const text = (answer as { result?: { value?: unknown } } | undefined)?.result?.value;
-      const { hold, stack } = (
+      const { hold, stack, isDebugged } = (
         error === null && typeof text === 'string' ? JSON.parse(text) : {}
-      ) as { hold?: LoopHold | null; stack?: string };
-      found(hold ?? undefined, trim(stack));
+      ) as Partial<HoldDescription> & { stack?: string };
+      found({ hold: hold ?? undefined, stack: trim(stack), isDebugged: isDebugged === true });
     });
   } catch {
     // A Node.js without an inspector: what blocks cannot be told, only that something does.
-    found(undefined, undefined);
+    found({ hold: undefined, stack: undefined, isDebugged: false });
   }
+}
+
+/** What the event loop runs at one moment. */
+interface Sighting {
+  readonly hold: LoopHold | undefined;
+  readonly stack: string | undefined;
+  readonly isDebugged: boolean;
 }
 
 /** The frames of the blocked code: those of the question itself are cut off. */

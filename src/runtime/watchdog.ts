@@ -1,6 +1,7 @@
 import { Worker as Thread } from 'node:worker_threads';
 import { systemClock, type Clock } from '../model/clock.ts';
 import type { Provider } from '../providers/provider.ts';
+import { isDebugged } from './is-debugged.ts';
 import { describeHold } from './loop-holder.ts';
 import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
@@ -9,6 +10,7 @@ import {
   describeProperty,
   type Blockage,
   type FromWatchdog,
+  type HoldDescription,
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
@@ -73,7 +75,7 @@ function send(message: ToWatchdog): void {
 
 function startThread(module: URL): Thread {
   Object.defineProperty(globalThis, Symbol.for(describeProperty), {
-    value: () => JSON.stringify(describeHold() ?? null),
+    value: () => JSON.stringify(describeBlockedLoop()),
     configurable: true,
   });
   const started = new Thread(module, { name: 'perdure-watchdog' });
@@ -93,6 +95,10 @@ function startThread(module: URL): Thread {
   });
   started.unref();
   return started;
+}
+
+function describeBlockedLoop(): HoldDescription {
+  return { hold: describeHold() ?? null, isDebugged: isDebugged() };
 }
 
 /** Tells the loggers and hooks what they could not be told while it lasted. */
