@@ -278,17 +278,17 @@ async function* watchAllowed(
   }
 }
 
-/** The ends of instances that the caller may see; figures concern the whole store. */
+/** The ends and changes of instances that the caller may see; figures concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
   messages: AsyncIterable<AnswerOf<Routes['watchChanges']>>,
   backstage: Backstage,
 ): AsyncGenerator<AnswerOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
-    if (message.kind !== 'ended') continue;
+    if (message.kind === 'figures') continue;
     const hidden = new Set(await hiddenAmong(message.ids, caller, backstage));
     const ids = message.ids.filter((id) => !hidden.has(id));
-    if (ids.length > 0 || message.missed === true) yield { ...message, ids };
+    if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
   }
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { orchestration } from 'perdure';
 import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
@@ -362,6 +363,25 @@ describe('a token that is restricted to definitions', () => {
     await server.perdure.client.cancel('theirs');
     await server.perdure.client.cancel('mine');
     expect(await events.next()).toEqual({ kind: 'ended', ids: ['mine'] });
+    events.close();
+  });
+
+  it('gets only the custom statuses of its own instances from the stream of changes', async () => {
+    const shows = (name: string) =>
+      orchestration(name, async (ctx) => {
+        ctx.setCustomStatus('shown');
+        await ctx.waitFor('never');
+      });
+    const worker = { orchestrations: [shows('payroll'), shows('waits')] };
+    const server = await openServer({ tokens, worker });
+    const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
+    const events = await openEvents(asMine, 'watchChanges');
+    expect(await events.raw()).toBe(': open');
+    const { client } = server.perdure;
+    await client.start('payroll', undefined, { id: 'theirs' });
+    await expect.poll(async () => (await client.get('theirs'))?.customStatus).toBe('shown');
+    await client.start('waits', undefined, { id: 'mine' });
+    expect(await events.next()).toEqual({ kind: 'changed', ids: ['mine'] });
     events.close();
   });
 });
