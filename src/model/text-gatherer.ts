@@ -5,7 +5,7 @@ const gatheredBytes = 16 * 1024;
  * more than thirty times its size, so a sender could make a bound on bytes worthless.
  */
 export class TextGatherer {
-  readonly #decoder: TextDecoder;
+  readonly #decoder;
   #gathered: Uint8Array | undefined;
   #filled = 0;
   #text = '';

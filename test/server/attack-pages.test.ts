@@ -299,3 +299,23 @@ describeServer('a token with the role read', (open) => {
     expect((await server.send('keepAlive', { params }, { token })).status).toBe(200);
   });
 });
+
+describeServer('a token with the role operate', (open) => {
+  it('reads at most 8 MiB of chunks at once, however often a request names a job', async () => {
+    const server = await open();
+    const { provider } = Client.internals(server.perdure.client);
+    await server.ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
+    let read = 0;
+    const chunks = [{ seq: 1, payload: JSON.stringify('c'.repeat(1_000_000)) }];
+    const spy = vi.spyOn(provider, 'readChunks').mockImplementation(async () => {
+      read += 1;
+      return { chunks, over: true };
+    });
+    onTestFinished(() => spy.mockRestore());
+    const reads = Array.from({ length: 1_000 }, () => ({ id: 'j', incarnation: 'incarnation-1' }));
+    const { pages } = await server.ask('readChunks', { params: { id: 's' }, body: { reads } });
+    expect(pages.length).toBeGreaterThan(0);
+    // What makes it full, and the reads that were under way by then.
+    expect(read).toBeLessThanOrEqual(9 + 8);
+  });
+});

@@ -96,7 +96,7 @@ describe('an export', () => {
       debug: ignore,
       info: ignore,
       warn: ignore,
-      error: ({ err }) => void failed.push(err),
+      error: (fields) => void failed.push({ ...fields }),
     };
     const server = await openServer({ logger });
     const spy = vi
@@ -105,7 +105,9 @@ describe('an export', () => {
     onTestFinished(() => spy.mockRestore());
     const { status } = await server.send('exportHistory', { params: { id: 'a' } });
     expect(status).toBe(500);
-    expect(failed).toEqual([expect.objectContaining({ message: 'disk on fire' })]);
+    expect(failed).toEqual([
+      expect.objectContaining({ err: new Error('disk on fire'), route: 'exportHistory' }),
+    ]);
   });
 });
 
