@@ -4,6 +4,7 @@ import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer, type AnswerOptions } 
 import type { HeldBytes } from './byte-budget.ts';
 import type { AuthorizeRequest } from './authentication.ts';
 import type { Backstage } from './call.ts';
+import { networkOf } from './connections.ts';
 import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
 import { toEventStream } from './event-stream.ts';
 import { toByteStream, toTextStream } from './answer-streams.ts';
@@ -222,7 +223,7 @@ export class RequestPipeline {
     const caller =
       found instanceof Promise ? await within(found, limits.requestMs, authorizesTooLong) : found;
     if (caller === undefined) {
-      admission.countWrongToken(connection.remoteAddress ?? '');
+      admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();
     }
     connection.onAuthenticated?.();
