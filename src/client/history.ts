@@ -99,13 +99,13 @@ export async function openHistoryExport(
     for (;;) {
       const wanted = { instanceId, executionId, after, limit: maxPageLimit };
       const { entries, more } = await readEntries(provider, wanted);
+      // The id may be given to another instance meanwhile, whose events are none of this one's.
+      const [now] = await provider.getInstances([instanceId]);
+      if (now?.incarnation !== incarnation) throw notFound(instanceId);
       after += entries.length;
       if (entries.length > 0) yield entries.map(({ event }) => event);
       if (!more && entries.length < maxPageLimit) break;
     }
-    // A history grows only at its end, so pages fit together, unless the id was given to another instance meanwhile.
-    const [now] = await provider.getInstances([instanceId]);
-    if (now?.incarnation !== incarnation) throw notFound(instanceId);
     await assertNotPruned(provider, instanceId, executionId);
   }
   return { instanceId, incarnation, executionId, pages: read() };

@@ -212,10 +212,12 @@ export class LocalJobs implements JobBackend {
     return (await inspectInstance(this.#provider, instanceId)) ?? toInstanceInfo(record);
   }
 
+  /** `bounded` makes each read of the store, or returns an empty page in its place. */
   async read(
     { sessionId, instanceId, incarnation }: JobKey,
     { after, limit, wait }: ChunkPageRequest,
     signal: AbortSignal,
+    bounded: (read: () => Promise<JobChunks>) => Promise<JobChunks> = (read) => read(),
   ): Promise<JobChunks> {
     const concerns = (hint: Hint): boolean => mentions(hint, instanceId);
     for (;;) {
@@ -223,7 +225,7 @@ export class LocalJobs implements JobBackend {
       const news = this.#news.next(concerns, signal);
       try {
         const request = { sessionId, instanceId, incarnation, after, limit };
-        const page = await this.#provider.readChunks(request);
+        const page = await bounded(() => this.#provider.readChunks(request));
         if (page.chunks.length > 0 || page.over || !wait) return page;
         await news.come;
       } finally {

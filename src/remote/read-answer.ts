@@ -1,5 +1,6 @@
 import { ProviderError } from '../model/errors.ts';
 import { parseJson } from '../model/payload.ts';
+import { TextGatherer } from '../model/text-gatherer.ts';
 import { answerShapes } from './answer-shapes.ts';
 import type { Operation } from './operations.ts';
 import { readWireError, toTypedError } from './remote-error.ts';
@@ -70,8 +71,7 @@ export async function readText(
 ): Promise<string> {
   const announced = Number(response.headers.get('content-length') ?? 0);
   const reader = response.body?.getReader();
-  const decoder = new TextDecoder();
-  let text = '';
+  const text = new TextGatherer({ fatal: false });
   let bytes = 0;
   for (;;) {
     if (Math.max(bytes, announced) > limitBytes) {
@@ -80,9 +80,9 @@ export async function readText(
       throw badAnswer(operation, `it is larger than ${limitBytes} bytes (\`answerLimitBytes\`)`);
     }
     const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
-    if (done || value === undefined) return text + decoder.decode();
+    if (done || value === undefined) return text.end();
     bytes += value.byteLength;
-    if (bytes <= limitBytes) text += decoder.decode(value, { stream: true });
+    if (bytes <= limitBytes) text.add(value);
   }
 }
 

@@ -12,7 +12,9 @@ export function toByteStream(
     signal.removeEventListener('abort', end);
     onEnd();
   };
-  signal.addEventListener('abort', end, { once: true });
+  // A reader who has gone before may never cancel.
+  if (signal.aborted) end();
+  else signal.addEventListener('abort', end, { once: true });
   return new ReadableStream<Uint8Array>(
     {
       pull(controller) {
@@ -28,33 +30,66 @@ export function toByteStream(
   );
 }
 
-/** Streams text as it is made: the next part is only asked for when the last one was read. An error breaks it off. */
+/** How text is streamed. */
+export interface TextStreamOptions {
+  readonly signal: AbortSignal;
+  /** Whether the stream is broken off, asked when the signal aborts. */
+  readonly breaksOff: () => boolean;
+  readonly onError: (error: unknown) => void;
+  /** Called once, however the stream ends. */
+  readonly onEnd: () => void;
+}
+
+/**
+ * Streams text as it is made: the next part is only asked for when the last one was read. An error breaks it off, and so
+ * does the signal, also while nothing is read.
+ */
 export function toTextStream(
   parts: AsyncIterable<string>,
-  options: { readonly onError: (error: unknown) => void; readonly onEnd: () => void },
+  { signal, breaksOff, onError, onEnd }: TextStreamOptions,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const iterator = parts[Symbol.asyncIterator]();
+  let isOver = false;
+  let breakOff = (): void => undefined;
+  const end = (): void => {
+    if (isOver) return;
+    isOver = true;
+    signal.removeEventListener('abort', breakOff);
+    onEnd();
+  };
+  const stop = async (): Promise<void> => {
+    end();
+    await iterator.return?.();
+  };
   return new ReadableStream<Uint8Array>(
     {
+      start(controller) {
+        breakOff = () => {
+          if (isOver || !breaksOff()) return;
+          controller.error(signal.reason);
+          stop().catch(() => undefined);
+        };
+        if (signal.aborted) breakOff();
+        else signal.addEventListener('abort', breakOff, { once: true });
+      },
       async pull(controller) {
         try {
           const next = await iterator.next();
+          if (isOver) return;
           if (next.done !== true) {
             controller.enqueue(encoder.encode(next.value));
             return;
           }
           controller.close();
         } catch (error) {
-          options.onError(error);
+          if (isOver) return;
+          onError(error);
           controller.error(error);
         }
-        options.onEnd();
+        end();
       },
-      async cancel() {
-        options.onEnd();
-        await iterator.return?.();
-      },
+      cancel: stop,
     },
     { highWaterMark: 0 },
   );

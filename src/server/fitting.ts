@@ -1,4 +1,5 @@
-const maxAnswerLength = 8 * 1024 * 1024;
+/** The most text of payloads in one answer. */
+export const maxAnswerLength = 8 * 1024 * 1024;
 
 /**
  * Those of the things found that fit into one answer, at least one. For requests that can be made again: what is not

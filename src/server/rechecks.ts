@@ -8,6 +8,7 @@ interface Entry {
 export class Rechecks {
   readonly #everyMs: number;
   readonly #entries = new Set<Entry>();
+  readonly #checking = new Set<Entry>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(everyMs: number) {
@@ -27,6 +28,14 @@ export class Rechecks {
   }
 
   #checkAll(): void {
-    for (const entry of this.#entries) entry.check().catch(entry.end);
+    for (const entry of this.#entries) {
+      // A check that hangs must not pile up.
+      if (this.#checking.has(entry)) continue;
+      this.#checking.add(entry);
+      entry
+        .check()
+        .catch(entry.end)
+        .finally(() => this.#checking.delete(entry));
+    }
   }
 }

@@ -1,4 +1,5 @@
 import type { Logger } from '../model/logger.ts';
+import { networkOf } from './connections.ts';
 import { RateLimit } from './rate-limit.ts';
 import type { RefusalReason } from './refusal.ts';
 import type { RouteName } from './routes/table.ts';
@@ -34,7 +35,8 @@ export class RefusalLog {
   add({ caller, origin, ...refused }: Refused): void {
     const { status, reason, remoteAddress } = refused;
     this.#figures.countRefused(status, reason);
-    if (!this.#lines.take(remoteAddress ?? '')) return;
+    // One host may have every address of an IPv6 network.
+    if (!this.#lines.take(networkOf(remoteAddress ?? ''))) return;
     this.#logger.warn(
       {
         ...refused,

@@ -1,3 +1,4 @@
+import { TextGatherer } from '../model/text-gatherer.ts';
 import type { HeldBytes } from './byte-budget.ts';
 import { invalidRequest, Refusal } from './refusal.ts';
 
@@ -24,8 +25,7 @@ function checkKind(headers: Headers): void {
 
 async function readText(request: Request, limitBytes: number, held: HeldBytes): Promise<string> {
   // Bytes that are no UTF-8 would else be replaced silently.
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  let text = '';
+  const text = new TextGatherer({ fatal: true });
   let bytes = 0;
   try {
     for await (const chunk of request.body ?? []) {
@@ -33,9 +33,9 @@ async function readText(request: Request, limitBytes: number, held: HeldBytes): 
       if (bytes > limitBytes) throw tooLarge(limitBytes);
       // Counted as they arrive: a length that is only announced takes nothing from other requests.
       held.add(chunk.byteLength);
-      text += decoder.decode(chunk, { stream: true });
+      text.add(chunk);
     }
-    return text + decoder.decode();
+    return text.end();
   } catch (error) {
     if (error instanceof TypeError) throw invalidRequest('The body is not valid UTF-8.');
     throw error;

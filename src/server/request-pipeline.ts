@@ -4,6 +4,7 @@ import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer, type AnswerOptions } 
 import type { HeldBytes } from './byte-budget.ts';
 import type { AuthorizeRequest } from './authentication.ts';
 import type { Backstage } from './call.ts';
+import { networkOf } from './connections.ts';
 import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
 import { toEventStream } from './event-stream.ts';
 import { toByteStream, toTextStream } from './answer-streams.ts';
@@ -201,8 +202,8 @@ export class RequestPipeline {
     options: AnswerOptions,
   ): Response {
     const text = JSON.stringify(value);
-    // What was changed is told in any case: its answers are small, and their number has other limits.
-    const isCounted = shape.method === 'GET' || shape.waits === true;
+    // What was changed is told in any case where the answer is small.
+    const isCounted = shape.method === 'GET' || shape.waits === true || shape.large === true;
     if (!isCounted || text.length <= smallAnswerLength) return jsonAnswer(text, options);
     const bytes = Buffer.from(text);
     const held = this.#params.admission.openAnswer(key);
@@ -222,7 +223,7 @@ export class RequestPipeline {
     const caller =
       found instanceof Promise ? await within(found, limits.requestMs, authorizesTooLong) : found;
     if (caller === undefined) {
-      admission.countWrongToken(connection.remoteAddress ?? '');
+      admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();
     }
     connection.onAuthenticated?.();
@@ -286,24 +287,34 @@ export class RequestPipeline {
     call: Admitted,
     headers: Readonly<Record<string, string>>,
   ): Promise<Response> {
-    const { passage, leave } = call;
-    const { requestId } = passage;
-    const end = (): void => {
-      leave();
-      passage.giveUp();
-      passage.end();
-    };
+    const { passage, caller, leave } = call;
+    const { requestId, request, signal } = passage;
+    const parts = (await this.#begun(match, call)) as AsyncIterable<string>;
+    const stopWatching = this.#watchAccess(match.shape, passage, caller);
+    passage.goesOn = true;
+    const stream = toTextStream(parts, {
+      signal,
+      // A server that goes away lets a reader who reads on have the rest.
+      breaksOff: () => isRevoked(signal) || request.signal.aborted,
+      onError: (error) => this.#log(error, passage),
+      onEnd: () => {
+        stopWatching();
+        leave();
+        passage.giveUp();
+        passage.end();
+      },
+    });
+    return jsonAnswer(stream, { requestId, headers });
+  }
+
+  /** What a handler streams; a refusal has its own status, because the answer has not begun. */
+  async #begun(match: Match, call: Admitted): Promise<unknown> {
+    const begun = this.#call(match, call);
     try {
-      const parts = await within(
-        this.#call(match, call) as Promise<AsyncIterable<string>>,
-        this.#params.limits.requestMs,
-        tookTooLong,
-      );
-      const onError = (error: unknown): void => this.#log(error, passage);
-      passage.goesOn = true;
-      return jsonAnswer(toTextStream(parts, { onError, onEnd: end }), { requestId, headers });
+      return await within(begun, this.#params.limits.requestMs, tookTooLong);
     } catch (error) {
-      end();
+      // The seat is held until the work has ended, also where its caller was answered before.
+      begun.catch(() => undefined).finally(call.leave);
       throw error;
     }
   }
@@ -322,14 +333,7 @@ export class RequestPipeline {
   ): Promise<Response> {
     const { passage, caller, leave } = call;
     const { requestId, signal } = passage;
-    let messages: unknown;
-    try {
-      // What is refused here has its own status: the answer has not begun.
-      messages = await within(this.#call(match, call), this.#params.limits.requestMs, tookTooLong);
-    } catch (error) {
-      leave();
-      throw error;
-    }
+    const messages = await this.#begun(match, call);
     const stopWatching = this.#watchAccess(match.shape, passage, caller);
     const stream = toEventStream(messages as AsyncIterable<unknown>, {
       heartbeatMs: this.#params.limits.heartbeatMs,

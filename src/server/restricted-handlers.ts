@@ -53,7 +53,9 @@ export const restrictedHandlers: Handlers<Routes> = {
     const wanted = query.limit ?? 100;
     const items: AnswerOf<Routes['listInstances']>['items'][number][] = [];
     let { cursor } = query;
-    for (let page = 0; page < maxPagesRead && items.length < wanted; page += 1) {
+    // A page with payloads has up to 8 MiB already.
+    const maxPages = query.payloads === true ? 1 : maxPagesRead;
+    for (let page = 0; page < maxPages && items.length < wanted; page += 1) {
       const part = { ...query, limit: wanted - items.length, cursor };
       const answer = await handlers.listInstances({ ...call, query: part }, backstage);
       items.push(...answer.items.filter(({ name }) => allows(caller, name)));
@@ -278,17 +280,17 @@ async function* watchAllowed(
   }
 }
 
-/** The ends of instances that the caller may see; figures concern the whole store. */
+/** The ends and changes of instances that the caller may see; figures concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
   messages: AsyncIterable<AnswerOf<Routes['watchChanges']>>,
   backstage: Backstage,
 ): AsyncGenerator<AnswerOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
-    if (message.kind !== 'ended') continue;
+    if (message.kind === 'figures') continue;
     const hidden = new Set(await hiddenAmong(message.ids, caller, backstage));
     const ids = message.ids.filter((id) => !hidden.has(id));
-    if (ids.length > 0 || message.missed === true) yield { ...message, ids };
+    if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
   }
 }
 

@@ -12,12 +12,17 @@ export interface TokenSourceParams {
   readonly logger: Logger;
   /** How long a list is used before it is loaded again. */
   readonly maxAgeMs: number;
+  /** How long one call may take. Default 10 s. */
+  readonly longestLoadMs?: number | undefined;
 }
 
 // A token that was added just now is found soon; unknown tokens must not make the server load without pause.
 const shortestAgeMs = 1_000;
 // A source that fails must not lock out everybody at once, nor keep a revoked token alive for long.
 const longestAgeMs = 5 * 60_000;
+
+// A call that never settles must not keep every caller waiting for ever.
+const longestLoadMs = 10_000;
 
 /** Tokens from a function, which is called again as the list ages. */
 export class TokenSource {
@@ -67,8 +72,22 @@ export class TokenSource {
   async #load(): Promise<void> {
     this.#triedAt = performance.now();
     const { load, clock } = this.#params;
-    this.#tokens = new Tokens(await load(), clock);
+    const startedAt = this.#triedAt;
+    this.#tokens = new Tokens(await inTime(load, this.#params.longestLoadMs), clock);
     // From the call on: what changed while it ran may not be in the list.
-    this.#loadedAt = this.#triedAt;
+    this.#loadedAt = startedAt;
+  }
+}
+
+async function inTime<Value>(
+  work: () => Value | Promise<Value>,
+  ms = longestLoadMs,
+): Promise<Value> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`The call took longer than ${ms} ms.`)), ms);
+  try {
+    return await Promise.race([work(), late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { orchestration } from 'perdure';
 import { createToken } from 'perdure/server';
 import { FakeClock } from 'perdure/testing';
 import type { RouteShape } from '../../src/server/routes/route.ts';
@@ -362,6 +363,47 @@ describe('a token that is restricted to definitions', () => {
     await server.perdure.client.cancel('theirs');
     await server.perdure.client.cancel('mine');
     expect(await events.next()).toEqual({ kind: 'ended', ids: ['mine'] });
+    events.close();
+  });
+
+  it('lists its own instances with payloads in pages of at most 8 MiB', async () => {
+    const makes = (name: string) => orchestration(name, async () => 'y'.repeat(1_900_000));
+    const worker = { orchestrations: [makes('payroll'), makes('waits')] };
+    const server = await openServer({ tokens, worker });
+    const { client } = server.perdure;
+    for (let n = 0; n < 6; n += 1) {
+      for (const name of ['payroll', 'waits']) await (await client.start(name, undefined)).result();
+    }
+    let query: Readonly<Record<string, unknown>> = { payloads: true };
+    let count = 0;
+    for (;;) {
+      const { json, text } = await server.send('listInstances', { query }, mine);
+      expect(text.length).toBeLessThan(8.5 * 1024 * 1024);
+      const { items, nextCursor } = json as { items: { name: string }[]; nextCursor?: string };
+      expect(items.every(({ name }) => name === 'waits')).toBe(true);
+      count += items.length;
+      if (nextCursor === undefined) break;
+      query = { payloads: true, cursor: nextCursor };
+    }
+    expect(count).toBe(6);
+  });
+
+  it('gets only the custom statuses of its own instances from the stream of changes', async () => {
+    const shows = (name: string) =>
+      orchestration(name, async (ctx) => {
+        ctx.setCustomStatus('shown');
+        await ctx.waitFor('never');
+      });
+    const worker = { orchestrations: [shows('payroll'), shows('waits')] };
+    const server = await openServer({ tokens, worker });
+    const asMine = { ...server, tokens: { ...server.tokens, admin: restricted.token } };
+    const events = await openEvents(asMine, 'watchChanges');
+    expect(await events.raw()).toBe(': open');
+    const { client } = server.perdure;
+    await client.start('payroll', undefined, { id: 'theirs' });
+    await expect.poll(async () => (await client.get('theirs'))?.customStatus).toBe('shown');
+    await client.start('waits', undefined, { id: 'mine' });
+    expect(await events.next()).toEqual({ kind: 'changed', ids: ['mine'] });
     events.close();
   });
 });

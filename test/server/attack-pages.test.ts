@@ -268,4 +268,54 @@ describeServer('a token with the role read', (open) => {
       (await server.send('listInstances', { query: { payloads: true } }, { token })).status,
     ).toBe(200);
   });
+
+  it('with the role operate holds no more bytes of unread sessions than its share', async () => {
+    const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 8_000_000 };
+    const server = await open({ limits });
+    const token = server.tokens.operate;
+    const params = { id: 's' };
+    const body = { id: 's', idleTimeoutMs: 60_000 };
+    expect((await server.send('openSession', { body }, { token })).status).toBe(200);
+    for (let part = 0; part < 4; part += 1) {
+      const names = Array.from({ length: 25 }, (_, n) => `v${part}-${n}`);
+      const values = Object.fromEntries(names.map((name) => [name, 'v'.repeat(65_536)]));
+      const given = { params, body: { set: values } };
+      expect((await server.send('setSessionVariables', given, { token })).status).toBe(200);
+    }
+    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    const socket = await openSocket(server.server.port);
+    socket.pause();
+    socket.write(`${headOf('POST /v1/sessions/s/keep-alive', { token, length: 2 })}{}`);
+    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBeGreaterThan(6_000_000);
+    const set = { 'v0-0': 'w'.repeat(65_536) };
+    const refused = [
+      await server.send('keepAlive', { params }, { token }),
+      await server.send('openSession', { body }, { token }),
+      await server.send('setSessionVariables', { params, body: { set } }, { token }),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual([429, 429, 429]);
+    socket.destroy();
+    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+    expect((await server.send('keepAlive', { params }, { token })).status).toBe(200);
+  });
+});
+
+describeServer('a token with the role operate', (open) => {
+  it('reads at most 8 MiB of chunks at once, however often a request names a job', async () => {
+    const server = await open();
+    const { provider } = Client.internals(server.perdure.client);
+    await server.ask('openSession', { body: { id: 's', idleTimeoutMs: 60_000 } });
+    let read = 0;
+    const chunks = [{ seq: 1, payload: JSON.stringify('c'.repeat(1_000_000)) }];
+    const spy = vi.spyOn(provider, 'readChunks').mockImplementation(async () => {
+      read += 1;
+      return { chunks, over: true };
+    });
+    onTestFinished(() => spy.mockRestore());
+    const reads = Array.from({ length: 1_000 }, () => ({ id: 'j', incarnation: 'incarnation-1' }));
+    const { pages } = await server.ask('readChunks', { params: { id: 's' }, body: { reads } });
+    expect(pages.length).toBeGreaterThan(0);
+    // What makes it full, and the reads that were under way by then.
+    expect(read).toBeLessThanOrEqual(9 + 8);
+  });
 });

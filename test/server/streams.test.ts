@@ -77,15 +77,22 @@ it('a stream without news says that it is there', async () => {
   expect(await events.raw()).toBe(': still here');
 });
 
-it('an error ends a stream with one message that says so', async () => {
+it('a stream of an unknown instance answers 404', async () => {
   const server = await openServer();
   const events = await openEvents(server, 'watchInstance', { params: { id: 'nobody' } });
-  expect(await events.rest()).toEqual([
-    {
-      error: expect.objectContaining({ code: 'INSTANCE_NOT_FOUND' }) as unknown,
-      requestId: expect.any(String) as string,
-    },
-  ]);
+  expect(events.status).toBe(404);
+});
+
+it('an error ends a stream with one message that says so', async () => {
+  const server = await openServer();
+  await server.perdure.client.start('nobody-runs-it', undefined, { id: 'a' });
+  const events = await openEvents(server, 'watchInstance', { params: { id: 'a' } });
+  expect(await events.next()).toMatchObject({ id: 'a', status: 'pending' });
+  await server.perdure.client.deleteInstance('a', { force: true });
+  expect((await events.rest()).at(-1)).toEqual({
+    error: expect.objectContaining({ code: 'INSTANCE_NOT_FOUND' }) as unknown,
+    requestId: expect.any(String) as string,
+  });
 });
 
 it('closing the server ends streams and waits at once', async () => {

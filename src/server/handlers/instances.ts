@@ -1,7 +1,7 @@
 import { isPerdureError } from '../../model/errors.ts';
 import { notFound } from '../../model/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
-import { toInstanceInfo } from '../../client/instance-info.ts';
+import { toInstanceInfo, type InstanceInfo } from '../../client/instance-info.ts';
 import type { InstanceRecord } from '../../providers/instances.ts';
 import type { Backstage, Handlers } from '../call.ts';
 import { firstSettled } from '../first-settled.ts';
@@ -82,19 +82,29 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listRunning({ params }, { client }) {
     return { items: [...(await client.running(params.id))] };
   },
-  async *watchInstance({ params, signal }, { client, changes, showStacks }) {
-    let before = '';
-    for await (const _ of changes.moments(params.id, signal)) {
-      const info = await client.get(params.id);
-      if (info === undefined) throw notFound(params.id);
-      const shown = showInstance(info, showStacks);
-      const text = JSON.stringify(shown);
-      if (text !== before) yield shown;
-      before = text;
-      if (isTerminal(info.status)) return;
-    }
+  async watchInstance({ params, signal }, backstage) {
+    // Looked for before the answer begins, so that an unknown one is a 404.
+    if ((await backstage.client.get(params.id)) === undefined) throw notFound(params.id);
+    return watch(params.id, signal, backstage);
   },
 };
+
+async function* watch(
+  id: string,
+  signal: AbortSignal,
+  { client, changes, showStacks }: Backstage,
+): AsyncGenerator<InstanceInfo, void, undefined> {
+  let before = '';
+  for await (const _ of changes.moments(id, signal)) {
+    const info = await client.get(id);
+    if (info === undefined) throw notFound(id);
+    const shown = showInstance(info, showStacks);
+    const text = JSON.stringify(shown);
+    if (text !== before) yield shown;
+    before = text;
+    if (isTerminal(info.status)) return;
+  }
+}
 
 async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
   return show(await backstage.completions.wait(id, undefined, signal), backstage);

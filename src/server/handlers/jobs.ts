@@ -11,8 +11,9 @@ import type { StopResult } from '../../providers/cancellation.ts';
 import type { JobKey } from '../../providers/sessions.ts';
 import { allows, forbiddenDefinition, withoutNames } from '../allowed-definitions.ts';
 import { actorOf, type Backstage, type Handlers } from '../call.ts';
+import { BoundedReads } from '../bounded-reads.ts';
 import { firstSettled } from '../first-settled.ts';
-import { fitting } from '../fitting.ts';
+import { fitting, maxAnswerLength } from '../fitting.ts';
 import type { JobAccess } from '../job-bindings.ts';
 import type { jobRoutes, newJob } from '../routes/jobs.ts';
 import { longestPollMs, type AnswerOf } from '../routes/route.ts';
@@ -31,6 +32,9 @@ interface NamedJobs {
 
 const cleanupMs = 5 * 60_000;
 const noChunks: JobChunks = { chunks: [], over: true };
+const nothingYet: JobChunks = { chunks: [], over: false };
+// As many as a store serves at once; more would only hold more pages in memory.
+const readsAtOnce = 8;
 const chunksAtOnce = 100;
 // Chunks are forgotten as the next ones are read, so few are under way that a broken connection could lose.
 const streamedAtOnce = 16;
@@ -109,11 +113,20 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     const { jobs } = backstage;
     const isHidden = await hiddenFrom(params.id, body.reads, caller, backstage);
     const { reads, timeoutMs = longestPollMs } = body;
+    // A request may name 1,000 jobs, or one of them 1,000 times; each has up to 4 MiB of chunks.
+    const bounds = new BoundedReads({ maxBytes: maxAnswerLength, atOnce: readsAtOnce });
     const found = await firstSettled(timeoutMs, signal, (inner) =>
       reads.map(async ({ id, incarnation, after = 0, limit = chunksAtOnce }, index) => {
         if (isHidden[index] === true) return { id, incarnation, page: noChunks };
         const request = { after, limit, wait: true };
-        const page = await jobs.read(toKey(params.id, { id, incarnation }), request, inner);
+        const key = toKey(params.id, { id, incarnation });
+        const page = await jobs.read(key, request, inner, async (read) => {
+          const page = await bounds.read(
+            async () => (inner.aborted ? nothingYet : read()),
+            lengthOfPage,
+          );
+          return page ?? nothingYet;
+        });
         return { id, incarnation, page };
       }),
     );

@@ -29,6 +29,8 @@ export interface RouteShape {
   readonly exports?: true;
   /** May stay open until something happens, for at most `longestPollMs`. */
   readonly waits?: true;
+  /** Changes something and may have a large answer, which counts as unread. Asking again must do no harm. */
+  readonly large?: true;
   /** The largest body in bytes, where it is not that of the server. */
   readonly bulk?: true;
 }

@@ -60,6 +60,7 @@ export const sessionRoutes = {
       variables: z.record(variableName, z.string().max(65_536)).optional(),
     }),
     answer: session,
+    large: true,
   }),
   listSessions: route({
     method: 'GET',
@@ -91,6 +92,7 @@ export const sessionRoutes = {
     body: z.strictObject({}),
     answer: session,
     urgent: true,
+    large: true,
   }),
   shutdownSession: route({
     method: 'POST',
@@ -104,6 +106,7 @@ export const sessionRoutes = {
     }),
     answer: session,
     urgent: true,
+    large: true,
   }),
   waitForSession: route({
     method: 'GET',
@@ -125,6 +128,7 @@ export const sessionRoutes = {
       set: z.record(variableName, z.string().max(65_536).nullable()),
     }),
     answer: session,
+    large: true,
   }),
   listJobs: route({
     method: 'GET',
