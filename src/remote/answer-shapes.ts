@@ -1,4 +1,3 @@
-import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
 import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
 import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
 import type { ScheduleInfo } from '../client/schedule-info.ts';
