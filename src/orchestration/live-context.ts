@@ -6,7 +6,7 @@ import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import { checkInstanceId, checkName } from '../model/names.ts';
 import { encodePayload, type Payload } from '../model/payload.ts';
-import { DurablePromise } from '../replay/durable-promise.ts';
+import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import {
   callOptionNames,

@@ -207,7 +207,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
       () =>
         untyped().step(
           'a',
-          { when: ({ input }: never) => eq(input, { on: [new Date(0)] } as never) },
+          { when: ({ input }: never) => eq(input, { on: [new Date(0)] }) },
           nothing,
         ),
       /JSON cannot carry/,
