@@ -28,6 +28,20 @@ interface Entry {
 const watched = new Map<number, Entry>();
 let lastId = 0;
 let thread: Thread | undefined;
+const awake = new Int32Array(new SharedArrayBuffer(4));
+
+/** For how many milliseconds the watchdog has been running, modulo 2^32; 0 before it does. */
+export function watchdogMs(): number {
+  return thread === undefined ? 0 : Atomics.load(awake, 0);
+}
+
+/**
+ * Whether the process was stopped for the most of a time that began at `begunMs` of the watchdog: by a signal, or with its
+ * machine. Then the watchdog did not run either.
+ */
+export function wasStopped(begunMs: number, leaseMs: number): boolean {
+  return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
+}
 
 /**
  * A worker's place with the watchdog: a thread, one per process, that notices when the event loop is blocked, logs what
@@ -80,7 +94,7 @@ function startThread(): Thread {
     value: () => JSON.stringify(describeBlockedLoop()),
     configurable: true,
   });
-  const started = new Thread(threadUrl, { name: 'perdure-watchdog' });
+  const started = new Thread(threadUrl, { name: 'perdure-watchdog', workerData: awake });
   started.on('message', (message: FromWatchdog) => {
     if (message.kind === 'ping') send({ kind: 'pong' });
     else report(message);
