@@ -14,7 +14,7 @@ it('a clock that is set back does not delay the next query for unclaimed work', 
   };
   const nothing = { runnable: [], activities: [], tasks: [] };
   const watch = new UnclaimedWorkWatch({ store, clock, logger: silentLogger, ...nothing });
-  clock.setBack(3_600_000);
+  await clock.setBack(3_600_000);
   await clock.advance(15_000);
   watch.queryIfDue();
   expect(queries).toBe(1);
