@@ -20,6 +20,7 @@ import type { ResolvedOptions } from './options.ts';
 import { reportSafely } from './report-safely.ts';
 import type { Outcome } from './settled-activity.ts';
 import type { TaskClient } from '../tasks/task-context.ts';
+import { watchdogMs, wasStopped } from './watchdog.ts';
 import type { WorkHandler } from './work-handler.ts';
 import type { WorkOptions } from './work-options.ts';
 
@@ -242,11 +243,12 @@ export class ActivityRun implements LoopHolder {
     if (isolated === undefined) {
       this.#hasBegun = true;
       const begunAt = performance.now();
+      const watchdogAt = watchdogMs();
       try {
         return runAsHolder(this, () => handler.run(this.#context, input, item));
       } finally {
         const ms = performance.now() - begunAt;
-        if (ms >= options.activityLeaseMs && !isDebugged()) this.#params.onBlocked(item, ms);
+        if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
       }
     }
     this.#thread = startIsolated({
@@ -266,6 +268,12 @@ export class ActivityRun implements LoopHolder {
       },
     });
     return this.#thread.result;
+  }
+
+  #reportBlocked(ms: number, watchdogAt: number): void {
+    const { item, options, onBlocked } = this.#params;
+    // Neither a person at a breakpoint nor a stopped process is the fault of the handler.
+    if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(item, ms);
   }
 
   /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */

@@ -25,11 +25,12 @@ export function hostProcesses(): HostProcesses | undefined {
     // A `/proc` of another namespace would tell of other processes.
     if (readlinkSync('/proc/self') !== String(process.pid)) return undefined;
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-    const namespace = readlinkSync('/proc/self/ns/pid');
+    // Start times are relative to the boot time of the time namespace.
+    const namespaces = ['pid', 'time'].map((kind) => readlinkSync(`/proc/self/ns/${kind}`));
     const startTime = readStat(process.pid)?.startTime;
     if (boot === '' || startTime === undefined) return undefined;
     const self = { pid: process.pid, startTime };
-    return { hostId: `${boot} ${namespace} ${hostname()}`, self, hasDied };
+    return { hostId: [boot, ...namespaces, hostname()].join(' '), self, hasDied };
   } catch {
     return undefined;
   }

@@ -34,11 +34,11 @@ export class UnclaimedWorkWatch {
 
   constructor(params: UnclaimedWorkWatchParams) {
     this.#params = params;
-    this.#nextAt = params.clock.now() + firstQueryMs;
+    this.#nextAt = params.clock.monotonic() + firstQueryMs;
   }
 
   queryIfDue(): void {
-    const nowMs = this.#params.clock.now();
+    const nowMs = this.#params.clock.monotonic();
     if (nowMs < this.#nextAt || this.#underWay !== undefined || this.#isStopped) return;
     this.#nextAt = nowMs + queryEveryMs;
     this.#underWay = this.#query(nowMs).finally(() => (this.#underWay = undefined));

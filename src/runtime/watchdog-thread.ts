@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import type { Provider, Reopening } from '../providers/provider.ts';
 import { blockedFailure, describeBlock } from './blocked-failure.ts';
 import type { LoopHold } from './loop-holder.ts';
@@ -30,6 +30,8 @@ let intervalMs = maxIntervalMs;
 let timer: NodeJS.Timeout | undefined;
 let pingedAt: number | undefined;
 let beatAt: number | undefined;
+/** Tells the workers' thread for how many milliseconds this one has been running. */
+const awake = workerData as Int32Array;
 /** How long the process was stopped: nothing ran then, so nothing blocked. */
 let stoppedMs = 0;
 let blocking: Blocking | undefined;
@@ -63,9 +65,11 @@ function awakeMs(): number {
 /** A beat that comes this late shows that the process was stopped, by a signal or with its machine. */
 function noticeStop(): void {
   const now = performance.now();
-  const lateMs = beatAt === undefined ? 0 : now - beatAt - intervalMs;
+  const passedMs = beatAt === undefined ? 0 : now - beatAt;
+  const lateMs = passedMs - intervalMs;
   beatAt = now;
   if (lateMs >= shortestLeaseMs() / 2) stoppedMs += lateMs;
+  else Atomics.add(awake, 0, Math.ceil(passedMs));
 }
 
 function restart(): void {

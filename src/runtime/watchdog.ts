@@ -1,4 +1,4 @@
-import { Worker as Thread } from 'node:worker_threads';
+import { isMainThread, Worker as Thread } from 'node:worker_threads';
 import { systemClock, type Clock } from '../model/clock.ts';
 import type { Provider } from '../providers/provider.ts';
 import { isDebugged } from './is-debugged.ts';
@@ -23,6 +23,20 @@ interface Entry {
 const watched = new Map<number, Entry>();
 let lastId = 0;
 let thread: Thread | undefined;
+const awake = new Int32Array(new SharedArrayBuffer(4));
+
+/** For how many milliseconds the watchdog has been running, modulo 2^32; 0 before it does. */
+export function watchdogMs(): number {
+  return thread === undefined ? 0 : Atomics.load(awake, 0);
+}
+
+/**
+ * Whether the process was stopped for the most of a time that began at `begunMs` of the watchdog: by a signal, or with its
+ * machine. Then the watchdog did not run either.
+ */
+export function wasStopped(begunMs: number, leaseMs: number): boolean {
+  return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
+}
 
 /**
  * A worker's place with the watchdog: a thread, one per process, that notices when the event loop is blocked, logs what
@@ -41,7 +55,8 @@ export class Watched {
     const { provider, clock, options } = params;
     const { name, buildId, orchestrationLeaseMs, activityLeaseMs, exitWhenBlockedMs } = options;
     // With a clock of its own, as in tests, a lease has nothing to do with how long code really takes.
-    this.#isReal = clock === systemClock || clock === provider.clock;
+    // The inspector session reaches the main thread alone.
+    this.#isReal = isMainThread && (clock === systemClock || clock === provider.clock);
     const worker: WatchedWorker = {
       id: this.id,
       name,
@@ -78,7 +93,7 @@ function startThread(module: URL): Thread {
     value: () => JSON.stringify(describeBlockedLoop()),
     configurable: true,
   });
-  const started = new Thread(module, { name: 'perdure-watchdog' });
+  const started = new Thread(module, { name: 'perdure-watchdog', workerData: awake });
   started.on('message', (message: FromWatchdog) => {
     if (message.kind === 'ping') send({ kind: 'pong' });
     else report(message);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test, onTestFinished } from 'vitest';
 import type { Client } from '../../src/index.ts';
 import { Perdure } from '../../src/perdure.ts';
@@ -34,18 +35,23 @@ class FleetMember {
   readonly #process: ChildProcess;
   stderr = '';
 
-  constructor(store: Store, options: object) {
+  constructor(store: Store, options: object, execArgv: readonly string[]) {
     const settings = { schema: store.schema, isMended: false, buildId: 'bad', ...options };
     const leases = { orchestrationLease: leaseMs, activityLease: leaseMs };
     this.#process = fork(program, [store.store, JSON.stringify({ ...leases, ...settings })], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      execArgv: [...execArgv],
     });
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
     onTestFinished(() => void this.#process.kill('SIGKILL'));
   }
 
-  static async start(store: Store, options: object = {}): Promise<FleetMember> {
-    const member = new FleetMember(store, options);
+  static async start(
+    store: Store,
+    options: object = {},
+    execArgv: readonly string[] = [],
+  ): Promise<FleetMember> {
+    const member = new FleetMember(store, options, execArgv);
     await once(member.#process, 'message');
     return member;
   }
@@ -54,8 +60,8 @@ class FleetMember {
     return once(this.#process, 'exit');
   }
 
-  kill(): void {
-    this.#process.kill('SIGKILL');
+  kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    this.#process.kill(signal);
   }
 
   /** Resolves when its event loop turns. */
@@ -142,6 +148,28 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
     },
     180_000,
   );
+
+  test('a handler whose process is stopped for longer than its lease runs again', async () => {
+    const store = await newStore();
+    const client = await openClient(store);
+    const member = await FleetMember.start(store);
+    // Once the watchdog runs.
+    await sayHellos(client, 2_000);
+    const run = await client.runTask('computes', 4_000);
+    await expect.poll(async () => (await client.get(run.id))?.status).toBe('running');
+    member.kill('SIGSTOP');
+    await delay(1.5 * leaseMs);
+    member.kill('SIGCONT');
+    expect(await run.result({ timeout: '60s' })).toBe('computed');
+  }, 180_000);
+
+  test('a handler that computes for longer than its lease is left alone under a debugger', async () => {
+    const store = await newStore();
+    const client = await openClient(store);
+    await FleetMember.start(store, {}, ['--inspect=127.0.0.1:0']);
+    const run = await client.runTask('computes', 1.5 * leaseMs);
+    expect(await run.result({ timeout: '60s' })).toBe('computed');
+  }, 180_000);
 
   test('a worker that is told to ends its process when it is blocked', async () => {
     const store = await newStore();
