@@ -22,8 +22,11 @@ export function jsonAnswer(
 }
 
 /** An answer of text, in the version of the format that Prometheus reads. */
-export function textAnswer(text: string, options: AnswerOptions): Response {
-  return answer(text, 'text/plain; version=0.0.4; charset=utf-8', options);
+export function textAnswer(
+  body: string | ReadableStream<Uint8Array>,
+  options: AnswerOptions,
+): Response {
+  return answer(body, 'text/plain; version=0.0.4; charset=utf-8', options);
 }
 
 /** An answer that goes on until one side ends it. */

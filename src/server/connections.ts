@@ -55,6 +55,11 @@ export class Connections {
     return this.#open.get(socket)?.isKnown === true;
   }
 
+  /** Whether a connection has several requests that are not answered yet. */
+  isPipelined(socket: Socket): boolean {
+    return (this.#open.get(socket)?.inUse ?? 0) > 1;
+  }
+
   /** A request was answered. */
   end(socket: Socket): void {
     const open = this.#open.get(socket);

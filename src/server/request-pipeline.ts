@@ -1,6 +1,6 @@
 import { randomToken } from '../model/random-id.ts';
 import type { Admission } from './admission.ts';
-import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer, type AnswerOptions } from './answers.ts';
+import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './answers.ts';
 import type { HeldBytes } from './byte-budget.ts';
 import type { AuthorizeRequest } from './authentication.ts';
 import type { Backstage } from './call.ts';
@@ -28,6 +28,10 @@ export interface Connection {
   readonly remoteAddress?: string | undefined;
   /** Called when a request was authenticated. */
   readonly onAuthenticated?: (() => void) | undefined;
+  /** Whether it has other requests that are not answered yet. */
+  readonly isPipelined?: (() => boolean) | undefined;
+  /** Calls something back when the answer was sent or given up. Absent: an answer counts as sent when it was read. */
+  readonly whenSent?: ((release: () => void) => void) | undefined;
 }
 
 export interface PipelineParams extends CheckedOptions {
@@ -68,7 +72,7 @@ interface Admitted {
 
 type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
 
-// Smaller answers are not counted: as many as there are connections fit into memory.
+// Smaller answers are not counted: one for each connection fits into memory.
 const smallAnswerLength = 64 * 1024;
 
 const anonymous: Caller = { name: null, role: 'admin' };
@@ -161,8 +165,11 @@ export class RequestPipeline {
     if (shape.as === 'events') return this.#stream(match, call, headers);
     if (shape.exports === true) return this.#export(match, call, headers);
     const value = await this.#work(match, call);
-    if (shape.as === 'text') return textAnswer(String(value), { requestId, headers });
-    return this.#answer(match, call, value, { requestId, headers });
+    const isText = shape.as === 'text';
+    const body = this.#bodyOf(shape, call, isText ? String(value) : JSON.stringify(value));
+    return isText
+      ? textAnswer(body, { requestId, headers })
+      : jsonAnswer(body, { requestId, headers });
   }
 
   /** Reads the body of a request, and then waits until there is a place for it. */
@@ -194,21 +201,26 @@ export class RequestPipeline {
     }
   }
 
-  /** Answers with a JSON value. A large one counts as held until its caller has read it. */
-  #answer(
-    { shape }: Match,
+  /** The body of an answer. A large one counts as held until its caller has read it. */
+  #bodyOf(
+    shape: RouteShape,
     { passage, key }: Admitted,
-    value: unknown,
-    options: AnswerOptions,
-  ): Response {
-    const text = JSON.stringify(value);
+    text: string,
+  ): string | ReadableStream<Uint8Array> {
     // What was changed is told in any case where the answer is small.
     const isCounted = shape.method === 'GET' || shape.waits === true || shape.large === true;
-    if (!isCounted || text.length <= smallAnswerLength) return jsonAnswer(text, options);
+    // A caller can send hundreds of requests on one connection, and read none of the answers.
+    const isOne = passage.connection.isPipelined?.() !== true;
+    const isLimited = isCounted && shape.role !== 'public';
+    if (!isLimited || (isOne && text.length <= smallAnswerLength)) return text;
     const bytes = Buffer.from(text);
     const held = this.#params.admission.openAnswer(key);
     held.add(bytes.byteLength);
-    return jsonAnswer(toByteStream(bytes, passage.request.signal, held.release), options);
+    const { whenSent } = passage.connection;
+    // Answers wait in memory for those before them, also when they were read.
+    whenSent?.(held.release);
+    const onRead = whenSent === undefined ? held.release : (): void => undefined;
+    return toByteStream(bytes, passage.request.signal, onRead);
   }
 
   async #authorize(shape: RouteShape, passage: Passage): Promise<Caller> {

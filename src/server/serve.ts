@@ -189,6 +189,7 @@ async function exchange(
   outgoing.once('close', () => gone.abort());
   // Writing to a caller who has gone is no error of anybody's.
   outgoing.on('error', () => gone.abort());
+  let onSent = (): void => undefined;
   connections.begin(socket);
   try {
     const request = toWebRequest(incoming, gone.signal);
@@ -198,13 +199,20 @@ async function exchange(
     }
     const { remoteAddress } = socket;
     const onAuthenticated = (): void => connections.authenticate(socket);
-    const response = await handler(request, { remoteAddress, onAuthenticated });
+    const isPipelined = (): boolean => connections.isPipelined(socket);
+    const response = await handler(request, {
+      remoteAddress,
+      onAuthenticated,
+      isPipelined,
+      whenSent: (release) => void (onSent = release),
+    });
     if (!connections.isAuthenticated(socket)) shortenKeepAlive(incoming, outgoing, limits);
     await sendResponse(response, outgoing, limits.requestMs);
   } catch {
     // Headers that the web does not allow, a logger that throws: this request must not take others with it.
     outgoing.destroy();
   } finally {
+    onSent();
     connections.end(socket);
   }
 }

@@ -269,6 +269,23 @@ describeServer('a token with the role read', (open) => {
     ).toBe(200);
   });
 
+  it('holds no more bytes than its share of small answers that one connection asked for at once', async () => {
+    const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 1_000_000 };
+    const server = await open({ limits });
+    const name = 'n'.repeat(200);
+    for (let n = 0; n < 100; n += 1) await server.perdure.client.start(name, n, { id: `i${n}` });
+    const socket = await openSocket(server.server.port);
+    socket.pause();
+    const { read: token, operate } = server.tokens;
+    socket.write(headOf('GET /v1/instances', { token }).repeat(400));
+    const counted = async (): Promise<string> => server.ask('prometheus', {});
+    await expect.poll(counted, patient).toMatch(/route="listInstances",status="429"\} \d/);
+    expect(await underWay(server, 'answerBytes')).toBeLessThanOrEqual(1_000_000);
+    expect((await server.send('listInstances', {}, { token: operate })).status).toBe(200);
+    socket.destroy();
+    await expect.poll(() => underWay(server, 'answerBytes'), patient).toBe(0);
+  });
+
   it('with the role operate holds no more bytes of unread sessions than its share', async () => {
     const limits = { answerBudgetBytes: 64 * 1024 * 1024, answerBudgetBytesPerToken: 8_000_000 };
     const server = await open({ limits });
