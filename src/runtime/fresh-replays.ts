@@ -64,7 +64,9 @@ export class FreshReplays {
 
   #remember({ instanceId, incarnation }: ReplaySubject, error: NondeterminismError): void {
     const { logger } = this.#params.options;
-    logger.error({ error, instanceId, event: error.eventId }, 'replay disagrees with history');
+    const { eventId: event, recorded, issued } = error;
+    // Without the message, which quotes payloads.
+    logger.error({ instanceId, event, recorded, issued }, 'replay disagrees with history');
     this.#disagreements.set(incarnation, error);
   }
 

@@ -65,7 +65,9 @@ export class JobWorld {
   /** Sessions whose jobs were told to stop, and those that took no more. */
   readonly #forced = new Set<Where>();
   readonly #closed = new Set<Where>();
-  /** The subject may have drained before it was left: replies that nobody took then stay for a day. */
+  /** The subject may have drained before it was forced or left. */
+  #mayHaveDrained = false;
+  /** It was left then: replies that nobody took stay for a day. */
   #keepsReplies = false;
 
   constructor(surroundings: Surroundings, prefix: string) {
@@ -96,7 +98,8 @@ export class JobWorld {
       case 'shutdown':
         return this.#shutdown(step.mode, step.by);
       case 'goodbye':
-        this.#keepsReplies ||= this.#closed.has('subject') && !this.#forced.has('subject');
+        this.#noteDrain();
+        this.#keepsReplies ||= this.#mayHaveDrained;
         this.#force('subject');
         this.#background.push(this.#session('subject').close());
         return;
@@ -164,8 +167,15 @@ export class JobWorld {
     });
   }
 
+  #noteDrain(): void {
+    this.#mayHaveDrained ||= this.#closed.has('subject') && !this.#forced.has('subject');
+  }
+
   #shutdown(mode: 'graceful' | 'forceful', by: 'client' | 'operator'): void {
-    if (mode === 'forceful') this.#force('subject');
+    if (mode === 'forceful') {
+      this.#noteDrain();
+      this.#force('subject');
+    }
     this.#closed.add('subject');
     const { id } = this.#session('subject');
     const ended =
