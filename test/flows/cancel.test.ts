@@ -315,7 +315,9 @@ describeEngine(
         cancel: { reason: 'too late' },
       });
       const second = await client.runFlow(more);
-      await expect.poll(async () => (await client.running(second.id)).length).toBe(1);
+      await expect
+        .poll(async () => (await client.running(second.id)).map(({ state }) => state))
+        .toEqual(['running']);
       await second.cancel({ reason: 'in time' });
       await expect(second.result()).rejects.toMatchObject({ reason: 'in time' });
       expect(ran).toEqual([]);

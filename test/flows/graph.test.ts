@@ -167,7 +167,9 @@ describeEngine(
         .output();
       const { client } = await open({ flows: [blocker, job], activityConcurrency: 1 });
       const blocking = await client.runFlow(blocker);
-      await expect.poll(async () => (await client.running(blocking.id)).length).toBe(1);
+      await expect
+        .poll(async () => (await client.running(blocking.id)).map(({ state }) => state))
+        .toEqual(['running']);
       const plain = await client.runFlow(job, 'plain');
       const urgent = await client.runFlow(job, 'urgent', { priority: 50 });
       await expect.poll(async () => (await client.queueDepths()).activities.ready).toBe(4);
