@@ -175,7 +175,7 @@ function shared({ payloadLimitBytes, pollInterval, logger }: OpenOptions): Worke
 async function openStore(store: string, options: OpenOptions): Promise<Provider> {
   const { synchronous, clock, pollInterval, schema, poolSize, migrate, listen, prepare } = options;
   const shared = { ...(clock !== undefined && { clock }) };
-  // The drivers are loaded where they are needed: whoever opens PostgreSQL needs no SQLite, a client over HTTP neither.
+  // Loads a driver when a store needs it: PostgreSQL needs no SQLite, and a remote client needs neither.
   if (isPostgresUrl(store)) {
     const { openPostgres } = await import('./providers/postgres/provider.ts');
     return await openPostgres({

@@ -52,7 +52,7 @@ async function readOpen(reader: WaitReader, id: string): Promise<readonly OpenOp
     for (const { event } of read.items) operations.add(event);
     after = read.nextAfter;
   }
-  // Of a history that was read in part nobody knows what is still open.
+  // A part of a history does not show which operations are still open.
   return after === undefined ? operations.all : [];
 }
 

@@ -47,7 +47,7 @@ function validateNow(schema: StandardSchema, value: unknown, what: string): Resu
     throw threw(what, cause);
   }
   if (!isPromise(result)) return result;
-  // Its outcome is not waited for, so a rejection is nobody's.
+  // No caller awaits its outcome, so a rejection is ignored.
   void result.then(undefined, () => undefined);
   throw new PerdureError(
     'INVALID_OPTION',

@@ -41,7 +41,7 @@ function isUnawaited({ shown, cancellation, scope }: Operation): boolean {
   return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
 }
 
-/** The code has ended, and nobody will ever see the outcome of these operations. */
+/** The error of an orchestration that ended before it used the outcome of these operations. */
 export function neverAwaited(instanceId: string, operations: readonly string[]): PerdureError {
   return new PerdureError(
     'NEVER_AWAITED',

@@ -356,6 +356,6 @@ function waitFor(gate: TaskGate, nowMs: number): number {
 function poison(item: WorkItem) {
   return platformFailure(
     'POISON',
-    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt; its workers probably crashed. Look at their logs, mend the handler, and start again.`,
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt. Its workers probably crashed: check their logs, correct the handler, and start it again.`,
   );
 }

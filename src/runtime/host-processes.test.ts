@@ -27,7 +27,7 @@ describe.skipIf(host === undefined)('the processes of this host', () => {
   });
 
   it('count a process as dead once it was killed, also while its parent takes no notice', async () => {
-    // The shell replaces itself, so nobody reaps its child before it ends.
+    // The shell replaces itself, so no parent reaps its child before it ends.
     const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'], {
       stdio: ['ignore', 'pipe', 'ignore'],
     });

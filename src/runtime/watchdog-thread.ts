@@ -46,7 +46,7 @@ function log(fields: object, message: string): void {
   try {
     writeSync(2, `perdure: warn: ${message} ${JSON.stringify(fields)}\n`);
   } catch {
-    // Nobody can be told that nobody can be told.
+    // A logger that fails cannot log its own failure.
   }
 }
 

@@ -33,7 +33,7 @@ export function allows({ definitions }: Caller, name: string): boolean {
   return definitions === undefined || definitions.has(name);
 }
 
-/** Whether a caller may see and use everything, whoever it belongs to. */
+/** Whether a caller may see and use the sessions of other callers. */
 export function isUnrestrictedAdmin({ role, definitions }: Caller): boolean {
   return role === 'admin' && definitions === undefined;
 }

@@ -1,7 +1,7 @@
 // Small enough to send in one piece, so that a slow reader is told from one that reads nothing.
 const pieceBytes = 64 * 1024;
 
-/** Streams bytes that are in memory; calls `onEnd` once, when all were read, or nobody reads on. */
+/** Streams bytes that are in memory; calls `onEnd` once, when the reader has read all of them or has left. */
 export function toByteStream(
   bytes: Uint8Array,
   signal: AbortSignal,

@@ -42,7 +42,7 @@ export class Authentication {
     if (this.#tokens instanceof TokenSource) await this.#tokens.start();
   }
 
-  /** Returns who sends a request; `undefined`: nobody who may. At once where nothing has to be asked. */
+  /** Returns who sends a request; `undefined` if the request is not authenticated. Synchronous where no source has to be queried. */
   identify(
     headers: Headers,
     describe: () => AuthorizeRequest,

@@ -5,7 +5,7 @@ export interface EventStreamOptions {
   readonly showError: (error: unknown) => object;
   /** Called once, however the stream ends; has to abort the signal, or a source that waits would go on waiting. */
   readonly onEnd: () => void;
-  /** Aborts when nobody reads any more, or the server goes away: that is no error, unless `isRevoked` says so. */
+  /** Aborts when the reader has left or the server shuts down; not an error unless `isRevoked` returns true. */
   readonly signal: AbortSignal;
   /** Whether the reader was cut off, and should be told why. */
   readonly isRevoked: () => boolean;

@@ -54,7 +54,7 @@ interface Passage {
   /** Says that the passage is over, also where its answer goes on as a stream. */
   readonly end: () => void;
   route: RouteName | 'none';
-  /** Its answer is written while it is read: whoever reads it ends the passage. */
+  /** Its response is streamed: the end of the stream ends the passage. */
   goesOn: boolean;
   caller: Caller | undefined;
 }
@@ -285,7 +285,7 @@ export class RequestPipeline {
     const stopWatching = this.#watchAccess(shape, passage, caller);
     try {
       const value = await settled;
-      // What was found until then is not for somebody whose access has ended.
+      // A caller whose access has ended must not get the result.
       if (isRevoked(passage.signal)) throw passage.signal.reason;
       return value;
     } finally {

@@ -18,7 +18,7 @@ export interface TokenSourceParams {
 
 // A token that was added just now is found soon; unknown tokens must not make the server load without pause.
 const shortestAgeMs = 1_000;
-// A source that fails must not lock out everybody at once, nor keep a revoked token alive for long.
+// A source that fails must neither lock out every caller immediately nor keep a revoked token valid for long.
 const longestAgeMs = 5 * 60_000;
 
 // A call that never settles must not keep every caller waiting for ever.

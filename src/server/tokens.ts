@@ -103,7 +103,7 @@ function readToken(token: unknown, index: number): CheckedToken {
   };
 }
 
-/** Reads who somebody is and what they may do; bad values are `INVALID_OPTION`. */
+/** Reads the identity and the rights of a caller; throws `INVALID_OPTION` for invalid values. */
 export function readCaller(
   given: { readonly name?: unknown; readonly role?: unknown; readonly definitions?: unknown },
   what: string,

@@ -45,7 +45,7 @@ describe('pages of other origins', () => {
       expect(message).toContain('allowedOrigins');
       expect(message).toContain(page);
     }
-    // What somebody else chose does not make the answer long.
+    // A value chosen by the caller does not make the response long.
     const origin = `https://${'x'.repeat(5_000)}.example`;
     expect((await send('health', {}, { headers: { origin } })).text.length).toBeLessThan(1_000);
   });

@@ -22,7 +22,7 @@ export type { Statement, Transaction } from './transaction.ts';
  *     until the budget is used up. So the work may run more than once, and must have no effect but on the database.
  * C2. A connection that is lost during COMMIT (or during a statement that is its own transaction) leaves the outcome
  *     unknown. That is never run again here: it is thrown as a retryable error with `outcomeUnknown`.
- * C3. A client that fails while nobody uses it only leaves the pool. No error of a client reaches the process as an
+ * C3. A client that fails while it is idle only leaves the pool. No error of a client reaches the process as an
  *     unhandled `error` event.
  * C4. A server that is silent for `answerTimeoutMs` during an operation that a lease depends on counts as a lost
  *     connection. So do all connections that were last heard before that, once they are to be used. The transaction of

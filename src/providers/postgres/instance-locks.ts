@@ -265,7 +265,7 @@ export class InstanceLocks {
     ]);
   }
 
-  /** Holds back instances that nobody holds, whether or not they have messages. */
+  /** Holds back instances without a live claim, whether or not they have messages. */
   async holdFree(
     tx: Transaction,
     holds: readonly {

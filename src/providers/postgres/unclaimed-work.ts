@@ -17,7 +17,7 @@ interface Row {
   readonly dueForMs: number;
 }
 
-/** Finds due work of definitions that nobody claims. Reads a few index entries per definition that has any work. */
+/** Finds due work of definitions that no worker claims. Reads a few index entries per definition that has any work. */
 export class UnclaimedWorkFinder {
   readonly #find: Statement;
 

@@ -138,7 +138,7 @@ async function lockHeld(
   const met = new Set<number>();
   return tokens.map(({ key, secret }, index) => {
     const item = items.get(key);
-    // What has not begun may be taken back until somebody else claims it.
+    // A claim that started nothing can be given back until another worker claims the item.
     const heldAt = claims[index]?.unstarted === true ? 0 : scope.now;
     if (item?.lockToken !== secret || !isLive(item, heldAt) || met.has(key)) return undefined;
     met.add(key);

@@ -63,7 +63,7 @@ function createPrivately(file: string): boolean {
   }
 }
 
-/** Takes an empty file from everybody but its owner: nothing is in it yet. Returns whether it is empty. */
+/** Restricts an empty file to its owner (mode 0600). Returns whether the file is empty. */
 function makePrivate(file: string): boolean {
   let isEmpty: boolean;
   try {

@@ -14,7 +14,7 @@ export class DedupeKeys {
          WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ?`,
       )
       .pluck();
-    // Replaces a row that nobody is behind any more, as a damaged file may have it.
+    // Replaces a row without a process, which a damaged file may have.
     this.#take = db.prepare<[number, string, number]>(
       `INSERT INTO dedupe_keys (definition_key, dedupe_key, instance_key) VALUES (?, ?, ?)
        ON CONFLICT DO UPDATE SET instance_key = excluded.instance_key`,

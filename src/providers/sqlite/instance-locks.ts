@@ -281,7 +281,7 @@ export class InstanceLocks {
     });
   }
 
-  /** Holds back an instance that nobody holds, whether or not it has messages. */
+  /** Holds back an instance without a live claim, whether or not it has messages. */
   holdFree(options: {
     readonly instanceKey: number;
     readonly definitionKey: number;

@@ -23,7 +23,7 @@ interface Found {
 
 const aboveAll = 101;
 
-/** Finds due work of definitions that nobody claims. Reads a few index entries per definition that has any work. */
+/** Finds due work of definitions that no worker claims. Reads a few index entries per definition that has any work. */
 export class UnclaimedWorkFinder {
   readonly #definitions: Definitions;
   readonly #nextInstanceKey;

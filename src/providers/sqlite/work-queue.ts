@@ -136,7 +136,7 @@ function handBack(
   },
 ): HandBackResult {
   const { now, effects } = scope;
-  // What has not begun may be taken back until somebody else claims it.
+  // A claim that started nothing can be given back until another worker claims the item.
   const heldAt = how.unstarted === true ? 0 : now;
   const item = store.workItems.heldBy(how.lockToken, heldAt);
   if (item === undefined) return false;

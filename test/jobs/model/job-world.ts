@@ -67,7 +67,7 @@ export class JobWorld {
   readonly #closed = new Set<Where>();
   /** The subject may have drained before it was forced or left. */
   #mayHaveDrained = false;
-  /** It was left then: replies that nobody took stay for a day. */
+  /** It was left then: replies that were not taken stay for a day. */
   #keepsReplies = false;
 
   constructor(surroundings: Surroundings, prefix: string) {
