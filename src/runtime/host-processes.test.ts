@@ -16,8 +16,8 @@ describe.skipIf(host === undefined)('the processes of this host', () => {
     expect(host?.hasDied(host.self)).toBe(false);
   });
 
-  it('are named by boot, pid namespace and host', () => {
-    expect(host?.hostId).toMatch(/^[0-9a-f-]{36} pid:\[\d+\] \S+$/);
+  it('are named by boot, pid and time namespace and host', () => {
+    expect(host?.hostId).toMatch(/^[0-9a-f-]{36} pid:\[\d+\] time:\[\d+\] \S+$/);
     expect(hostProcesses()?.hostId).toBe(host?.hostId);
   });
 
