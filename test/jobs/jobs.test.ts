@@ -200,8 +200,10 @@ describeEngine(
     });
 
     it('with every slot taken and more waiting, each close gets through', async () => {
+      let started = 0;
       let stopped = 0;
       const endless = task('endless', async ({ signal }) => {
+        started += 1;
         await aborted(signal);
         stopped += 1;
       });
@@ -215,6 +217,8 @@ describeEngine(
       await expect
         .poll(async () => (await client.list({ status: 'pending' })).items)
         .toHaveLength(40);
+      // A claimed run whose handler has not started yet would end without it.
+      await expect.poll(() => started).toBe(20);
       for (const job of jobs) job.close();
       await expect.poll(() => stopped).toBe(20);
       await session.shutdown('graceful');
