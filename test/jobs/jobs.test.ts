@@ -220,10 +220,12 @@ describeEngine(
       // A claimed run whose handler has not started yet would end without it.
       await expect.poll(() => started).toBe(20);
       for (const job of jobs) job.close();
-      await expect.poll(() => stopped).toBe(20);
       await session.shutdown('graceful');
       const { items } = await client.list();
       expect(items.map(({ status }) => status)).toEqual(Array(60).fill('canceled'));
+      // PostgreSQL closes jobs that run before jobs that wait: a slot that is freed in between may start one of those.
+      expect(started).toBeGreaterThanOrEqual(20);
+      expect(stopped).toBe(started);
     });
 
     it('a handler can ask whether it should stop, as well as be told', async () => {
