@@ -65,10 +65,9 @@ export class JobWorld {
   /** Sessions whose jobs were told to stop, and those that took no more. */
   readonly #forced = new Set<Where>();
   readonly #closed = new Set<Where>();
-  /** The subject may have drained before it was forced or left. */
+  /** The subject was shut down gracefully, so it may have drained before a forced end or a goodbye reached the store. */
   #mayHaveDrained = false;
-  /** It was left then: replies that were not taken stay for a day. */
-  #keepsReplies = false;
+  #isLeft = false;
 
   constructor(surroundings: Surroundings, prefix: string) {
     this.#in = surroundings;
@@ -98,8 +97,7 @@ export class JobWorld {
       case 'shutdown':
         return this.#shutdown(step.mode, step.by);
       case 'goodbye':
-        this.#noteDrain();
-        this.#keepsReplies ||= this.#mayHaveDrained;
+        this.#isLeft = true;
         this.#force('subject');
         this.#background.push(this.#session('subject').close());
         return;
@@ -167,15 +165,14 @@ export class JobWorld {
     });
   }
 
-  #noteDrain(): void {
-    this.#mayHaveDrained ||= this.#closed.has('subject') && !this.#forced.has('subject');
+  /** Replies that were not taken stay for a day where the session had drained before its client left. */
+  get #keepsReplies(): boolean {
+    return this.#isLeft && this.#mayHaveDrained;
   }
 
   #shutdown(mode: 'graceful' | 'forceful', by: 'client' | 'operator'): void {
-    if (mode === 'forceful') {
-      this.#noteDrain();
-      this.#force('subject');
-    }
+    if (mode === 'forceful') this.#force('subject');
+    else this.#mayHaveDrained = true;
     this.#closed.add('subject');
     const { id } = this.#session('subject');
     const ended =
