@@ -42,7 +42,7 @@ export interface InspectionStore {
    * Reads the input of an instance and its work that has no outcome yet.
    *
    * A provider must:
-   * - answer `undefined` for an unknown id (inspect/nobody-is-undefined)
+   * - answer `undefined` for an unknown id (inspect/an-unknown-id-is-undefined)
    * - read the input of the current execution, whether or not it has begun, and of a task run
    *   (inspect/shows-the-input)
    * - list work by execution and operation, at most `maxPending`: attempts, last failure, heartbeat, when it is due, and

@@ -55,7 +55,7 @@ export interface ProcessStore {
    *   takeover/lets-anyone-end-what-was-canceled)
    * - touch no claim of another process, whatever its host (takeover/spares-the-living)
    * - leave sessions and named leases alone (takeover/leaves-sessions-and-leases)
-   * - wake fetches that wait, in this process too (takeover/wakes-whoever-waits)
+   * - wake fetches that wait, in this process too (takeover/wakes-waiting-fetches)
    * - remove a process once none of its leases is left (takeover/ends-the-claims-of-the-dead)
    * - do nothing for a process that is not there (takeover/can-be-repeated)
    */

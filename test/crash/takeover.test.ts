@@ -92,7 +92,7 @@ describe.skipIf(host === undefined).each(['SQLite', 'PostgreSQL'] as const)(
       let reruns = 0;
       living.child.on('message', () => (reruns += 1));
       const dying = startProcess(store);
-      // Whoever of the two is quicker runs it; what the other one runs is not lost either.
+      // The quicker of the two workers runs it. Work that the other one runs is not lost.
       const handles = [];
       for (let n = 0; ; n++) {
         handles.push(await client.client.start(waits, `dying-${n}`));

@@ -20,7 +20,7 @@ const nothing: InstanceDetails = { input: null, pending: [] };
 export const brokenInspection: readonly BrokenProvider[] = [
   {
     fault: 'an unknown instance has empty details',
-    rejectedBy: 'inspect/nobody-is-undefined',
+    rejectedBy: 'inspect/an-unknown-id-is-undefined',
     override: ({ provider }) => ({
       inspectInstance: async (params) => (await provider.inspectInstance(params)) ?? nothing,
     }),
@@ -55,7 +55,7 @@ export const brokenInspection: readonly BrokenProvider[] = [
       withItems(provider, (item) => ({ ...item, dueAt: clock.now() })),
   },
   {
-    fault: 'whoever claimed an item last holds it',
+    fault: 'the last worker that claimed an item holds it',
     rejectedBy: 'inspect/a-lapsed-claim-is-not-held',
     override: ({ provider }) =>
       withItems(provider, (item) => ({

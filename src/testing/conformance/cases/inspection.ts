@@ -24,7 +24,7 @@ export const inspection: Capability = {
   title: 'inspection: input and pending work of an instance',
   cases: [
     {
-      id: 'inspect/nobody-is-undefined',
+      id: 'inspect/an-unknown-id-is-undefined',
       title: 'an unknown instance has no details',
       async run(store) {
         await store.create('a');

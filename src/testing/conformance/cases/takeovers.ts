@@ -165,7 +165,7 @@ export const takeovers: Capability = {
     },
     {
       id: 'takeover/lets-anyone-end-what-was-canceled',
-      title: 'a canceled item of a dead process goes to whoever fetches first, to end it',
+      title: 'a canceled item of a dead process goes to the first worker that fetches, to end it',
       async run(store) {
         const survivor = await survivorOf(store);
         await store.begin('a', { workItems: [workItem(1)] });
@@ -224,7 +224,7 @@ export const takeovers: Capability = {
       },
     },
     {
-      id: 'takeover/wakes-whoever-waits',
+      id: 'takeover/wakes-waiting-fetches',
       title: 'a fetch that waits gets what a takeover frees',
       async run(store) {
         const survivor = await survivorOf(store);
