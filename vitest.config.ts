@@ -8,7 +8,7 @@ const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  globalSetup: 'test/postgres/global-setup.ts',
+  globalSetup: 'test/postgres/helpers/global-setup.ts',
 } as const;
 
 export default defineConfig({

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { startEmbeddedServer } from '../test/postgres/embedded-server.ts';
+import { startEmbeddedServer } from '../test/postgres/helpers/embedded-server.ts';
 import type { Stores } from './stores.ts';
 
 /** Databases on the server of PERDURE_TEST_POSTGRES_URL, or on one that is started for the run, with fsync on. */

@@ -1,8 +1,13 @@
-/** Checks that no TypeScript file is longer than 500 lines. There is no list of exceptions. */
+/**
+ * Reports TypeScript files above 500 lines: a sign that a file may hold more than one concept. Fails above 800 lines, and
+ * for a folder of `src/` with more than 25 modules.
+ */
 import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
-const LONGEST = 500;
+const WARN_LINES = 500;
+const MAX_LINES = 800;
+const MAX_MODULES = 25;
 const FOLDERS = '{src,test,bench,examples,demo,scripts}';
 const root = join(import.meta.dirname, '..');
 
@@ -13,10 +18,22 @@ const files = globSync(`${FOLDERS}/**/*.ts`, {
   const text = readFileSync(join(root, path), 'utf8');
   return { path, lines: text.split('\n').length - (text.endsWith('\n') ? 1 : 0) };
 });
-const tooLong = files.filter(({ lines }) => lines > LONGEST);
+const long = files.filter(({ lines }) => lines > WARN_LINES);
+const tooLong = long.filter(({ lines }) => lines > MAX_LINES);
 
-for (const { path, lines } of tooLong) {
-  console.error(`${path} has ${lines} lines; find the concept inside that wants its own file.`);
+const modules = files.filter(({ path }) => path.startsWith('src') && !path.endsWith('.test.ts'));
+const folders = Map.groupBy(modules, ({ path }) => dirname(path));
+const tooFull = [...folders].filter(([, inside]) => inside.length > MAX_MODULES);
+
+for (const { path, lines } of long) {
+  console.error(`${path} has ${lines} lines (${lines > MAX_LINES ? 'limit' : 'warning'}).`);
 }
-console.log(`${files.length} files read, ${tooLong.length} above ${LONGEST} lines.`);
-if (tooLong.length > 0 || files.length === 0) process.exitCode = 1;
+for (const [folder, inside] of tooFull) {
+  console.error(
+    `${folder} has ${inside.length} modules; divide it into folders of at most ${MAX_MODULES}.`,
+  );
+}
+console.log(
+  `${files.length} files read: ${long.length} above ${WARN_LINES} lines, ${tooLong.length} above ${MAX_LINES}; ${tooFull.length} folders above ${MAX_MODULES} modules.`,
+);
+if (tooLong.length > 0 || tooFull.length > 0 || files.length === 0) process.exitCode = 1;

@@ -11,19 +11,29 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   model: [],
   replay: ['model'],
   orchestration: ['model', 'replay'],
-  providers: ['model'],
-  'providers/sqlite': ['providers', 'model'],
-  'providers/postgres': ['providers', 'model'],
-  management: ['providers', 'model'],
-  runtime: ['tasks', 'schedules', 'orchestration', 'replay', 'management', 'providers', 'model'],
-  client: ['jobs', 'schedules', 'management', 'providers', 'model'],
+  'providers/contract': ['model'],
+  'providers/rules': ['providers/contract', 'model'],
+  'providers/shared': ['providers/rules', 'providers/contract', 'model'],
+  'providers/sqlite': ['providers/shared', 'providers/rules', 'providers/contract', 'model'],
+  'providers/postgres': ['providers/shared', 'providers/rules', 'providers/contract', 'model'],
+  management: ['providers/contract', 'model'],
+  runtime: [
+    'tasks',
+    'schedules',
+    'orchestration',
+    'replay',
+    'management',
+    'providers/contract',
+    'model',
+  ],
+  client: ['jobs', 'schedules', 'management', 'providers/contract', 'model'],
   // Jobs speak to a store only through their backend; of the client they share how calls are read and instances shown.
-  jobs: ['client', 'providers', 'model'],
+  jobs: ['client', 'providers/contract', 'model'],
   tasks: ['orchestration', 'model'],
-  schedules: ['providers', 'model'],
+  schedules: ['providers/contract', 'model'],
   flows: ['public'],
   // The table of routes: data and types only, for the server and whoever calls it.
-  'server/routes': ['client', 'jobs', 'flows', 'management', 'providers', 'model'],
+  'server/routes': ['client', 'jobs', 'flows', 'management', 'providers/contract', 'model'],
   server: [
     'server/routes',
     'public',
@@ -31,13 +41,13 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'jobs',
     'flows',
     'management',
-    'providers',
+    'providers/contract',
     'model',
   ],
   // Of the server it knows the table of routes, as a type; it runs in browsers.
-  remote: ['server/routes', 'client', 'jobs', 'management', 'providers', 'model'],
+  remote: ['server/routes', 'client', 'jobs', 'management', 'providers/contract', 'model'],
   dashboard: ['server/routes'],
-  cli: ['client', 'providers', 'model'],
+  cli: ['client', 'providers/contract', 'model'],
 };
 
 /** The only layers that may know a package. Node's own modules are free for all. */
@@ -51,8 +61,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 
 /** Modules whose business it is to load code that is named only at run time: users' handlers, and the store in a thread. */
 const LOADS_USER_CODE: readonly string[] = [
-  'runtime/activity-thread.ts',
-  'runtime/watchdog-thread.ts',
+  'runtime/activities/activity-thread.ts',
+  'runtime/watchdog/watchdog-thread.ts',
 ];
 
 /** The entry points that browsers load: nothing they reach may need Node.js. */
@@ -69,7 +79,6 @@ export function layerOf(path: string): string | undefined {
   const folders = path.split('/').slice(0, -1);
   if (folders.length === 0) return 'entry';
   if (path.startsWith('server/routes/')) return 'server/routes';
-  // The contract lies in providers/ itself; each folder below it is one concrete provider.
   const layer = folders[0] === 'providers' ? folders.slice(0, 2).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;
 }

@@ -1,13 +1,13 @@
 import './require-node.ts';
 
 // Defining flows
-export { flow } from './flows/flow.ts';
-export type { Flow } from './flows/flow.ts';
-export type { FlowDefinition } from './flows/flow-definition.ts';
-export type { StepContext } from './flows/step-context.ts';
-export type { GeneratorContext } from './flows/generator-activity.ts';
-export type { FlowGraph, StepKind, StepNode } from './flows/graph.ts';
-export type { FlowFailure } from './flows/flow-failure.ts';
+export { flow } from './flows/definition/flow.ts';
+export type { Flow } from './flows/definition/flow.ts';
+export type { FlowDefinition } from './flows/definition/flow-definition.ts';
+export type { StepContext } from './flows/interpreter/step-context.ts';
+export type { GeneratorContext } from './flows/interpreter/generator-activity.ts';
+export type { FlowGraph, StepKind, StepNode } from './flows/definition/graph.ts';
+export type { FlowFailure } from './flows/reading/flow-failure.ts';
 
 // Conditions
 export {
@@ -23,15 +23,15 @@ export {
   not,
   oneOf,
   or,
-} from './flows/condition.ts';
-export type { Condition } from './flows/condition.ts';
-export type { Reference } from './flows/reference.ts';
+} from './flows/definition/condition.ts';
+export type { Condition } from './flows/definition/condition.ts';
+export type { Reference } from './flows/definition/reference.ts';
 
 // Runs: signals, and the state of each step
-export { signalFlow } from './flows/signal-flow.ts';
-export type { SignalArguments, SignalOptions } from './flows/signal-flow.ts';
-export { readFlowItems, readFlowRun } from './flows/read-flow-run.ts';
-export type { FlowItemPage, ItemPageOptions } from './flows/read-flow-run.ts';
+export { signalFlow } from './flows/interpreter/signal-flow.ts';
+export type { SignalArguments, SignalOptions } from './flows/interpreter/signal-flow.ts';
+export { readFlowItems, readFlowRun } from './flows/reading/read-flow-run.ts';
+export type { FlowItemPage, ItemPageOptions } from './flows/reading/read-flow-run.ts';
 export type {
   FlowItem,
   FlowRun,
@@ -39,4 +39,4 @@ export type {
   ItemCounts,
   StepState,
   StepStatus,
-} from './flows/flow-run.ts';
+} from './flows/reading/flow-run.ts';

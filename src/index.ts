@@ -12,7 +12,7 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
-export { flowVersion } from './model/flow-version.ts';
+export { flowVersion } from './model/values/flow-version.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
@@ -72,21 +72,21 @@ export type { RemoteClient } from './remote/remote-client.ts';
 // The client
 export type { ClientSurface as Client } from './client/client-surface.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
-export type { StartableFlow } from './client/startable-flow.ts';
+export type { StartableFlow } from './client/starting/startable-flow.ts';
 export type { RunFlowOptions, StartOptions } from './client/call-types.ts';
-export type { TaskHandle } from './client/task-handle.ts';
-export type { RunTaskOptions } from './client/task-request.ts';
-export type { TaskHandles, TaskRequest } from './client/task-runs.ts';
-export type { TaskInfo } from './client/task-info.ts';
-export type { SchedulePage, Schedules } from './client/schedules.ts';
-export type { ScheduleInfo } from './client/schedule-info.ts';
+export type { TaskHandle } from './client/starting/task-handle.ts';
+export type { RunTaskOptions } from './client/starting/task-request.ts';
+export type { TaskHandles, TaskRequest } from './client/starting/task-runs.ts';
+export type { TaskInfo } from './client/reading/task-info.ts';
+export type { SchedulePage, Schedules } from './client/managing/schedules.ts';
+export type { ScheduleInfo } from './client/managing/schedule-info.ts';
 export type {
   FlowSchedule,
   OrchestrationSchedule,
   ScheduledInput,
   ScheduleTiming,
   TaskSchedule,
-} from './client/schedule-request.ts';
+} from './client/managing/schedule-request.ts';
 export type { CatchUp } from './schedules/due-ticks.ts';
 export type { Job } from './jobs/job.ts';
 export type { SubmitOptions } from './jobs/job-request.ts';
@@ -101,25 +101,25 @@ export type {
   ShutdownMode,
 } from './jobs/session-info.ts';
 export type { Submitter } from './jobs/submit.ts';
-export type { CancelOptions, TerminateOptions } from './client/stopping.ts';
+export type { CancelOptions, TerminateOptions } from './client/managing/stopping.ts';
 export type { TransactionClient } from './client/transaction-client.ts';
 export type { ApplicationTransaction } from './client/application-transaction.ts';
-export type { TransactionConnection } from './providers/transactional.ts';
-export type { InstanceInfo, MeasuredInstance } from './client/instance-info.ts';
+export type { TransactionConnection } from './providers/contract/transactional.ts';
+export type { InstanceInfo, MeasuredInstance } from './client/reading/instance-info.ts';
 export type {
   InstanceListPage,
   InstancePage,
   ListFilter,
   ListPage,
-} from './client/instance-list.ts';
+} from './client/reading/instance-list.ts';
 export type {
   ExportedHistory,
   HistoryEntry,
   HistoryOptions,
   HistoryPage,
-} from './client/history.ts';
-export type { ExecutionListOptions, ExecutionPage } from './client/execution-list.ts';
-export type { AuditPage } from './client/audit-list.ts';
+} from './client/reading/history.ts';
+export type { ExecutionListOptions, ExecutionPage } from './client/reading/execution-list.ts';
+export type { AuditPage } from './client/reading/audit-list.ts';
 export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
@@ -154,17 +154,17 @@ export {
   NondeterminismError,
   PerdureError,
   ProviderError,
-} from './model/errors.ts';
-export type { CancelTrigger, ErrorCode } from './model/errors.ts';
-export type { Failure } from './model/failure.ts';
+} from './model/failures/errors.ts';
+export type { CancelTrigger, ErrorCode } from './model/failures/errors.ts';
+export type { Failure } from './model/failures/failure.ts';
 
 // Durations, logs, time
-export type { Duration } from './model/duration.ts';
+export type { Duration } from './model/values/duration.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Clock } from './model/clock.ts';
 
 // The contract for stores of your own
-export type { Hint, Provider } from './providers/provider.ts';
+export type { Hint, Provider } from './providers/contract/provider.ts';
 export type {
   Blocked,
   FetchedMessage,
@@ -175,7 +175,7 @@ export type {
   OrchestrationQueue,
   ReadHistoryParams,
   Runnable,
-} from './providers/orchestration-queue.ts';
+} from './providers/contract/orchestration-queue.ts';
 export type {
   CancelInfo as WorkItemCancel,
   FetchWorkItemsParams,
@@ -188,8 +188,8 @@ export type {
   WorkItemRetry,
   WorkOutcome,
   WorkQueue,
-} from './providers/work-queue.ts';
-export type { FailureSummary, PendingWork } from './client/pending-work.ts';
+} from './providers/contract/work-queue.ts';
+export type { FailureSummary, PendingWork } from './client/reading/pending-work.ts';
 export type {
   CancellationStore,
   CancelInstance,
@@ -197,7 +197,7 @@ export type {
   RunningItem,
   StopResult,
   TerminateInstance,
-} from './providers/cancellation.ts';
+} from './providers/contract/cancellation.ts';
 export type {
   CreateResult,
   EnqueueResult,
@@ -210,21 +210,30 @@ export type {
   NewInstance,
   NewMessage,
   TaskRecord,
-} from './providers/instances.ts';
-export type { InspectionStore, InstanceDetails, PendingItem } from './providers/inspection.ts';
+} from './providers/contract/instances.ts';
+export type {
+  InspectionStore,
+  InstanceDetails,
+  PendingItem,
+} from './providers/contract/inspection.ts';
 export type {
   FindUnclaimedWorkParams,
   UnclaimedWork,
   UnclaimedWorkStore,
-} from './providers/unclaimed-work.ts';
-export type { CreateTaskResult, NewTask, OnFailState, TaskStore } from './providers/tasks.ts';
-export type { NewProcess, ProcessRecord, ProcessStore } from './providers/processes.ts';
+} from './providers/contract/unclaimed-work.ts';
+export type {
+  CreateTaskResult,
+  NewTask,
+  OnFailState,
+  TaskStore,
+} from './providers/contract/tasks.ts';
+export type { NewProcess, ProcessRecord, ProcessStore } from './providers/contract/processes.ts';
 export type {
   ScheduleRecord,
   ScheduleStore,
   ScheduleTick,
   ScheduleWrite,
-} from './providers/schedules.ts';
+} from './providers/contract/schedules.ts';
 export type {
   AuditEntry,
   AuditRecord,
@@ -242,7 +251,7 @@ export type {
   SystemMetrics,
   TreeDeletion,
   TreeDeletionResult,
-} from './providers/management.ts';
+} from './providers/contract/management.ts';
 export type {
   ActivityCancel,
   ChildCancel,
@@ -254,7 +263,7 @@ export type {
   OutgoingMessage,
   Turn,
   TurnOutcome,
-} from './providers/turn.ts';
+} from './providers/contract/turn.ts';
 export type { StoredEvent } from './model/event.ts';
 export type { StoredMessage } from './model/message.ts';
-export type { Payload } from './model/payload.ts';
+export type { Payload } from './model/values/payload.ts';

@@ -1,8 +1,8 @@
-import { toMs } from './model/duration.ts';
-import { PerdureError } from './model/errors.ts';
+import { toMs } from './model/values/duration.ts';
+import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
-import { isPostgresUrl } from './providers/postgres/postgres-url.ts';
-import type { Provider } from './providers/provider.ts';
+import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
+import type { Provider } from './providers/contract/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
 
 const sqliteOptions = ['synchronous'] as const;

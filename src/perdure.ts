@@ -1,19 +1,19 @@
 import { Client } from './client/client.ts';
-import { clientClosed } from './client/instance-errors.ts';
+import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
-import { toMs, type Duration } from './model/duration.ts';
-import { PerdureError } from './model/errors.ts';
+import { toMs, type Duration } from './model/values/duration.ts';
+import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
-import type { Provider } from './providers/provider.ts';
+import type { Provider } from './providers/contract/provider.ts';
 import type { TaskDefinition } from './tasks/task.ts';
 import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
-import { isPostgresUrl } from './providers/postgres/postgres-url.ts';
+import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
 import type { WorkerOptions } from './runtime/options.ts';
-import { assertOutsideOrchestration } from './runtime/assert-outside-orchestration.ts';
+import { assertOutsideOrchestration } from './runtime/turns/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
 
 /** Where and how to open a store. */

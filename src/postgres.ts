@@ -2,5 +2,5 @@ import './require-node.ts';
 
 // The PostgreSQL store, for options beyond those of `Perdure.open`
 export { openPostgres } from './providers/postgres/provider.ts';
-export { migratePostgres } from './providers/postgres/migrate.ts';
-export type { PostgresOptions } from './providers/postgres/options.ts';
+export { migratePostgres } from './providers/postgres/migrations/migrate.ts';
+export type { PostgresOptions } from './providers/postgres/driver/options.ts';

@@ -6,13 +6,13 @@ export type { RemoteClient } from './remote/remote-client.ts';
 export type { Job } from './jobs/job.ts';
 export type { Session } from './jobs/session.ts';
 export type { Handle } from './client/handle.ts';
-export type { TaskHandle } from './client/task-handle.ts';
-export type { InstanceInfo } from './client/instance-info.ts';
+export type { TaskHandle } from './client/starting/task-handle.ts';
+export type { InstanceInfo } from './client/reading/instance-info.ts';
 export {
   CanceledError,
   FailedError,
   isPerdureError,
   PerdureError,
   ProviderError,
-} from './model/errors.ts';
-export type { ErrorCode } from './model/errors.ts';
+} from './model/failures/errors.ts';
+export type { ErrorCode } from './model/failures/errors.ts';

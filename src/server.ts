@@ -4,14 +4,18 @@ import './require-node.ts';
 export { createHandler } from './server/handler.ts';
 export type { RequestHandler } from './server/handler.ts';
 export type { HandlerOptions } from './server/handler-options.ts';
-export type { ServerLimits } from './server/limits.ts';
+export type { ServerLimits } from './server/limits/limits.ts';
 export type { Connection } from './server/request-pipeline.ts';
 export { serve } from './server/serve.ts';
 export type { PerdureServer, ServeOptions } from './server/serve.ts';
-export { createToken } from './server/tokens.ts';
-export type { ServerToken } from './server/tokens.ts';
-export type { LoadTokens } from './server/token-source.ts';
-export type { Authorize, AuthorizedCaller, AuthorizeRequest } from './server/authentication.ts';
+export { createToken } from './server/access/tokens.ts';
+export type { ServerToken } from './server/access/tokens.ts';
+export type { LoadTokens } from './server/access/token-source.ts';
+export type {
+  Authorize,
+  AuthorizedCaller,
+  AuthorizeRequest,
+} from './server/access/authentication.ts';
 export type { Role } from './server/routes/route.ts';
 
 // Its interface as data

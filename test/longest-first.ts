@@ -10,7 +10,7 @@ const longest = [
   'test/postgres/query-plans.test.ts',
   'test/jobs/model/job-model.test.ts',
   'test/model/races.test.ts',
-  'test/server/fuzz.test.ts',
+  'test/server/attacks/fuzz.test.ts',
 ];
 
 /** Begins with the test files that take longest. */

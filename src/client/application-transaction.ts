@@ -1,5 +1,5 @@
-import { randomToken } from '../model/random-id.ts';
-import type { TransactionConnection } from '../providers/transactional.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { TransactionConnection } from '../providers/contract/transactional.ts';
 
 /** A transaction of kysely. */
 interface KyselyTransaction {

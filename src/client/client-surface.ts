@@ -1,6 +1,6 @@
 import type { RetentionControl } from '../management/retention-control.ts';
 import type { Client } from './client.ts';
-import type { Schedules } from './schedules.ts';
+import type { Schedules } from './managing/schedules.ts';
 
 /** What can be seen of a class from outside, so that another class can be as good. */
 type Surface<Class> = Pick<Class, keyof Class>;

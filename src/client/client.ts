@@ -13,28 +13,32 @@ import { pruneExecutions, type PruneOptions } from '../management/prune-executio
 import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { isPerdureError, PerdureError } from '../model/errors.ts';
-import { notFound } from '../model/not-found.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
+import { notFound } from '../model/failures/not-found.ts';
 import { encodeMessage } from '../model/message.ts';
-import { checkInstanceId } from '../model/names.ts';
-import { defaultPayloadLimitBytes, encodePayload } from '../model/payload.ts';
-import { checkPriority } from '../model/priority.ts';
-import { validateEvent } from '../model/validate-input.ts';
+import { checkInstanceId } from '../model/values/names.ts';
+import { defaultPayloadLimitBytes, encodePayload } from '../model/values/payload.ts';
+import { checkPriority } from '../model/values/priority.ts';
+import { validateEvent } from '../model/values/validate-input.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
   QueueDepths,
   SystemMetrics,
-} from '../providers/management.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { Provider } from '../providers/provider.ts';
+} from '../providers/contract/management.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import type { ApplicationTransaction } from './application-transaction.ts';
-import { listAudit, type AuditPage } from './audit-list.ts';
+import { listAudit, type AuditPage } from './reading/audit-list.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
-import { CompletionWaiter } from './completion-waiter.ts';
-import { listExecutions, type ExecutionListOptions, type ExecutionPage } from './execution-list.ts';
-import { notAFlow, type StartableFlow } from './startable-flow.ts';
+import { CompletionWaiter } from './waiting/completion-waiter.ts';
+import {
+  listExecutions,
+  type ExecutionListOptions,
+  type ExecutionPage,
+} from './reading/execution-list.ts';
+import { notAFlow, type StartableFlow } from './starting/startable-flow.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from './handle.ts';
 import {
   exportHistory,
@@ -42,20 +46,24 @@ import {
   type ExportedHistory,
   type HistoryOptions,
   type HistoryPage,
-} from './history.ts';
-import { clientClosed, refusedEvent } from './instance-errors.ts';
-import { describeWait } from './describe-wait.ts';
-import { inspectInstance, listPendingWork } from './inspect-instance.ts';
-import type { PendingWork } from './pending-work.ts';
-import { toInstanceInfo, type InstanceInfo, type MeasuredInstance } from './instance-info.ts';
+} from './reading/history.ts';
+import { clientClosed, refusedEvent } from './waiting/instance-errors.ts';
+import { describeWait } from './reading/describe-wait.ts';
+import { inspectInstance, listPendingWork } from './reading/inspect-instance.ts';
+import type { PendingWork } from './reading/pending-work.ts';
+import {
+  toInstanceInfo,
+  type InstanceInfo,
+  type MeasuredInstance,
+} from './reading/instance-info.ts';
 import {
   listInstances,
   type InstancePage,
   type InstanceListPage,
   type ListFilter,
   type ListPage,
-} from './instance-list.ts';
-import { takeResult } from './instance-result.ts';
+} from './reading/instance-list.ts';
+import { takeResult } from './waiting/instance-result.ts';
 import { readFields } from '../model/option-fields.ts';
 import {
   readFlag,
@@ -63,19 +71,19 @@ import {
   terminate,
   type CancelOptions,
   type TerminateOptions,
-} from './stopping.ts';
-import { LocalJobs } from './local-jobs.ts';
-import { Schedules } from './schedules.ts';
-import { Starts, type InstanceStarter } from './starts.ts';
-import { readEvent } from './start-request.ts';
-import { TaskHandle } from './task-handle.ts';
-import type { RunTaskOptions } from './task-request.ts';
+} from './managing/stopping.ts';
+import { LocalJobs } from './jobs/local-jobs.ts';
+import { Schedules } from './managing/schedules.ts';
+import { Starts, type InstanceStarter } from './starting/starts.ts';
+import { readEvent } from './starting/start-request.ts';
+import { TaskHandle } from './starting/task-handle.ts';
+import type { RunTaskOptions } from './starting/task-request.ts';
 import {
   TaskRuns,
   type RunTaskArguments,
   type TaskHandles,
   type TaskRequest,
-} from './task-runs.ts';
+} from './starting/task-runs.ts';
 import { providerWithin, type TransactionClient } from './transaction-client.ts';
 
 export interface ClientOptions {

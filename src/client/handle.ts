@@ -1,11 +1,11 @@
 import type { EventToken } from '../model/definition.ts';
-import type { Duration } from '../model/duration.ts';
+import type { Duration } from '../model/values/duration.ts';
 import type { DeleteOptions } from '../management/delete-instance.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { DeleteInstanceResult } from '../providers/management.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { DeleteInstanceResult } from '../providers/contract/management.ts';
 import type { EventArguments } from './call-types.ts';
-import type { InstanceInfo } from './instance-info.ts';
-import type { CancelOptions, TerminateOptions } from './stopping.ts';
+import type { InstanceInfo } from './reading/instance-info.ts';
+import type { CancelOptions, TerminateOptions } from './managing/stopping.ts';
 
 /** How long to wait for an instance. */
 export interface WaitOptions {

@@ -1,15 +1,15 @@
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { PerdureError } from '../model/errors.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { Provider } from '../providers/provider.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { connectionOf, type ApplicationTransaction } from './application-transaction.ts';
 import type { EventArguments, RunFlowOptions, StartArguments, StartOptions } from './call-types.ts';
 import type { Handle } from './handle.ts';
-import type { StartableFlow } from './startable-flow.ts';
-import type { CancelOptions } from './stopping.ts';
-import type { TaskHandle } from './task-handle.ts';
-import type { RunTaskArguments, TaskHandles, TaskRequest } from './task-runs.ts';
-import type { RunTaskOptions } from './task-request.ts';
+import type { StartableFlow } from './starting/startable-flow.ts';
+import type { CancelOptions } from './managing/stopping.ts';
+import type { TaskHandle } from './starting/task-handle.ts';
+import type { RunTaskArguments, TaskHandles, TaskRequest } from './starting/task-runs.ts';
+import type { RunTaskOptions } from './starting/task-request.ts';
 
 /**
  * Writes as a part of the application's own transaction: what it starts, runs, raises and cancels happens when that

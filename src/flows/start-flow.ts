@@ -5,9 +5,9 @@ import {
   type OrchestrationDefinition,
   type StartOptions,
 } from '../index.ts';
-import { isSameJson } from './condition-evaluation.ts';
-import type { RunInput } from './graph.ts';
-import { readRunInput } from './run-input.ts';
+import { isSameJson } from './interpreter/condition-evaluation.ts';
+import type { RunInput } from './definition/graph.ts';
+import { readRunInput } from './interpreter/run-input.ts';
 
 /**
  * Starts a run with its graph frozen into it. The same start after the flow was redefined finds the run that is

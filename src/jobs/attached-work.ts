@@ -1,4 +1,4 @@
-import { randomToken, timeOrderedId } from '../model/random-id.ts';
+import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import type { JobBackend } from './backend.ts';
 import { Job } from './job.ts';
 import { readJob } from './job-request.ts';

@@ -9,12 +9,12 @@
  * B4. `abandon`, `cancel`, `keepAlive` and `shutdown` never wait for other calls to end.
  * B5. Nothing here knows Node: everything of `src/jobs` runs in browsers.
  */
-import type { InstanceInfo } from '../client/instance-info.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Payload } from '../model/payload.ts';
+import type { Payload } from '../model/values/payload.ts';
 import type { Headers } from '../model/task-options.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { JobKey, SessionState } from '../providers/sessions.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';
 
 /** A job to be sent: checked and encoded when it was submitted. */

@@ -1,4 +1,4 @@
-import { decodePayload } from '../model/payload.ts';
+import { decodePayload } from '../model/values/payload.ts';
 import type { JobChunk } from './backend.ts';
 import { jobClosed } from './job-errors.ts';
 import type { JobHost, JobRun } from './job-run.ts';

@@ -1,4 +1,4 @@
-import { CanceledError, PerdureError } from '../model/errors.ts';
+import { CanceledError, PerdureError } from '../model/failures/errors.ts';
 
 /** Something was asked of a job that its caller has closed. */
 export function jobClosed(id: string): PerdureError {

@@ -1,13 +1,17 @@
 import type { StartOptions } from '../client/call-types.ts';
-import { readStartOptions, readTarget } from '../client/start-request.ts';
-import { readRunTaskOptions, readTask, type RunTaskOptions } from '../client/task-request.ts';
+import { readStartOptions, readTarget } from '../client/starting/start-request.ts';
+import {
+  readRunTaskOptions,
+  readTask,
+  type RunTaskOptions,
+} from '../client/starting/task-request.ts';
 import type { FlowRef } from '../model/definition.ts';
-import { PerdureError } from '../model/errors.ts';
-import { encodePayload } from '../model/payload.ts';
-import { checkPriority } from '../model/priority.ts';
-import { randomToken, timeOrderedId } from '../model/random-id.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { encodePayload } from '../model/values/payload.ts';
+import { checkPriority } from '../model/values/priority.ts';
+import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import type { StandardSchema } from '../model/definition.ts';
-import { validateInput } from '../model/validate-input.ts';
+import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest, JobTaskOptions } from './backend.ts';
 
 /** How a job is submitted. An id belongs to one job: it is never attached to a run that is there already. */

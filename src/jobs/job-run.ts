@@ -1,8 +1,8 @@
-import type { InstanceInfo } from '../client/instance-info.ts';
-import { isPerdureError } from '../model/errors.ts';
-import { decodePayload } from '../model/payload.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { JobKey } from '../providers/sessions.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
+import { decodePayload } from '../model/values/payload.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { JobKey } from '../providers/contract/sessions.ts';
 import type { JobBackend, JobReply, JobRequest, JobStop } from './backend.ts';
 import { canceledUnsent, jobClosed, resultTimedOut, sessionClosed } from './job-errors.ts';
 

@@ -1,9 +1,9 @@
-import type { InstanceInfo } from '../client/instance-info.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type { WaitOptions } from '../client/handle.ts';
-import { readCancelOptions, type CancelOptions } from '../client/stopping.ts';
-import { toMs, type Duration } from '../model/duration.ts';
+import { readCancelOptions, type CancelOptions } from '../client/managing/stopping.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import { readFields } from '../model/option-fields.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
 import { JobChunks } from './job-chunks.ts';
 import { jobClosed, streamTaken } from './job-errors.ts';
 import type { JobHost, JobRun } from './job-run.ts';

@@ -1,4 +1,4 @@
-import { isPerdureError } from '../model/errors.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
 import type { JobBackend, JobRequest, SessionRequest } from './backend.ts';
 import { canceledUnsent, sessionClosed, sessionDowngrade, sessionNotFound } from './job-errors.ts';
 import { JobRun, type JobHost } from './job-run.ts';

@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from '../model/clock.ts';
-import { isPerdureError, type ProviderError } from '../model/errors.ts';
+import { isPerdureError, type ProviderError } from '../model/failures/errors.ts';
 
 const firstPauseMs = 5;
 const longestPauseMs = 5_000;

@@ -1,5 +1,5 @@
 import type { InstanceStatus } from '../model/status.ts';
-import type { SessionEnd, SessionState } from '../providers/sessions.ts';
+import type { SessionEnd, SessionState } from '../providers/contract/sessions.ts';
 
 /** How to shut a session down: `graceful` lets its jobs end, `forceful` cancels them. */
 export type ShutdownMode = 'graceful' | 'forceful';

@@ -1,6 +1,6 @@
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
-import { checkName } from '../model/names.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { checkName } from '../model/values/names.ts';
 import { invalid, invalidOption, readFields } from '../model/option-fields.ts';
 import type { ShutdownMode } from './session-info.ts';
 

@@ -1,7 +1,7 @@
-import { PerdureError } from '../model/errors.ts';
-import { checkInstanceId, checkName } from '../model/names.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { invalid, readFields } from '../model/option-fields.ts';
-import type { SessionState } from '../providers/sessions.ts';
+import type { SessionState } from '../providers/contract/sessions.ts';
 import type { JobBackend } from './backend.ts';
 import { ambiguousSession, sessionNotFound } from './job-errors.ts';
 import { retrying } from './retrying.ts';

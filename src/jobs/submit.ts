@@ -1,5 +1,5 @@
 import type { RunFlowOptions, StartOptions } from '../client/call-types.ts';
-import type { RunTaskOptions } from '../client/task-request.ts';
+import type { RunTaskOptions } from '../client/starting/task-request.ts';
 import type { FlowRef, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import type { Job } from './job.ts';
 import type { SubmitOptions } from './job-request.ts';

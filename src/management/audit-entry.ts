@@ -1,5 +1,5 @@
-import { randomToken } from '../model/random-id.ts';
-import type { AuditEntry } from '../providers/management.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { AuditEntry } from '../providers/contract/management.ts';
 
 /** Begins the record of an operation: who, what, and the shape of the filter. */
 export function newAuditEntry(

@@ -1,4 +1,4 @@
-import type { DeleteInstanceResult, PruneResult } from '../providers/management.ts';
+import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
 
 export const nothingDeleted: DeleteInstanceResult = {
   instancesDeleted: 0,

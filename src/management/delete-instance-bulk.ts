@@ -1,6 +1,6 @@
 import { readFields } from '../model/option-fields.ts';
-import type { DeleteInstanceResult } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { DeleteInstanceResult } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addDeleted, nothingDeleted } from './counts.ts';
 import { deleteSelected } from './delete-selected.ts';

@@ -1,10 +1,10 @@
-import { PerdureError } from '../model/errors.ts';
-import { checkInstanceId } from '../model/names.ts';
-import { notFound } from '../model/not-found.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { checkInstanceId } from '../model/values/names.ts';
+import { notFound } from '../model/failures/not-found.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { InstanceStatus } from '../model/status.ts';
-import type { DeleteInstanceResult } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { DeleteInstanceResult } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { readInstanceTree } from './instance-tree.ts';
 import { readActor, readFlag } from './option-values.ts';

@@ -1,5 +1,9 @@
-import type { AuditEntry, DeleteInstanceResult, ScannedInstance } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type {
+  AuditEntry,
+  DeleteInstanceResult,
+  ScannedInstance,
+} from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { addDeleted, nothingDeleted, rowsOf } from './counts.ts';
 import { readInstanceTrees, type InstanceTree } from './instance-tree.ts';
 import type { Pacer } from './pacer.ts';

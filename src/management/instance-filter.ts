@@ -1,5 +1,5 @@
-import { PerdureError } from '../model/errors.ts';
-import { checkInstanceId } from '../model/names.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { checkInstanceId } from '../model/values/names.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
 import { readNamePatterns } from './name-pattern.ts';

@@ -1,4 +1,4 @@
-import type { ManagementStore } from '../providers/management.ts';
+import type { ManagementStore } from '../providers/contract/management.ts';
 
 /** An instance with all its descendants. */
 export interface InstanceTree {

@@ -1,4 +1,4 @@
-import { checkName } from '../model/names.ts';
+import { checkName } from '../model/values/names.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { instanceStatuses, isTerminal, type TerminalStatus } from '../model/status.ts';
 

@@ -1,7 +1,7 @@
 import { readFields } from '../model/option-fields.ts';
 import type { InstanceStatus } from '../model/status.ts';
-import type { PruneResult } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { PruneResult } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addPruned, nothingPruned } from './counts.ts';
 import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';

@@ -1,8 +1,8 @@
-import { checkInstanceId } from '../model/names.ts';
-import { notFound } from '../model/not-found.ts';
+import { checkInstanceId } from '../model/values/names.ts';
+import { notFound } from '../model/failures/not-found.ts';
 import { readFields } from '../model/option-fields.ts';
-import type { PruneResult } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { PruneResult } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { readActor, readFlag, readSignal } from './option-values.ts';
 import { Pacer } from './pacer.ts';

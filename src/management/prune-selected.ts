@@ -1,5 +1,5 @@
-import type { AuditEntry, PruneResult, ScannedInstance } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { AuditEntry, PruneResult, ScannedInstance } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { addPruned, nothingPruned } from './counts.ts';
 import type { Pacer } from './pacer.ts';
 import type { CheckedPrune } from './prune-conditions.ts';

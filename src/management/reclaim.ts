@@ -1,5 +1,5 @@
-import { PerdureError } from '../model/errors.ts';
-import type { ManagementStore } from '../providers/management.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import type { ManagementStore } from '../providers/contract/management.ts';
 import type { Pacer } from './pacer.ts';
 
 const rowsAtOnce = 500;

@@ -1,8 +1,8 @@
 import type { Clock } from '../model/clock.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
-import { randomToken } from '../model/random-id.ts';
-import type { Provider } from '../providers/provider.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { readActor, readFlag, readSignal } from './option-values.ts';
 import { readRetentionPolicies, type RetentionPolicy } from './retention-policy.ts';
 import {

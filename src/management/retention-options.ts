@@ -1,4 +1,4 @@
-import { toMs, type Duration } from '../model/duration.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { readFlag } from './option-values.ts';
 import {

@@ -1,5 +1,5 @@
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
 import { matchNames, readNamePatterns } from './name-pattern.ts';

@@ -1,9 +1,9 @@
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type {
   DeleteInstanceResult,
   ManagementStore,
   PruneResult,
-} from '../providers/management.ts';
+} from '../providers/contract/management.ts';
 import type { RetentionPolicy } from './retention-policy.ts';
 
 type Records = Pick<ManagementStore, 'readRecord' | 'writeRecord'>;

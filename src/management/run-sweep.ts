@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import type { RetentionRules } from './retention-policy.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 import { sweep, type Interruption } from './sweep.ts';

@@ -1,7 +1,7 @@
 import type { InstanceStatus } from '../model/status.ts';
-import type { InstanceRecord } from '../providers/instances.ts';
-import type { ScannedInstance } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { InstanceRecord } from '../providers/contract/instances.ts';
+import type { ScannedInstance } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { matchNames } from './name-pattern.ts';
 import type { Pacer } from './pacer.ts';
 

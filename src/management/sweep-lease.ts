@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { readRetention } from './retention-records.ts';
 import type { Interruption } from './sweep.ts';
 

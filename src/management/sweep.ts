@@ -1,7 +1,7 @@
-import { ProviderError } from '../model/errors.ts';
+import { ProviderError } from '../model/failures/errors.ts';
 import { instanceStatuses } from '../model/status.ts';
-import type { ScannedInstance } from '../providers/management.ts';
-import type { Provider } from '../providers/provider.ts';
+import type { ScannedInstance } from '../providers/contract/management.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { newAuditEntry } from './audit-entry.ts';
 import { addDeleted, addPruned, nothingDeleted, nothingPruned } from './counts.ts';
 import { deleteSelected, type SelectedDeletion } from './delete-selected.ts';

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
-import { randomToken } from '../model/random-id.ts';
-import type { Provider } from '../providers/provider.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import type { ResolvedRetention } from './retention-options.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 import { runSweep } from './run-sweep.ts';

@@ -1,6 +1,6 @@
 import type { CancellationType } from './cancel.ts';
-import { PerdureError } from './errors.ts';
-import { parseJson } from './payload.ts';
+import { PerdureError } from './failures/errors.ts';
+import { parseJson } from './values/payload.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 
 /** What the worker needs to know of a call besides its input; plain data, stored with the work item. */

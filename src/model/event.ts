@@ -1,8 +1,8 @@
 import type { ActivityOptions } from './activity-options.ts';
 import type { CancelWish } from './cancel.ts';
-import { PerdureError, type CancelTrigger } from './errors.ts';
-import type { Failure } from './failure.ts';
-import type { Payload } from './payload.ts';
+import { PerdureError, type CancelTrigger } from './failures/errors.ts';
+import type { Failure } from './failures/failure.ts';
+import type { Payload } from './values/payload.ts';
 import {
   cancelField,
   cancellationField,
@@ -23,7 +23,7 @@ import {
   targetKindField,
   triggerField,
   type FieldChecks,
-} from './stored-fields.ts';
+} from './values/stored-fields.ts';
 
 /** Who waits for this instance: the execution and operation of the parent that started it. */
 export interface ParentRef {

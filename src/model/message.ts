@@ -1,8 +1,8 @@
 import type { CancelWish } from './cancel.ts';
-import { PerdureError, type CancelTrigger } from './errors.ts';
+import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
-import type { Failure } from './failure.ts';
-import type { Payload } from './payload.ts';
+import type { Failure } from './failures/failure.ts';
+import type { Payload } from './values/payload.ts';
 import {
   brokenField,
   cancelField,
@@ -16,7 +16,7 @@ import {
   reasonField,
   triggerField,
   type FieldChecks,
-} from './stored-fields.ts';
+} from './values/stored-fields.ts';
 
 /** Begins an execution. `payload` is its input. */
 export interface StartMessage {

@@ -1,4 +1,4 @@
-import { PerdureError } from './errors.ts';
+import { PerdureError } from './failures/errors.ts';
 
 type Fields<Key extends string> = Readonly<Partial<Record<Key, unknown>>>;
 type Code = 'INVALID_INPUT' | 'INVALID_OPTION';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { errorClasses, withClasses } from './error-classes.ts';
-import { toError, toFailure } from './failure.ts';
+import { errorClasses, withClasses } from './failures/error-classes.ts';
+import { toError, toFailure } from './failures/failure.ts';
 import {
   nextRetryDelayMs,
   resolveRetryPolicy,

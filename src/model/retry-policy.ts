@@ -1,6 +1,6 @@
-import { toMs, type Duration } from './duration.ts';
-import { PerdureError } from './errors.ts';
-import type { Failure } from './failure.ts';
+import { toMs, type Duration } from './values/duration.ts';
+import { PerdureError } from './failures/errors.ts';
+import type { Failure } from './failures/failure.ts';
 
 /** A class of errors, abstract or not. */
 export type ErrorClass = abstract new (...args: never) => Error;

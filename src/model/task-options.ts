@@ -1,5 +1,5 @@
-import { PerdureError } from './errors.ts';
-import { parseJson } from './payload.ts';
+import { PerdureError } from './failures/errors.ts';
+import { parseJson } from './values/payload.ts';
 
 /** Text by name, handed from whoever runs a task to its handler. */
 export type Headers = Readonly<Record<string, string>>;

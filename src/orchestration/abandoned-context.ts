@@ -1,4 +1,4 @@
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
 import type { ActivityClient } from './activity-context.ts';
 

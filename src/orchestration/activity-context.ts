@@ -1,5 +1,5 @@
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
-import type { CancelTrigger } from '../model/errors.ts';
+import type { CancelTrigger } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
 import type { InputArguments } from './input-arguments.ts';
 

@@ -1,5 +1,5 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
-import { checkName } from '../model/names.ts';
+import { checkName } from '../model/values/names.ts';
 import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';

@@ -1,9 +1,9 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { ActivityOptions } from '../model/activity-options.ts';
-import { checkPriority } from '../model/priority.ts';
+import { checkPriority } from '../model/values/priority.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 
 /** How an activity is tried: defaults of its definition, or the choice of one call. */

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { drive } from '../../test/replay/turn-driver.ts';
 import { silentLogger, type Logger } from '../model/logger.ts';
-import { currentScope } from '../replay/scope.ts';
+import { currentScope } from '../replay/cancellation/scope.ts';
 
 /** A logger that keeps its lines. */
 function collect(): Logger & { readonly lines: unknown[][] } {

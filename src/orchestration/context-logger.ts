@@ -1,5 +1,5 @@
 import type { Logger } from '../model/logger.ts';
-import { runOutsideScope } from '../replay/scope.ts';
+import { runOutsideScope } from '../replay/cancellation/scope.ts';
 
 /**
  * A logger for code inside an orchestration: silent during replay, with fields that name the instance. The sink

@@ -1,5 +1,5 @@
 import type { StandardSchema } from '../model/definition.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 
 /** Refuses a handler that is not a function, and options that no definition has. */
 export function checkDefinition(definition: {

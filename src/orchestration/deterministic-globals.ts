@@ -1,7 +1,7 @@
 import nodeCrypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
-import { PerdureError } from '../model/errors.ts';
-import { currentScope, type ScopedExecution } from '../replay/scope.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { currentScope, type ScopedExecution } from '../replay/cancellation/scope.ts';
 
 const installed = Symbol.for('perdure.deterministicGlobals');
 

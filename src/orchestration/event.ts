@@ -1,5 +1,5 @@
 import type { EventToken, StandardSchema } from '../model/definition.ts';
-import { checkName } from '../model/names.ts';
+import { checkName } from '../model/values/names.ts';
 import { checkOptions, checkSchema } from './definition-checks.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { activity, type ActivityDefinition, type ActivityDefinitionOptions } from './activity.ts';
 
 /** Where the handler of an isolated activity or task is found: closures cannot move to another thread. */

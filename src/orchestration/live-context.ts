@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
-import { checkInstanceId, checkName } from '../model/names.ts';
-import { encodePayload, type Payload } from '../model/payload.ts';
+import { checkInstanceId, checkName } from '../model/values/names.ts';
+import { encodePayload, type Payload } from '../model/values/payload.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import {
@@ -17,7 +17,7 @@ import {
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { contextLogger } from './context-logger.ts';
-import { validateEvent } from '../model/validate-input.ts';
+import { validateEvent } from '../model/values/validate-input.ts';
 import { checkOptions } from './definition-checks.ts';
 import type {
   ChildOptions,

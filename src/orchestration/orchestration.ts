@@ -1,5 +1,5 @@
 import type { OrchestrationRef, StandardSchema } from '../model/definition.ts';
-import { checkName } from '../model/names.ts';
+import { checkName } from '../model/values/names.ts';
 import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
 import { checkDefinition, checkSchema } from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';

@@ -1,7 +1,7 @@
 import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
-import { decodePayload } from '../model/payload.ts';
-import { validateInput } from '../model/validate-input.ts';
+import { decodePayload } from '../model/values/payload.ts';
+import { validateInput } from '../model/values/validate-input.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';
 import type { ScheduleDefaults } from './call-options.ts';

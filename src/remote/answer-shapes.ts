@@ -1,13 +1,13 @@
-import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
-import type { FailureSummary, PendingWork } from '../client/pending-work.ts';
-import type { ScheduleInfo } from '../client/schedule-info.ts';
-import type { TaskInfo } from '../client/task-info.ts';
+import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
+import type { FailureSummary, PendingWork } from '../client/reading/pending-work.ts';
+import type { ScheduleInfo } from '../client/managing/schedule-info.ts';
+import type { TaskInfo } from '../client/reading/task-info.ts';
 import type { JobInfo, SessionInfo } from '../jobs/session-info.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
 import type { CancelRequest } from '../model/cancel.ts';
-import type { Failure } from '../model/failure.ts';
-import type { RunningItem, StopResult } from '../providers/cancellation.ts';
-import type { ExecutionRecord } from '../providers/instances.ts';
+import type { Failure } from '../model/failures/failure.ts';
+import type { RunningItem, StopResult } from '../providers/contract/cancellation.ts';
+import type { ExecutionRecord } from '../providers/contract/instances.ts';
 import type {
   DeleteInstanceResult,
   InstanceSize,
@@ -15,8 +15,8 @@ import type {
   QueueDepth,
   QueueDepths,
   SystemMetrics,
-} from '../providers/management.ts';
-import type { WireError } from '../server/routes/error-answer.ts';
+} from '../providers/contract/management.ts';
+import type { WireError } from '../server/routes/error-response.ts';
 import {
   anything,
   either,

@@ -1,5 +1,5 @@
 import type { ChunkPageRequest, JobChunks } from '../jobs/backend.ts';
-import type { JobKey } from '../providers/sessions.ts';
+import type { JobKey } from '../providers/contract/sessions.ts';
 import { pollMs, type PollSlots } from './poll-slots.ts';
 import { SessionPolls } from './session-polls.ts';
 import type { PollResult } from './shared-poll.ts';

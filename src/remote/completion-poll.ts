@@ -1,7 +1,7 @@
-import { notOverInTime } from '../client/instance-errors.ts';
-import type { InstanceInfo } from '../client/instance-info.ts';
+import { notOverInTime } from '../client/waiting/instance-errors.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import { systemClock } from '../model/clock.ts';
-import { isPerdureError } from '../model/errors.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
 import { pollMs, type PollSlots } from './poll-slots.ts';
 import { toTypedError } from './remote-error.ts';
 import { SharedPoll, type PollResult } from './shared-poll.ts';

@@ -1,7 +1,7 @@
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
-import { defaultPayloadLimitBytes } from '../model/payload.ts';
+import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 
 /** How to reach a server of Perdure. */
 export interface ConnectOptions {

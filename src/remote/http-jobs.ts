@@ -1,4 +1,4 @@
-import type { InstanceInfo } from '../client/instance-info.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type {
   ChunkPageRequest,
   JobBackend,
@@ -11,10 +11,10 @@ import type {
 } from '../jobs/backend.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../jobs/session-info.ts';
 import { systemClock } from '../model/clock.ts';
-import { isPerdureError } from '../model/errors.ts';
-import type { StopResult } from '../providers/cancellation.ts';
-import type { JobKey } from '../providers/sessions.ts';
-import { byteLength } from '../model/byte-length.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
+import type { JobKey } from '../providers/contract/sessions.ts';
+import { byteLength } from '../model/values/byte-length.ts';
 import { CallBatches } from './call-batches.ts';
 import { ChunkPoll } from './chunk-poll.ts';
 import { toNewJob } from './new-job.ts';

@@ -1,5 +1,5 @@
 import type { JobRequest } from '../jobs/backend.ts';
-import { decodePayload } from '../model/payload.ts';
+import { decodePayload } from '../model/values/payload.ts';
 import type { Request } from './operations.ts';
 
 type NewJob = Request<'submitJobs'>['body']['jobs'][number];

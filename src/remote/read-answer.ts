@@ -1,6 +1,6 @@
-import { ProviderError } from '../model/errors.ts';
-import { parseJson } from '../model/payload.ts';
-import { TextGatherer } from '../model/text-gatherer.ts';
+import { ProviderError } from '../model/failures/errors.ts';
+import { parseJson } from '../model/values/payload.ts';
+import { TextGatherer } from '../model/values/text-gatherer.ts';
 import { answerShapes } from './answer-shapes.ts';
 import type { Operation } from './operations.ts';
 import { readWireError, toTypedError } from './remote-error.ts';

@@ -1,4 +1,4 @@
-import type { AuditPage } from '../client/audit-list.ts';
+import type { AuditPage } from '../client/reading/audit-list.ts';
 import type {
   EventArguments,
   RunFlowOptions,
@@ -6,12 +6,12 @@ import type {
   StartOptions,
 } from '../client/call-types.ts';
 import type { ClientSurface } from '../client/client-surface.ts';
-import { describeWait } from '../client/describe-wait.ts';
-import type { ExecutionListOptions, ExecutionPage } from '../client/execution-list.ts';
+import { describeWait } from '../client/reading/describe-wait.ts';
+import type { ExecutionListOptions, ExecutionPage } from '../client/reading/execution-list.ts';
 import { Handle, type InstanceAccess, type WaitOptions } from '../client/handle.ts';
-import type { ExportedHistory, HistoryOptions, HistoryPage } from '../client/history.ts';
-import { clientClosed } from '../client/instance-errors.ts';
-import type { InstanceInfo, MeasuredInstance } from '../client/instance-info.ts';
+import type { ExportedHistory, HistoryOptions, HistoryPage } from '../client/reading/history.ts';
+import { clientClosed } from '../client/waiting/instance-errors.ts';
+import type { InstanceInfo, MeasuredInstance } from '../client/reading/instance-info.ts';
 import {
   readListParams,
   readPage,
@@ -20,18 +20,18 @@ import {
   type InstanceListPage,
   type ListFilter,
   type ListPage,
-} from '../client/instance-list.ts';
-import { notAFlow, type StartableFlow } from '../client/startable-flow.ts';
+} from '../client/reading/instance-list.ts';
+import { notAFlow, type StartableFlow } from '../client/starting/startable-flow.ts';
 import {
   readCancelOptions,
   readTerminate,
   type CancelOptions,
   type TerminateOptions,
-} from '../client/stopping.ts';
-import type { TaskHandle } from '../client/task-handle.ts';
-import type { PendingWork } from '../client/pending-work.ts';
-import type { RunTaskOptions } from '../client/task-request.ts';
-import type { RunTaskArguments, TaskHandles, TaskRequest } from '../client/task-runs.ts';
+} from '../client/managing/stopping.ts';
+import type { TaskHandle } from '../client/starting/task-handle.ts';
+import type { PendingWork } from '../client/reading/pending-work.ts';
+import type { RunTaskOptions } from '../client/starting/task-request.ts';
+import type { RunTaskArguments, TaskHandles, TaskRequest } from '../client/starting/task-runs.ts';
 import { AttachedWork } from '../jobs/attached-work.ts';
 import type { Session } from '../jobs/session.ts';
 import type { OpenSessionOptions } from '../jobs/session-options.ts';
@@ -45,18 +45,18 @@ import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
 import type { PruneOptions } from '../management/prune-executions.ts';
 import { systemClock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { checkPriority } from '../model/priority.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { isPerdureError, PerdureError } from '../model/errors.ts';
-import { checkInstanceId } from '../model/names.ts';
+import { checkPriority } from '../model/values/priority.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
+import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
-import type { StopResult } from '../providers/cancellation.ts';
+import type { StopResult } from '../providers/contract/cancellation.ts';
 import type {
   DeleteInstanceResult,
   PruneResult,
   QueueDepths,
   SystemMetrics,
-} from '../providers/management.ts';
+} from '../providers/contract/management.ts';
 import { CompletionPoll } from './completion-poll.ts';
 import type { CheckedConnect } from './connect-options.ts';
 import { HttpJobs } from './http-jobs.ts';

@@ -9,9 +9,9 @@ import { checkCallback, readActor, readFlag, readSignal } from '../management/op
 import { readPruneConditions } from '../management/prune-conditions.ts';
 import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
 import type { PruneOptions } from '../management/prune-executions.ts';
-import { checkInstanceId } from '../model/names.ts';
+import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
-import type { DeleteInstanceResult, PruneResult } from '../providers/management.ts';
+import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
 import type { Answer, Request } from './operations.ts';
 import type { Transport } from './transport.ts';
 

@@ -5,9 +5,9 @@ import {
   PerdureError,
   ProviderError,
   type ErrorCode,
-} from '../model/errors.ts';
-import { toError } from '../model/failure.ts';
-import type { WireError } from '../server/routes/error-answer.ts';
+} from '../model/failures/errors.ts';
+import { toError } from '../model/failures/failure.ts';
+import type { WireError } from '../server/routes/error-response.ts';
 import { wireError } from './answer-shapes.ts';
 
 /** The error that the body of an answer carries, if it is one of ours. */

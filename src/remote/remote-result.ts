@@ -1,6 +1,6 @@
-import type { InstanceInfo } from '../client/instance-info.ts';
-import { takeResult } from '../client/instance-result.ts';
-import { PerdureError } from '../model/errors.ts';
+import type { InstanceInfo } from '../client/reading/instance-info.ts';
+import { takeResult } from '../client/waiting/instance-result.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 
 /** What a finished instance returned; throws what it ended with when it did not return. */
 export function resultOf(info: InstanceInfo): unknown {

@@ -1,18 +1,18 @@
-import type { ScheduleInfo } from '../client/schedule-info.ts';
+import type { ScheduleInfo } from '../client/managing/schedule-info.ts';
 import type {
   FlowSchedule,
   OrchestrationSchedule,
   TaskSchedule,
-} from '../client/schedule-request.ts';
-import { readWork } from '../client/scheduled-work.ts';
-import type { SchedulePage, Schedules } from '../client/schedules.ts';
-import { readStartOptions, readTarget } from '../client/start-request.ts';
-import { readRunTaskOptions, readTask, readTime } from '../client/task-request.ts';
-import { isPerdureError } from '../model/errors.ts';
-import { checkName } from '../model/names.ts';
+} from '../client/managing/schedule-request.ts';
+import { readWork } from '../client/managing/scheduled-work.ts';
+import type { SchedulePage, Schedules } from '../client/managing/schedules.ts';
+import { readStartOptions, readTarget } from '../client/starting/start-request.ts';
+import { readRunTaskOptions, readTask, readTime } from '../client/starting/task-request.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
+import { checkName } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
-import { decodePayload, encodePayload } from '../model/payload.ts';
-import { validateInput } from '../model/validate-input.ts';
+import { decodePayload, encodePayload } from '../model/values/payload.ts';
+import { validateInput } from '../model/values/validate-input.ts';
 import type { Request } from './operations.ts';
 import type { Transport } from './transport.ts';
 

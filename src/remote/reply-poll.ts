@@ -1,5 +1,5 @@
 import type { JobReply } from '../jobs/backend.ts';
-import type { JobKey } from '../providers/sessions.ts';
+import type { JobKey } from '../providers/contract/sessions.ts';
 import type { Answer } from './operations.ts';
 import { pollMs, type PollSlots } from './poll-slots.ts';
 import { toTypedError } from './remote-error.ts';

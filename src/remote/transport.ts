@@ -1,5 +1,5 @@
-import { clientClosed } from '../client/instance-errors.ts';
-import { PerdureError } from '../model/errors.ts';
+import { clientClosed } from '../client/waiting/instance-errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { writePath, type PathParams } from '../server/routes/path.ts';
 import { backoffMs } from './backoff.ts';
 import type { CheckedConnect } from './connect-options.ts';

@@ -1,4 +1,4 @@
-import { ProviderError } from '../model/errors.ts';
+import { ProviderError } from '../model/failures/errors.ts';
 
 /** The server could not be reached, would not take the call now, or its answer was lost: asking again may help. */
 export class Unreachable extends ProviderError {

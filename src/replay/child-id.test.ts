@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkInstanceId, maxIdBytes } from '../model/names.ts';
+import { checkInstanceId, maxIdBytes } from '../model/values/names.ts';
 import { defaultChildId } from './child-id.ts';
 
 describe('the default id of a child', () => {

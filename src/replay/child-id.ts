@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { maxIdBytes } from '../model/names.ts';
+import { maxIdBytes } from '../model/values/names.ts';
 
 /**
  * The id of a child that the code gave none: unique per operation and per execution, so that a child after a

@@ -1,14 +1,14 @@
 import type { ActivityOptions } from '../model/activity-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
-import type { Payload } from '../model/payload.ts';
-import type { CancelScope } from './cancel-scope.ts';
+import type { Payload } from '../model/values/payload.ts';
+import type { CancelScope } from './cancellation/cancel-scope.ts';
 import { defaultChildId } from './child-id.ts';
 import { DurablePromise } from './durable-promise.ts';
 import { Operation, type OperationOptions, type OperationOwner } from './operation.ts';
 import type { OperationTable } from './operation-table.ts';
-import { toCanceledError, type Withdrawal } from './withdrawal.ts';
+import { toCanceledError, type Withdrawal } from './cancellation/withdrawal.ts';
 
 /** What commands need of their execution. */
 export interface CommandHost {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CanceledError } from '../model/errors.ts';
+import { CanceledError } from '../model/failures/errors.ts';
 import type { HistoryEvent } from '../model/event.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { drive, kindsOf, type TurnDriver } from '../../test/replay/turn-driver.ts';

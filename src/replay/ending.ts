@@ -1,6 +1,6 @@
 import type { CancelWish } from '../model/cancel.ts';
 import type { TerminalEvent } from '../model/event.ts';
-import type { CancelScope } from './cancel-scope.ts';
+import type { CancelScope } from './cancellation/cancel-scope.ts';
 import type { OperationTable } from './operation-table.ts';
 import { reasonOfEnd } from './outcome.ts';
 

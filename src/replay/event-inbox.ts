@@ -1,5 +1,5 @@
 import type { BufferedEvent } from '../model/event.ts';
-import type { Payload } from '../model/payload.ts';
+import type { Payload } from '../model/values/payload.ts';
 import type { Operation } from './operation.ts';
 
 interface Mailbox {

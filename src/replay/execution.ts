@@ -50,12 +50,12 @@ import type {
 import { isCommand, isIncoming } from '../model/event.ts';
 import type { Message } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
-import { HistoryCheck } from './history-check.ts';
+import { HistoryCheck } from './checks/history-check.ts';
 import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
 import { MessageBatch } from './message-batch.ts';
 import type { Operation } from './operation.ts';
 import { isInterruption, toSkipped, toStarted } from './outcome.ts';
-import { guardUnhandledRejections } from './unhandled-rejections.ts';
+import { guardUnhandledRejections } from './checks/unhandled-rejections.ts';
 
 export interface TurnParams {
   readonly messages: readonly Message[];

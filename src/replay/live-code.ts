@@ -1,4 +1,8 @@
-import { NondeterminismError, type CanceledError, type PerdureError } from '../model/errors.ts';
+import {
+  NondeterminismError,
+  type CanceledError,
+  type PerdureError,
+} from '../model/failures/errors.ts';
 import type {
   AnswerEvent,
   BufferedEvent,
@@ -8,10 +12,10 @@ import type {
   IncomingEvent,
   TerminalEvent,
 } from '../model/event.ts';
-import { toFailure, type Failure } from '../model/failure.ts';
-import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/payload.ts';
-import { Breakage, warnOfLateRejection } from './breakage.ts';
-import { CancelScope, type ScopeOwner } from './cancel-scope.ts';
+import { toFailure, type Failure } from '../model/failures/failure.ts';
+import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
+import { Breakage, warnOfLateRejection } from './checks/breakage.ts';
+import { CancelScope, type ScopeOwner } from './cancellation/cancel-scope.ts';
 import { Commands, describe } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
@@ -20,12 +24,17 @@ import { yieldToEventLoop } from './event-loop.ts';
 import { OperationTable } from './operation-table.ts';
 import type { Operation } from './operation.ts';
 import { toThrown } from './outcome.ts';
-import { currentScope, runInScope } from './scope.ts';
-import { Scopes, type ScopeHost } from './scopes.ts';
-import { strayCall, strayWait } from './stray-await.ts';
+import { currentScope, runInScope } from './cancellation/scope.ts';
+import { Scopes, type ScopeHost } from './cancellation/scopes.ts';
+import { strayCall, strayWait } from './checks/stray-await.ts';
 import { TurnWindow, type AtRest } from './turn-window.ts';
-import { neverAwaited } from './unawaited.ts';
-import { isCancellation, isWithdrawal, toCanceledError, type Withdrawal } from './withdrawal.ts';
+import { neverAwaited } from './checks/unawaited.ts';
+import {
+  isCancellation,
+  isWithdrawal,
+  toCanceledError,
+  type Withdrawal,
+} from './cancellation/withdrawal.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;

@@ -1,7 +1,7 @@
 import type { CancelWish } from '../model/cancel.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
-import type { Failure } from '../model/failure.ts';
+import type { Failure } from '../model/failures/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
 import { isAnswerTo } from './operation-table.ts';
 import type { Operation } from './operation.ts';

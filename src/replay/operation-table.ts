@@ -1,11 +1,11 @@
-import { CanceledError, FailedError, PerdureError } from '../model/errors.ts';
+import { CanceledError, FailedError, PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent } from '../model/event.ts';
-import { isEndedBy, toError, type Failure } from '../model/failure.ts';
-import { decodePayload, type Payload } from '../model/payload.ts';
+import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
+import { decodePayload, type Payload } from '../model/values/payload.ts';
 import { EventInbox } from './event-inbox.ts';
 import type { Operation, OperationKind } from './operation.ts';
-import { Unawaited } from './unawaited.ts';
-import { toCanceledError, type Withdrawal } from './withdrawal.ts';
+import { Unawaited } from './checks/unawaited.ts';
+import { toCanceledError, type Withdrawal } from './cancellation/withdrawal.ts';
 
 const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   activityCompleted: 'activity',

@@ -1,7 +1,7 @@
 import type { CancellationType } from '../model/cancel.ts';
-import type { CancelScope } from './cancel-scope.ts';
+import type { CancelScope } from './cancellation/cancel-scope.ts';
 import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
-import type { Withdrawal } from './withdrawal.ts';
+import type { Withdrawal } from './cancellation/withdrawal.ts';
 
 export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
 

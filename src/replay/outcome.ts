@@ -1,9 +1,9 @@
 import type { CancelWish } from '../model/cancel.ts';
 import type { ExecutionStarted, TerminalEvent } from '../model/event.ts';
-import { toFailure } from '../model/failure.ts';
+import { toFailure } from '../model/failures/failure.ts';
 import type { StartMessage } from '../model/message.ts';
-import { isSamePayload } from './command-matching.ts';
-import { isCancellation } from './withdrawal.ts';
+import { isSamePayload } from './checks/command-matching.ts';
+import { isCancellation } from './cancellation/withdrawal.ts';
 
 /**
  * Says whether the code ended as history records; stacks, causes, reasons of a cancel and what is carried into the

@@ -4,11 +4,11 @@ import {
   type ResolvedRetention,
   type RetentionOptions,
 } from '../management/retention-options.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
-import { checkName } from '../model/names.ts';
-import { defaultPayloadLimitBytes } from '../model/payload.ts';
+import { checkName } from '../model/values/names.ts';
+import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import type { RuntimeHooks } from './hooks.ts';
 
 /** What a worker can be told; every field has a default that suits most. */

@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { Timing } from './timing.ts';
 import { ZoneOffsets } from './zone-offsets.ts';
 

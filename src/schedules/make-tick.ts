@@ -1,8 +1,8 @@
 import { encodeMessage } from '../model/message.ts';
-import { randomToken } from '../model/random-id.ts';
-import type { NewInstance } from '../providers/instances.ts';
-import type { ScheduleRecord, ScheduleTick } from '../providers/schedules.ts';
-import type { NewTask } from '../providers/tasks.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { NewInstance } from '../providers/contract/instances.ts';
+import type { ScheduleRecord, ScheduleTick } from '../providers/contract/schedules.ts';
+import type { NewTask } from '../providers/contract/tasks.ts';
 import { dueTicks, maxTicks } from './due-ticks.ts';
 import {
   decodeSchedule,

@@ -1,5 +1,5 @@
-import { PerdureError } from '../model/errors.ts';
-import { parseJson, type Payload } from '../model/payload.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { parseJson, type Payload } from '../model/values/payload.ts';
 import { cronTiming } from './cron.ts';
 import type { CatchUp } from './due-ticks.ts';
 import { between, everyTiming, type Timing } from './timing.ts';

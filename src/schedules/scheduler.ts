@@ -1,7 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
-import { Rounds } from '../model/rounds.ts';
-import type { Provider } from '../providers/provider.ts';
+import { Rounds } from '../model/periodic-loop.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 import { maxTicks } from './due-ticks.ts';
 import { makeTick } from './make-tick.ts';
 

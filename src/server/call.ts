@@ -1,15 +1,15 @@
 import type { Client } from '../client/client.ts';
-import type { CompletionWaiter } from '../client/completion-waiter.ts';
-import type { HistoryExport } from '../client/history.ts';
-import type { LocalJobs } from '../client/local-jobs.ts';
-import type { FlowDefinition } from '../flows/flow-definition.ts';
+import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
+import type { HistoryExport } from '../client/reading/history.ts';
+import type { LocalJobs } from '../client/jobs/local-jobs.ts';
+import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import type { Clock } from '../model/clock.ts';
-import type { ChangeFeed } from './change-feed.ts';
-import type { JobBindings } from './job-bindings.ts';
-import type { ServerFigures } from './server-figures.ts';
+import type { ChangeFeed } from './reading/change-feed.ts';
+import type { JobBindings } from './access/job-bindings.ts';
+import type { ServerFigures } from './reading/server-metrics.ts';
 import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
-import type { SessionOwners } from './session-owners.ts';
-import type { Caller } from './tokens.ts';
+import type { SessionOwners } from './access/session-owners.ts';
+import type { Caller } from './access/tokens.ts';
 
 /** What stands behind the routes. */
 export interface Backstage {

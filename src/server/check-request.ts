@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { invalidRequest } from './refusal.ts';
+import { invalidRequest } from './http/refusal.ts';
 import type { Match } from './router.ts';
 
 /** What was asked, decoded and checked by the schemas of its route. */

@@ -1,14 +1,14 @@
-import type { FlowDefinition } from '../flows/flow-definition.ts';
+import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
 import { systemClock, type Clock } from '../model/clock.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
-import { Authentication, type Authorize } from './authentication.ts';
-import { readLimits, type ServerLimits } from './limits.ts';
-import { OriginCheck } from './origin-check.ts';
-import { TokenSource, type LoadTokens } from './token-source.ts';
-import { Tokens, type ServerToken } from './tokens.ts';
+import { Authentication, type Authorize } from './access/authentication.ts';
+import { readLimits, type ServerLimits } from './limits/limits.ts';
+import { OriginCheck } from './access/origin-check.ts';
+import { TokenSource, type LoadTokens } from './access/token-source.ts';
+import { Tokens, type ServerToken } from './access/tokens.ts';
 
 /** Who may use a server, and how much it takes on. */
 export interface HandlerOptions {

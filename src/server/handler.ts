@@ -1,9 +1,9 @@
 import type { Client } from '../client/client.ts';
-import { Admission } from './admission.ts';
-import { makeBackstage } from './backstage.ts';
+import { Admission } from './limits/admission.ts';
+import { makeBackstage } from './server-context.ts';
 import { readHandlerOptions, type CheckedOptions, type HandlerOptions } from './handler-options.ts';
 import { RequestPipeline, type Connection } from './request-pipeline.ts';
-import { ServerFigures } from './server-figures.ts';
+import { ServerFigures } from './reading/server-metrics.ts';
 
 /** Answers requests: a web-standard handler that any server can call. */
 export interface RequestHandler {

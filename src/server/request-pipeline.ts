@@ -1,26 +1,26 @@
-import { randomToken } from '../model/random-id.ts';
-import type { Admission } from './admission.ts';
-import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './answers.ts';
-import type { HeldBytes } from './byte-budget.ts';
-import type { AuthorizeRequest } from './authentication.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { Admission } from './limits/admission.ts';
+import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './http/responses.ts';
+import type { HeldBytes } from './http/byte-budget.ts';
+import type { AuthorizeRequest } from './access/authentication.ts';
 import type { Backstage } from './call.ts';
-import { networkOf } from './connections.ts';
+import { networkOf } from './http/connections.ts';
 import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
-import { toEventStream } from './event-stream.ts';
-import { toByteStream, toTextStream } from './answer-streams.ts';
+import { toEventStream } from './http/event-stream.ts';
+import { toByteStream, toTextStream } from './http/response-streams.ts';
 import type { CheckedOptions } from './handler-options.ts';
 import { handlers } from './handlers/table.ts';
-import { Rechecks } from './rechecks.ts';
-import { RefusalLog } from './refusal-log.ts';
-import { Refusal, unauthenticated, unavailable } from './refusal.ts';
-import { readJson } from './request-body.ts';
-import { restrictedHandlers } from './restricted-handlers.ts';
+import { Rechecks } from './reading/rechecks.ts';
+import { RefusalLog } from './http/refusal-log.ts';
+import { Refusal, unauthenticated, unavailable } from './http/refusal.ts';
+import { readJson } from './http/request-body.ts';
+import { restrictedHandlers } from './access/restricted-handlers.ts';
 import { roles, type Role, type RouteShape } from './routes/route.ts';
 import type { RouteName } from './routes/table.ts';
 import { Router, type Match } from './router.ts';
-import type { ServerFigures } from './server-figures.ts';
-import type { Caller } from './tokens.ts';
-import { statusOf, toWireError } from './wire-error.ts';
+import type { ServerFigures } from './reading/server-metrics.ts';
+import type { Caller } from './access/tokens.ts';
+import { statusOf, toWireError } from './http/wire-error.ts';
 
 /** What is known of the connection that a request came by. */
 export interface Connection {

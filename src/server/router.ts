@@ -1,4 +1,4 @@
-import { Refusal } from './refusal.ts';
+import { Refusal } from './http/refusal.ts';
 import { readPath, type PathParams } from './routes/path.ts';
 import type { RouteShape } from './routes/route.ts';
 import { routes, type RouteName } from './routes/table.ts';

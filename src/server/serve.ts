@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Client } from '../client/client.ts';
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
-import { Connections } from './connections.ts';
+import { Connections } from './http/connections.ts';
 import { makeHandler, type RequestHandler } from './handler.ts';
 import {
   handlerOptionNames,
@@ -11,9 +11,9 @@ import {
   readHandlerOptions,
   type HandlerOptions,
 } from './handler-options.ts';
-import type { ServerLimits } from './limits.ts';
-import { sendResponse, toWebRequest } from './node-exchange.ts';
-import { isLoopback } from './origin-check.ts';
+import type { ServerLimits } from './limits/limits.ts';
+import { sendResponse, toWebRequest } from './http/node-exchange.ts';
+import { isLoopback } from './access/origin-check.ts';
 
 /** Where to listen, who may use the server, and how much it takes on. */
 export interface ServeOptions extends HandlerOptions {

@@ -1,5 +1,5 @@
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 
 /** When a worker stops running a task for a while, because it keeps failing. */
 export interface CircuitBreakerOptions {

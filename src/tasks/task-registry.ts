@@ -1,4 +1,4 @@
-import { PerdureError } from '../model/errors.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { TaskDefinition } from './task.ts';
 
 /** The tasks that a worker can run, by name. */

@@ -1,9 +1,9 @@
 import type { StandardSchema, TaskRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
-import type { Failure } from '../model/failure.ts';
-import { checkName } from '../model/names.ts';
-import { checkPriority } from '../model/priority.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import type { Failure } from '../model/failures/failure.ts';
+import { checkName } from '../model/values/names.ts';
+import { checkPriority } from '../model/values/priority.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,

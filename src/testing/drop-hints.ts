@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Provider } from '../providers/provider.ts';
+import type { Provider } from '../providers/contract/provider.ts';
 
 /**
  * The same store without a single wake-up: fetches look, and look again every `pollMs`, and no hint is ever sent.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isPerdureError } from '../model/errors.ts';
+import { isPerdureError } from '../model/failures/errors.ts';
 import { FakeClock } from './fake-clock.ts';
 
 describe('FakeClock', () => {

@@ -1,6 +1,6 @@
 import type { Clock } from '../model/clock.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 
 /** Where a fake clock starts, and how it lets code proceed. */
 export interface FakeClockOptions {

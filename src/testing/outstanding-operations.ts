@@ -1,4 +1,4 @@
-import { OpenOperations, type OpenOperation } from '../client/open-operations.ts';
+import { OpenOperations, type OpenOperation } from '../client/reading/open-operations.ts';
 import type { HistoryEvent } from '../model/event.ts';
 
 /** What an execution waits for, in words, from its history. */

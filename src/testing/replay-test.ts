@@ -1,4 +1,4 @@
-import { isPerdureError, type NondeterminismError } from '../model/errors.ts';
+import { isPerdureError, type NondeterminismError } from '../model/failures/errors.ts';
 import type { HistoryEvent } from '../model/event.ts';
 import { silentLogger } from '../model/logger.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { FailedError } from '../model/errors.ts';
+import type { FailedError } from '../model/failures/errors.ts';
 import { activity } from '../orchestration/activity.ts';
 import { orchestration, type OrchestrationDefinition } from '../orchestration/orchestration.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';

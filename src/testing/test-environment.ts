@@ -1,7 +1,7 @@
 import type { Client } from '../client/client.ts';
 import type { Handle } from '../client/handle.ts';
-import { toMs, type Duration } from '../model/duration.ts';
-import { PerdureError } from '../model/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { Perdure, type StartWorkerOptions } from '../perdure.ts';
 import { openSqlite } from '../providers/sqlite/provider.ts';
 import { FakeClock } from './fake-clock.ts';

@@ -1,5 +1,5 @@
-import type { Provider } from '../providers/provider.ts';
-import type { ClaimedAtInsert, CommitResult } from '../providers/turn.ts';
+import type { Provider } from '../providers/contract/provider.ts';
+import type { ClaimedAtInsert, CommitResult } from '../providers/contract/turn.ts';
 
 /** A store that knows whether anybody is at work on it. */
 export interface WatchedProvider {

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Client } from '../../src/client/client.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { finish, observe, openStore, settle, withChanges } from './store-fixture.ts';
 
 describe('an instance just started by the client', () => {

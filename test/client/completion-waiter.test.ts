@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { CompletionWaiter } from '../../src/client/completion-waiter.ts';
-import { ProviderError } from '../../src/model/errors.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import { CompletionWaiter } from '../../src/client/waiting/completion-waiter.ts';
+import { ProviderError } from '../../src/model/failures/errors.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import {
   finish,

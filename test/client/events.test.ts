@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { EventToken, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
 import { Perdure } from '../../src/perdure.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { finish, openStore } from './store-fixture.ts';
 
 async function waitingEvents(provider: Provider): Promise<unknown[]> {

@@ -1,7 +1,7 @@
 /** A process that ends every instance it finds in the store given as its argument, until its parent is gone. */
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { encodeEvent } from '../../src/model/event.ts';
-import { randomToken } from '../../src/model/random-id.ts';
+import { randomToken } from '../../src/model/values/random-id.ts';
 
 const path = process.argv[2];
 if (path === undefined) throw new Error('Give the path of the store.');

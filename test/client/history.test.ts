@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Client } from '../../src/client/client.ts';
 import type { HistoryEvent } from '../../src/model/event.ts';
 import { encodeMessage } from '../../src/model/message.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openStore, takeTurn, withChanges } from './store-fixture.ts';
 
 const started: HistoryEvent = {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import type { ListFilter, ListPage } from '../../src/client/instance-list.ts';
+import type { ListFilter, ListPage } from '../../src/client/reading/instance-list.ts';
 import { encodeMessage } from '../../src/model/message.ts';
-import { randomToken } from '../../src/model/random-id.ts';
+import { randomToken } from '../../src/model/values/random-id.ts';
 import { finish, openStore, takeTurn } from './store-fixture.ts';
 
 const ids = async (client: Client, filter?: ListFilter, page?: ListPage) =>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Client } from '../../src/client/client.ts';
-import { FailedError } from '../../src/model/errors.ts';
-import { toFailure } from '../../src/model/failure.ts';
+import { FailedError } from '../../src/model/failures/errors.ts';
+import { toFailure } from '../../src/model/failures/failure.ts';
 import { finish, openStore, rejection, takeTurn, withChanges } from './store-fixture.ts';
 
 describe('the result of an instance', () => {

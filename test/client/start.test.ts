@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { InstanceStarter } from '../../src/client/starts.ts';
+import type { InstanceStarter } from '../../src/client/starting/starts.ts';
 import type { OrchestrationRef, StandardSchema } from '../../src/model/definition.ts';
 import { decodeMessage } from '../../src/model/message.ts';
-import type { NewInstance } from '../../src/providers/instances.ts';
+import type { NewInstance } from '../../src/providers/contract/instances.ts';
 import { finish, openStore } from './store-fixture.ts';
 
 const order: OrchestrationRef<{ sku: string; qty: number }, string> = {

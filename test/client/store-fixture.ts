@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { Client, type ClientOptions } from '../../src/client/client.ts';
 import { encodeEvent, type HistoryEvent } from '../../src/model/event.ts';
-import { randomToken } from '../../src/model/random-id.ts';
-import type { Hint, Provider } from '../../src/providers/provider.ts';
+import { randomToken } from '../../src/model/values/random-id.ts';
+import type { Hint, Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
-import type { Turn, TurnOutcome } from '../../src/providers/turn.ts';
+import type { OrchestrationItem } from '../../src/providers/contract/orchestration-queue.ts';
+import type { Turn, TurnOutcome } from '../../src/providers/contract/turn.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 
 /** A store in memory with a clock of its own, and a client on it; all closed when the test is over. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import Database from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
 import type { BrokenProvider } from './broken/broken-provider.ts';

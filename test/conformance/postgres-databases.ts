@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { CorruptRows } from '../../src/testing/conformance/provider-under-test.ts';
-import { SchemaPool } from '../postgres/schema-pool.ts';
-import { runSql } from '../postgres/server.ts';
+import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
+import { runSql } from '../postgres/helpers/server.ts';
 
 const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: readonly string[] }>> =
   {

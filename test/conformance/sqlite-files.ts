@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import type { CorruptRows } from '../../src/testing/conformance/provider-under-test.ts';
 

@@ -7,9 +7,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test, onTestFinished } from 'vitest';
 import type { Client } from '../../src/index.ts';
 import { Perdure } from '../../src/perdure.ts';
-import { SchemaPool } from '../postgres/schema-pool.ts';
+import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 
-const program = new URL('./blocking-program.ts', import.meta.url).pathname;
+const program = new URL('./programs/blocking-program.ts', import.meta.url).pathname;
 // Long enough for a busy machine: the watchdog has to reach the store before a third of it is left.
 const leaseMs = 6_000;
 

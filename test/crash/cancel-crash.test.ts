@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Perdure } from '../../src/index.ts';
 import { temporaryStore } from '../sqlite/temporary-store.ts';
-import type { StubbornOptions, StubbornReport } from './stubborn-program.ts';
+import type { StubbornOptions, StubbornReport } from './programs/stubborn-program.ts';
 
 const leaseMs = 1_000;
 
@@ -14,7 +14,7 @@ class StubbornWorker {
   readonly #process;
 
   constructor(options: Omit<StubbornOptions, 'leaseMs'>) {
-    const program = join(import.meta.dirname, 'stubborn-program.ts');
+    const program = join(import.meta.dirname, 'programs', 'stubborn-program.ts');
     this.#process = fork(program, [JSON.stringify({ ...options, leaseMs })], {
       execArgv: [],
       env: { ...process.env, NODE_NO_WARNINGS: '1' },

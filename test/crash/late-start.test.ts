@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { activity, orchestration, Perdure, type Clock } from 'perdure';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { engineStores } from '../engine/engine-store.ts';
 import { overrideProvider } from './override-provider.ts';
 

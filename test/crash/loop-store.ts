@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Perdure } from '../../src/index.ts';
-import { startEmbeddedServer } from '../postgres/embedded-server.ts';
-import { startTcpProxy } from '../postgres/tcp-proxy.ts';
-import { PostgresState } from './postgres-state.ts';
-import { SqliteState } from './sqlite-state.ts';
-import type { StoredState } from './stored-state.ts';
+import { startEmbeddedServer } from '../postgres/helpers/embedded-server.ts';
+import { startTcpProxy } from '../postgres/helpers/tcp-proxy.ts';
+import { PostgresState } from './oracles/postgres-state.ts';
+import { SqliteState } from './oracles/sqlite-state.ts';
+import type { StoredState } from './oracles/stored-state.ts';
 
 /** What a loop can do to the store itself. */
 export interface StoreFaults {

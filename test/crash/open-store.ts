@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ProviderError } from '../../src/model/errors.ts';
-import { isPostgresUrl } from '../../src/providers/postgres/postgres-url.ts';
+import { ProviderError } from '../../src/model/failures/errors.ts';
+import { isPostgresUrl } from '../../src/providers/postgres/driver/postgres-url.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 
 /** Opens the store of a loop, by its path or URL; as a supervisor would, it waits for a server that is away. */

@@ -1,4 +1,4 @@
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 
 /** The same provider with some of its methods replaced; the rest goes to the original. */
 export function overrideProvider(inner: Provider, overrides: Partial<Provider>): Provider {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Perdure } from '../../src/perdure.ts';
 
-const program = new URL('./poison-program.ts', import.meta.url).pathname;
+const program = new URL('./programs/poison-program.ts', import.meta.url).pathname;
 
 test('an activity that ends its process each time is given up as poison, and its neighbours are not harmed', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'perdure-poison-'));

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure } from '../../src/index.ts';
-import type { Provider } from '../../src/providers/provider.ts';
-import { hostProcesses } from '../../src/runtime/host-processes.ts';
-import { createDatabase } from '../postgres/server.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import { hostProcesses } from '../../src/runtime/leases/host-processes.ts';
+import { createDatabase } from '../postgres/helpers/server.ts';
 import { openStore } from './open-store.ts';
 
-const program = new URL('./held-work-program.ts', import.meta.url);
+const program = new URL('./programs/held-work-program.ts', import.meta.url);
 const host = hostProcesses();
 /** The leases are 30 s and 10 s: a takeover has nothing to do with them. The rest is for a slow machine. */
 const takeoverMs = 8_000;

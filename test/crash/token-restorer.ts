@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import pg from 'pg';
-import { isPostgresUrl } from '../../src/providers/postgres/postgres-url.ts';
+import { isPostgresUrl } from '../../src/providers/postgres/driver/postgres-url.ts';
 
 /** Puts tokens back on their rows, whoever holds these by now. */
 export interface TokenRestorer {

@@ -1,8 +1,8 @@
-import { LockLostError } from '../../src/model/errors.ts';
+import { LockLostError } from '../../src/model/failures/errors.ts';
 import { encodeMessage } from '../../src/model/message.ts';
-import type { Provider } from '../../src/providers/provider.ts';
-import type { WorkItemAck } from '../../src/providers/work-queue.ts';
-import type { ClaimBook } from './claim-book.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { WorkItemAck } from '../../src/providers/contract/work-queue.ts';
+import type { ClaimBook } from './oracles/claim-book.ts';
 import { overrideProvider } from './override-provider.ts';
 import { createTokenRestorer } from './token-restorer.ts';
 

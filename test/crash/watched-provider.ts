@@ -1,7 +1,7 @@
-import type { Provider } from '../../src/providers/provider.ts';
-import type { ClaimedAtInsert } from '../../src/providers/turn.ts';
-import { keyOf, type ClaimBook, type ClaimedInstance } from './claim-book.ts';
-import type { Ledger } from './ledger.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { ClaimedAtInsert } from '../../src/providers/contract/turn.ts';
+import { keyOf, type ClaimBook, type ClaimedInstance } from './oracles/claim-book.ts';
+import type { Ledger } from './oracles/ledger.ts';
 import { overrideProvider } from './override-provider.ts';
 
 type How = 'acked' | 'refused' | 'retried' | 'abandoned';

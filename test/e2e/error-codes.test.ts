@@ -7,7 +7,7 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 /** The codes of the union `ErrorCode`. */
 function declaredCodes(): readonly string[] {
-  const union = /export type ErrorCode =(?<codes>.*?);/s.exec(read('src/model/errors.ts'));
+  const union = /export type ErrorCode =(?<codes>.*?);/s.exec(read('src/model/failures/errors.ts'));
   return [...(union?.groups?.['codes'] ?? '').matchAll(/'([A-Z_]+)'/g)].map(
     ([, code]) => `${code}`,
   );

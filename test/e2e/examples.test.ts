@@ -2,7 +2,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
-import { createDatabase } from '../postgres/server.ts';
+import { createDatabase } from '../postgres/helpers/server.ts';
 import { root, runProgram, withoutLogLines } from './run-program.ts';
 
 const examples = globSync('examples/*.ts', { cwd: root }).sort();

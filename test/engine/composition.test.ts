@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { PerdureError } from '../../src/model/errors.ts';
+import { PerdureError } from '../../src/model/failures/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { CanceledError } from '../../src/model/errors.ts';
+import type { CanceledError } from '../../src/model/failures/errors.ts';
 import type { Logger } from '../../src/model/logger.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
@@ -7,7 +7,7 @@ import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 import { signalled } from './signalled.ts';
 
-const module = new URL('./isolated-handlers.ts', import.meta.url);
+const module = new URL('./workers/isolated-handlers.ts', import.meta.url);
 
 describeEngine('work for what is deleted', (open) => {
   it('is told so, has its grace, and frees its slot', async () => {

@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { signalled } from './signalled.ts';

@@ -1,7 +1,7 @@
 import { afterEach, describe } from 'vitest';
 import type { Client } from '../../src/index.ts';
 import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { serve } from '../../src/server/serve.ts';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 import { engineStores, type EngineStore, type StoreKind } from './engine-store.ts';

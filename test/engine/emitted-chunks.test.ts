@@ -12,7 +12,7 @@ async function readAll(chunks: AsyncIterable<unknown>): Promise<readonly unknown
   return read;
 }
 
-const module = new URL('./isolated-handlers.ts', import.meta.url);
+const module = new URL('./workers/isolated-handlers.ts', import.meta.url);
 
 describeEngine(
   'emitted chunks',

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import { SchemaPool } from '../postgres/schema-pool.ts';
-import { changeSql } from '../postgres/server.ts';
+import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
+import { changeSql } from '../postgres/helpers/server.ts';
 
 /** A store of one test, which can be opened more than once and reached behind the engine's back. */
 export interface EngineStore {

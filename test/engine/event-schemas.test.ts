@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import * as z from 'zod';
-import type { PerdureError } from '../../src/model/errors.ts';
+import type { PerdureError } from '../../src/model/failures/errors.ts';
 import { event } from '../../src/orchestration/event.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isPerdureError, PerdureError, type FailedError } from '../../src/model/errors.ts';
+import { isPerdureError, PerdureError, type FailedError } from '../../src/model/failures/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import type { CallOptions } from '../../src/orchestration/call-options.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';

@@ -15,8 +15,8 @@ import {
   or,
   type Condition,
 } from 'perdure/flows';
-import { holds } from '../../src/flows/condition-evaluation.ts';
-import { referenceTo, type Ref } from '../../src/flows/reference.ts';
+import { holds } from '../../src/flows/interpreter/condition-evaluation.ts';
+import { referenceTo, type Ref } from '../../src/flows/definition/reference.ts';
 
 interface Order {
   readonly euros: number;

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HistoryEvent } from '../../src/model/event.ts';
-import type { Failure } from '../../src/model/failure.ts';
+import type { Failure } from '../../src/model/failures/failure.ts';
 
 const folder = join(import.meta.dirname, 'histories');
 

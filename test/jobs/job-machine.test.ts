@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { AttachedWork } from '../../src/jobs/attached-work.ts';
-import { PerdureError } from '../../src/model/errors.ts';
+import { PerdureError } from '../../src/model/failures/errors.ts';
 import { MemoryBackend } from './memory-backend.ts';
 import { outcomeOf } from './outcome.ts';
 

@@ -15,10 +15,10 @@ import type {
   SessionPage,
   ShutdownMode,
 } from '../../src/jobs/session-info.ts';
-import { CanceledError, PerdureError, ProviderError } from '../../src/model/errors.ts';
-import { notFound } from '../../src/model/not-found.ts';
-import type { StopResult } from '../../src/providers/cancellation.ts';
-import type { JobKey } from '../../src/providers/sessions.ts';
+import { CanceledError, PerdureError, ProviderError } from '../../src/model/failures/errors.ts';
+import { notFound } from '../../src/model/failures/not-found.ts';
+import type { StopResult } from '../../src/providers/contract/cancellation.ts';
+import type { JobKey } from '../../src/providers/contract/sessions.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 
 type Method = Exclude<keyof JobBackend, 'clock'>;

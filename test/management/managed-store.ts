@@ -12,7 +12,7 @@ import {
 } from 'perdure';
 import { FakeClock } from 'perdure/testing';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
-import { watchDriver } from '../postgres/driver-activity.ts';
+import { watchDriver } from '../postgres/helpers/driver-activity.ts';
 
 /** Lets an instance that waits go on. */
 const go = event<string>('go');

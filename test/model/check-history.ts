@@ -1,6 +1,6 @@
 import { decodeEvent, isIncoming, type HistoryEvent } from '../../src/model/event.ts';
-import { decodePayload } from '../../src/model/payload.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import { decodePayload } from '../../src/model/values/payload.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { Delivered, ModelInstance } from './reference-model.ts';
 import { ScriptRun } from './script-run.ts';
 import type { Script } from './script.ts';

@@ -1,7 +1,7 @@
-import { LockLostError } from '../../src/model/errors.ts';
+import { LockLostError } from '../../src/model/failures/errors.ts';
 import { isTerminal } from '../../src/model/status.ts';
-import type { TreeDeletionResult } from '../../src/providers/management.ts';
-import type { Turn } from '../../src/providers/turn.ts';
+import type { TreeDeletionResult } from '../../src/providers/contract/management.ts';
+import type { Turn } from '../../src/providers/contract/turn.ts';
 import type { ModelInstance, ReferenceModel } from './reference-model.ts';
 import { pairs, type StoreCall } from './store-call.ts';
 

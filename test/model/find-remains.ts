@@ -1,4 +1,4 @@
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 
 /** Says what is left of instances that were deleted, and what waits although everything is over. */
 export async function findRemains(

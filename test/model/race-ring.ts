@@ -4,7 +4,7 @@ import { Perdure } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { isTerminal, type InstanceStatus } from '../../src/model/status.ts';
-import type { CanceledError } from '../../src/model/errors.ts';
+import type { CanceledError } from '../../src/model/failures/errors.ts';
 import { comeToRest } from './come-to-rest.ts';
 import { findRemains } from './find-remains.ts';
 import { StoreBoundary, type HoldPoint } from './store-boundary.ts';

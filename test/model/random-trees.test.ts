@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { PostgresDatabases } from '../conformance/postgres-databases.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
-import { watchDriver } from '../postgres/driver-activity.ts';
+import { watchDriver } from '../postgres/helpers/driver-activity.ts';
 import { sizeOf, treeScenarios, type TreeScenario } from './tree-scenario.ts';
 import { TreeWorld } from './tree-world.ts';
 

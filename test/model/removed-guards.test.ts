@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { SqliteFiles } from '../conformance/sqlite-files.ts';
 import { checkModel } from './check-model.ts';
 import { modelRuns } from './model-runs.ts';

@@ -1,5 +1,5 @@
 import type { CancellationType } from '../../src/model/cancel.ts';
-import { isPerdureError, type CanceledError } from '../../src/model/errors.ts';
+import { isPerdureError, type CanceledError } from '../../src/model/failures/errors.ts';
 import { activity, type ActivityDefinition } from '../../src/orchestration/activity.ts';
 import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
 import {

@@ -1,6 +1,6 @@
-import { ProviderError } from '../../src/model/errors.ts';
+import { ProviderError } from '../../src/model/failures/errors.ts';
 import type { Clock } from '../../src/model/clock.ts';
-import type { Hint, Provider } from '../../src/providers/provider.ts';
+import type { Hint, Provider } from '../../src/providers/contract/provider.ts';
 import { writeMethods, type StoreCall, type WriteMethod } from './store-call.ts';
 
 /** Where a call can be held: before the store sees it, or after it has committed and before the caller hears. */

@@ -1,4 +1,4 @@
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 
 /** The methods of a store that change something, or claim something. */
 export const writeMethods = [

@@ -2,13 +2,13 @@ import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import { isTerminal } from '../../src/model/status.ts';
-import type { InstanceRecord } from '../../src/providers/instances.ts';
+import type { InstanceRecord } from '../../src/providers/contract/instances.ts';
 import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
-} from '../../src/providers/management.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+} from '../../src/providers/contract/management.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { comeToRest, nextTurn } from './come-to-rest.ts';
 import { findRemains } from './find-remains.ts';

@@ -1,5 +1,5 @@
 import { Client } from '../../src/client/client.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { isTerminal } from '../../src/model/status.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { HistoryCheck } from './check-history.ts';

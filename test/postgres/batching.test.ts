@@ -6,8 +6,8 @@ import {
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { watchStatements } from './statement-log.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { watchStatements } from './helpers/statement-log.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const twice = [workItem(1), workItem(1)];
 

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, task } from '../../src/index.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import { StoreClock } from '../../src/providers/postgres/store-clock.ts';
-import { createDatabase, runSql, type TestDatabase } from './server.ts';
-import { startTcpProxy } from './tcp-proxy.ts';
+import { StoreClock } from '../../src/providers/postgres/driver/store-clock.ts';
+import { createDatabase, runSql, type TestDatabase } from './helpers/server.ts';
+import { startTcpProxy } from './helpers/tcp-proxy.ts';
 
 const hourMs = 3_600_000;
 

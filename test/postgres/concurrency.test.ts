@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import {
   child,
   event,
@@ -8,8 +8,8 @@ import {
   raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { querySql } from './server.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { querySql } from './helpers/server.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const families = 12;
 const rounds = 12;

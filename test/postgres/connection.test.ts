@@ -1,13 +1,16 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ProviderError } from '../../src/model/errors.ts';
+import { ProviderError } from '../../src/model/failures/errors.ts';
 import {
   Connections,
   type Statement,
   type Transaction,
-} from '../../src/providers/postgres/connection.ts';
-import { resolveOptions, type PostgresOptions } from '../../src/providers/postgres/options.ts';
-import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
-import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+} from '../../src/providers/postgres/driver/connection.ts';
+import {
+  resolveOptions,
+  type PostgresOptions,
+} from '../../src/providers/postgres/driver/options.ts';
+import { createDatabase, querySql, runSql, type TestDatabase } from './helpers/server.ts';
+import { startTcpProxy, type TcpProxy } from './helpers/tcp-proxy.ts';
 
 const insert: Statement = { name: 'insert', text: 'INSERT INTO notes (note) VALUES ($1)' };
 const count: Statement = { name: 'count', text: 'SELECT count(*) AS count FROM notes' };

@@ -1,11 +1,11 @@
 /** Statements whose cost must not grow with how many runs wait at one time, or of how many definitions they are. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import type { ListInstancesParams } from '../../src/providers/instances.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { ListInstancesParams } from '../../src/providers/contract/instances.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { newTask } from '../../src/testing/conformance/task-moves.ts';
-import { watchStatements, type SentStatement } from './statement-log.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 interface Queue {
   readonly provider: Provider;

@@ -1,7 +1,7 @@
 /** Deletions, prunes and starts from several processes, while others turn, settle, signal and stop the same families. */
 import { expect, it } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
-import type { TurnOutcome } from '../../src/providers/turn.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { TurnOutcome } from '../../src/providers/contract/turn.ts';
 import {
   child,
   event,
@@ -11,8 +11,8 @@ import {
   startMessage,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { querySql } from './server.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { querySql } from './helpers/server.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const families = 8;
 const rounds = 25;

@@ -1,7 +1,7 @@
 /** What deletions wait for on PostgreSQL, and what they leave; a rival holds rows still as another process would. */
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import {
   child,
   event,
@@ -12,8 +12,8 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { watchStatements } from './statement-log.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { watchStatements } from './helpers/statement-log.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const audit = { auditId: 'one', action: 'delete', actor: 'me', filter: '{}' } as const;
 const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
+import type { OrchestrationItem } from '../../src/providers/contract/orchestration-queue.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { Turn, TurnOutcome } from '../../src/providers/turn.ts';
+import type { Turn, TurnOutcome } from '../../src/providers/contract/turn.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import {
   activityCancel,
@@ -13,8 +13,8 @@ import {
   startMessage,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { StoreTwin } from './store-twin.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { StoreTwin } from './helpers/store-twin.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const operations = 250;
 const ids = ['a', 'b', 'c', 'd', 'e', 'f'];

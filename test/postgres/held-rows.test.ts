@@ -8,7 +8,7 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { newTask } from '../../src/testing/conformance/task-moves.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
 

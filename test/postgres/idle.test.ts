@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import { Perdure } from '../../src/perdure.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { newTask } from '../../src/testing/conformance/task-moves.ts';
-import { watchStatements } from './statement-log.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { watchStatements } from './helpers/statement-log.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const write = { name: 'later', definition: '{}', nextAt: null };
 

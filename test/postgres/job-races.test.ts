@@ -1,10 +1,10 @@
 /** Jobs of a few sessions that several processes submit, run, read, take, give up, delete and end at once. */
 import { expect, it } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
-import type { JobKey, SubmitJobResult } from '../../src/providers/sessions.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { JobKey, SubmitJobResult } from '../../src/providers/contract/sessions.ts';
 import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
-import { querySql } from './server.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { querySql } from './helpers/server.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const sessions = ['one', 'two', 'three'];
 const rounds = 30;

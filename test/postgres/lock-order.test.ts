@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
-import type { WorkItem } from '../../src/providers/work-queue.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
 import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
 import { newTask } from '../../src/testing/conformance/task-moves.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const lockMs = 60_000;
 const ids = ['a', 'b', 'c'];

@@ -6,10 +6,10 @@ import {
   migratePostgres,
   migrations,
   prepareSchema,
-} from '../../src/providers/postgres/migrate.ts';
-import { checksum, type Migration } from '../../src/providers/migrations.ts';
-import { resolveOptions } from '../../src/providers/postgres/options.ts';
-import { createDatabase, querySql, runSql, type TestDatabase } from './server.ts';
+} from '../../src/providers/postgres/migrations/migrate.ts';
+import { checksum, type Migration } from '../../src/providers/shared/migrations.ts';
+import { resolveOptions } from '../../src/providers/postgres/driver/options.ts';
+import { createDatabase, querySql, runSql, type TestDatabase } from './helpers/server.ts';
 
 const addNotes: Migration = {
   number: migrations.length + 1,

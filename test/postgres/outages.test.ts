@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { activity, orchestration, Perdure } from '../../src/index.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
-import { createDatabase, type TestDatabase } from './server.ts';
-import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+import { createDatabase, type TestDatabase } from './helpers/server.ts';
+import { startTcpProxy, type TcpProxy } from './helpers/tcp-proxy.ts';
 
 const step = activity('step', async (_ctx, n: number) => n + 1);
 const steps = orchestration('steps', async (ctx, count: number) => {

@@ -2,8 +2,8 @@ import { inspect } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { activity, orchestration, Perdure, type OpenOptions } from '../../src/index.ts';
-import { createDatabase, type TestDatabase } from './server.ts';
-import { startTcpProxy } from './tcp-proxy.ts';
+import { createDatabase, type TestDatabase } from './helpers/server.ts';
+import { startTcpProxy } from './helpers/tcp-proxy.ts';
 
 const greet = activity('greet', async (_ctx, name: string) => `Hello, ${name}!`);
 const hello = orchestration('hello', (ctx, name: string) => ctx.call(greet, name));

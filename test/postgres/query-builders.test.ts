@@ -4,7 +4,7 @@ import { CamelCasePlugin, Kysely, PostgresDialect, sql as kyselySql } from 'kyse
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { orchestration, Perdure, task, type ApplicationTransaction } from '../../src/index.ts';
-import { createDatabase, runSql, type TestDatabase } from './server.ts';
+import { createDatabase, runSql, type TestDatabase } from './helpers/server.ts';
 
 const hello = orchestration('hello', (_ctx, name: string) => Promise.resolve(`Hello, ${name}!`));
 const job = task('job', (_ctx, n: number) => n);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { beforeAll, afterAll, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
-import { resolveOptions } from '../../src/providers/postgres/options.ts';
+import { resolveOptions } from '../../src/providers/postgres/driver/options.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
 import {
   event,
@@ -14,9 +14,9 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
-import { fillQueues, queued } from './full-queues.ts';
-import { createDatabase, type TestDatabase } from './server.ts';
-import { watchStatements, type SentStatement } from './statement-log.ts';
+import { fillQueues, queued } from './helpers/full-queues.ts';
+import { createDatabase, type TestDatabase } from './helpers/server.ts';
+import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
 
 interface PlanNode {
   readonly 'Node Type': string;
@@ -209,7 +209,7 @@ async function sendTheRest(): Promise<void> {
 
 /** The names of all statements that the sources have; news to other processes and the end of a backend read no table. */
 function namesInSources(): readonly string[] {
-  return readdirSync(sources)
+  return readdirSync(sources, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
     .flatMap((file) =>
       Array.from(

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import {
   child,
   event,
@@ -10,9 +10,9 @@ import {
 } from '../../src/testing/conformance/sample-data.ts';
 import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-moves.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
-import { querySql } from './server.ts';
-import { watchStatements } from './statement-log.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { querySql } from './helpers/server.ts';
+import { watchStatements } from './helpers/statement-log.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 const lockMs = 60_000;
 const fetch = { lockMs, waitMs: 0 };

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import {
   event,
@@ -7,7 +7,7 @@ import {
   newTurn,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
-import { temporaryStore } from './temporary-store.ts';
+import { temporaryStore } from './helpers/temporary-store.ts';
 
 // Ids and names with such characters are refused before they reach a store; payloads are the users' own.
 const nasty = [

@@ -2,9 +2,9 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';
 import pg from 'pg';
-import { createDatabase } from './server.ts';
+import { createDatabase } from './helpers/server.ts';
 
-const program = new URL('./busy-worker-program.ts', import.meta.url);
+const program = new URL('./helpers/busy-worker-program.ts', import.meta.url);
 const disturbedMs = 4_000;
 
 it('a worker process survives an administrator who ends its connections for seconds', async () => {

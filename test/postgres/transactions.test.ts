@@ -11,7 +11,7 @@ import {
 } from 'vitest';
 import { flow } from '../../src/flows.ts';
 import { activity, orchestration, Perdure, task } from '../../src/index.ts';
-import { createDatabase, runSql, type TestDatabase } from './server.ts';
+import { createDatabase, runSql, type TestDatabase } from './helpers/server.ts';
 
 const approve = orchestration('approve', (ctx, order: number) =>
   ctx.waitFor('approved').then((by) => `${order} by ${String(by)}`),

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Perdure, type Handle } from '../../src/index.ts';
-import { next, type BuildName, type Round } from './meter-builds.ts';
-import { createDatabase } from './server.ts';
+import { next, type BuildName, type Round } from './helpers/meter-builds.ts';
+import { createDatabase } from './helpers/server.ts';
 
 /** A worker process of one build. */
 interface RunningBuild {
@@ -14,7 +14,7 @@ interface RunningBuild {
 }
 
 async function startBuild(store: string, build: BuildName): Promise<RunningBuild> {
-  const child = fork(join(import.meta.dirname, 'build-program.ts'), [store, build], {
+  const child = fork(join(import.meta.dirname, 'helpers', 'build-program.ts'), [store, build], {
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });

@@ -1,13 +1,13 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { Effects } from '../../src/providers/effects.ts';
-import { resolveOptions } from '../../src/providers/postgres/options.ts';
-import { WakeUps, type Look } from '../../src/providers/postgres/wake-ups.ts';
-import type { Hint } from '../../src/providers/provider.ts';
+import { Effects } from '../../src/providers/shared/effects.ts';
+import { resolveOptions } from '../../src/providers/postgres/driver/options.ts';
+import { WakeUps, type Look } from '../../src/providers/postgres/wakeups/wake-ups.ts';
+import type { Hint } from '../../src/providers/contract/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
-import { createDatabase, type TestDatabase } from './server.ts';
-import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+import { createDatabase, type TestDatabase } from './helpers/server.ts';
+import { startTcpProxy, type TcpProxy } from './helpers/tcp-proxy.ts';
 
 const channel = 'perdure_test';
 const nothing: Look = {

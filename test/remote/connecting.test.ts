@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { orchestration, Perdure, ProviderError } from '../../src/index.ts';
-import { createToken } from '../../src/server/tokens.ts';
+import { createToken } from '../../src/server/access/tokens.ts';
 import { describeRemote } from './describe-remote.ts';
 
 const nothing = orchestration('nothing', () => Promise.resolve());

@@ -2,10 +2,10 @@ import { afterEach, describe } from 'vitest';
 import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
 import type { ConnectOptions } from '../../src/remote/connect-options.ts';
 import type { RemoteClient } from '../../src/remote/remote-client.ts';
-import { createToken } from '../../src/server/tokens.ts';
+import { createToken } from '../../src/server/access/tokens.ts';
 import { serve, type PerdureServer, type ServeOptions } from '../../src/server/serve.ts';
 import { engineStores, type StoreKind } from '../engine/engine-store.ts';
-import { startTcpProxy, type TcpProxy } from '../postgres/tcp-proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../postgres/helpers/tcp-proxy.ts';
 
 /** A store, a server for it, a proxy before that, and a client beyond; everything is closed and removed after the test. */
 interface Remote {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { event, orchestration, ProviderError, task } from '../../src/index.ts';
-import type { TcpProxy } from '../postgres/tcp-proxy.ts';
+import type { TcpProxy } from '../postgres/helpers/tcp-proxy.ts';
 import { describeRemote } from './describe-remote.ts';
 
 const said = event<string>('said');

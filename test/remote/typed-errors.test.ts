@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { InstanceInfo } from '../../src/client/instance-info.ts';
-import { FailedError } from '../../src/model/errors.ts';
-import { platformFailure } from '../../src/model/failure.ts';
+import type { InstanceInfo } from '../../src/client/reading/instance-info.ts';
+import { FailedError } from '../../src/model/failures/errors.ts';
+import { platformFailure } from '../../src/model/failures/failure.ts';
 import { toTypedError } from '../../src/remote/remote-error.ts';
 import { resultOf } from '../../src/remote/remote-result.ts';
 

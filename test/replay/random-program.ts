@@ -1,5 +1,5 @@
 import type { CancellationType } from '../../src/model/cancel.ts';
-import { CanceledError } from '../../src/model/errors.ts';
+import { CanceledError } from '../../src/model/failures/errors.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
 import {
   orchestration,

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import type { CancelTrigger } from '../../src/model/errors.ts';
+import type { CancelTrigger } from '../../src/model/failures/errors.ts';
 import type { HistoryEvent, TerminalEvent } from '../../src/model/event.ts';
-import type { Failure } from '../../src/model/failure.ts';
+import type { Failure } from '../../src/model/failures/failure.ts';
 import { silentLogger, type Logger } from '../../src/model/logger.ts';
 import type { Message, StartMessage } from '../../src/model/message.ts';
-import { decodePayload, encodePayload } from '../../src/model/payload.ts';
+import { decodePayload, encodePayload } from '../../src/model/values/payload.ts';
 import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
 import {
   orchestration,

@@ -1,10 +1,10 @@
 import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import { describe, onTestFinished } from 'vitest';
 import { Perdure } from '../../src/index.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
-import { watchDriver } from '../postgres/driver-activity.ts';
+import { watchDriver } from '../postgres/helpers/driver-activity.ts';
 
 /** A store whose clock the test moves; it may be opened several times, as by several processes. */
 export interface ScheduledStore {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure } from 'perdure';
-import { createDatabase } from '../postgres/server.ts';
+import { createDatabase } from '../postgres/helpers/server.ts';
 import { openEvents, type EventReader } from './event-reader.ts';
 import { serveOn } from './server-fixture.ts';
 

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
-import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 
 const small = 3_000;

@@ -1,10 +1,10 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
-import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
-import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
-import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/queues/orchestration-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
 import {
   event,

@@ -1,11 +1,11 @@
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { LockLostError } from '../../src/model/errors.ts';
-import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
-import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
+import { LockLostError } from '../../src/model/failures/errors.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/queues/orchestration-queue.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
-import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
 import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 

@@ -1,10 +1,10 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/model/clock.ts';
-import { HiddenMessages } from '../../src/providers/sqlite/hidden-messages.ts';
-import { listQuery } from '../../src/providers/sqlite/list-query.ts';
-import { Metrics } from '../../src/providers/sqlite/metrics.ts';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
+import { HiddenMessages } from '../../src/providers/sqlite/wakeups/hidden-messages.ts';
+import { listQuery } from '../../src/providers/sqlite/reading/list-query.ts';
+import { Metrics } from '../../src/providers/sqlite/reading/metrics.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
 
 function plan(db: Database.Database, sql: string): string {

@@ -2,7 +2,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { activity, orchestration, Perdure, type Logger } from '../../src/index.ts';
 import { serve } from '../../src/server/serve.ts';
-import { createToken } from '../../src/server/tokens.ts';
+import { createToken } from '../../src/server/access/tokens.ts';
 import { newInstance } from '../../src/testing/conformance/sample-data.ts';
 import { temporaryStore } from './temporary-store.ts';
 

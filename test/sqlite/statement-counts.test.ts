@@ -1,13 +1,13 @@
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { createCancellationStore } from '../../src/providers/sqlite/cancellation.ts';
-import { createInstanceStore } from '../../src/providers/sqlite/instances.ts';
-import { createManagementStore } from '../../src/providers/sqlite/management.ts';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
-import { createOrchestrationQueue } from '../../src/providers/sqlite/orchestration-queue.ts';
+import { createCancellationStore } from '../../src/providers/sqlite/stopping/cancellation.ts';
+import { createInstanceStore } from '../../src/providers/sqlite/instances/instances.ts';
+import { createManagementStore } from '../../src/providers/sqlite/reading/management.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
+import { createOrchestrationQueue } from '../../src/providers/sqlite/queues/orchestration-queue.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
-import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
-import type { Turn } from '../../src/providers/turn.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
+import type { Turn } from '../../src/providers/contract/turn.ts';
 import {
   activityCancel,
   child,

@@ -1,8 +1,8 @@
 /** A process of its own on a store: it creates instances, or ends whatever it can claim, until told to stop. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { OrchestrationItem } from '../../src/providers/orchestration-queue.ts';
-import type { Provider } from '../../src/providers/provider.ts';
+import type { OrchestrationItem } from '../../src/providers/contract/orchestration-queue.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
 
 export type Command =

@@ -1,7 +1,7 @@
 import type { InstanceStatus } from '../../src/model/status.ts';
 import { isTerminal } from '../../src/model/status.ts';
-import type { OnFailState } from '../../src/providers/tasks.ts';
-import type { WorkOutcome } from '../../src/providers/work-queue.ts';
+import type { OnFailState } from '../../src/providers/contract/tasks.ts';
+import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
 
 export const lockMs = 20;
 

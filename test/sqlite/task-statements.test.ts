@@ -1,12 +1,12 @@
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { createCancellationStore } from '../../src/providers/sqlite/cancellation.ts';
-import { createManagementStore } from '../../src/providers/sqlite/management.ts';
-import { migrate } from '../../src/providers/sqlite/migrate.ts';
+import { createCancellationStore } from '../../src/providers/sqlite/stopping/cancellation.ts';
+import { createManagementStore } from '../../src/providers/sqlite/reading/management.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
-import { createTaskStore } from '../../src/providers/sqlite/tasks.ts';
-import { createWorkQueue } from '../../src/providers/sqlite/work-queue.ts';
-import type { WorkOutcome } from '../../src/providers/work-queue.ts';
+import { createTaskStore } from '../../src/providers/sqlite/tasks/tasks.ts';
+import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
+import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-moves.ts';
 

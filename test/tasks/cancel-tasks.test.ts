@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { CanceledError, isPerdureError } from '../../src/model/errors.ts';
+import { CanceledError, isPerdureError } from '../../src/model/failures/errors.ts';
 import type { TaskEnded } from '../../src/runtime/hooks.ts';
 import type { TaskContext } from '../../src/tasks/task-context.ts';
 import { task } from '../../src/tasks/task.ts';

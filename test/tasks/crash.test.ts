@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Perdure } from '../../src/index.ts';
 import type { StoreKind } from '../engine/engine-store.ts';
-import { createDatabase } from '../postgres/server.ts';
+import { createDatabase } from '../postgres/helpers/server.ts';
 import type { TaskProgramOptions, TaskReport } from './task-program.ts';
 
 const leaseMs = 1_000;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isPerdureError } from '../../src/model/errors.ts';
+import { isPerdureError } from '../../src/model/failures/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { task } from '../../src/tasks/task.ts';

@@ -1,23 +1,23 @@
-import type { Provider, Reopening } from '../provider.ts';
-import { createCancellationStore } from './cancellation.ts';
-import { Connections } from './connection.ts';
-import { createInspectionStore } from './inspection.ts';
-import { createInstanceStore } from './instances.ts';
-import { createManagementStore } from './management.ts';
-import { prepareSchema } from './migrate.ts';
-import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './options.ts';
-import { createOrchestrationQueue } from './orchestration-queue.ts';
-import { createProcessStore } from './processes.ts';
-import { createScheduleStore } from './schedules.ts';
-import { createSessionStore } from './sessions.ts';
-import { StoreClock } from './store-clock.ts';
+import type { Provider, Reopening } from '../contract/provider.ts';
+import { createCancellationStore } from './stopping/cancellation.ts';
+import { Connections } from './driver/connection.ts';
+import { createInspectionStore } from './reading/inspection.ts';
+import { createInstanceStore } from './instances/instances.ts';
+import { createManagementStore } from './reading/management.ts';
+import { prepareSchema } from './migrations/migrate.ts';
+import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
+import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
+import { createProcessStore } from './queues/processes.ts';
+import { createScheduleStore } from './schedules/schedules.ts';
+import { createSessionStore } from './jobs/sessions.ts';
+import { StoreClock } from './driver/store-clock.ts';
 import { Store } from './store.ts';
-import { createStreamStore } from './streams.ts';
-import { createTaskStore } from './tasks.ts';
+import { createStreamStore } from './jobs/streams.ts';
+import { createTaskStore } from './tasks/tasks.ts';
 import { createTransactionalWrites } from './transactional-writes.ts';
-import { WakeUps } from './wake-ups.ts';
-import { createUnclaimedWorkStore } from './unclaimed-work.ts';
-import { createWorkQueue } from './work-queue.ts';
+import { WakeUps } from './wakeups/wake-ups.ts';
+import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createWorkQueue } from './queues/work-queue.ts';
 
 /** Opens a PostgreSQL store; any number of processes may open the same database. */
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {

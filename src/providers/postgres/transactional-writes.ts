@@ -1,11 +1,11 @@
-import type { TransactionalWrites, TransactionConnection } from '../transactional.ts';
-import { CallerTransaction } from './caller-transaction.ts';
-import { requestCancels } from './cancellation.ts';
-import { create, enqueue } from './instances.ts';
-import { toProviderError } from './postgres-errors.ts';
-import { Scope } from './scope.ts';
+import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import { CallerTransaction } from './driver/caller-transaction.ts';
+import { requestCancels } from './stopping/cancellation.ts';
+import { create, enqueue } from './instances/instances.ts';
+import { toProviderError } from './driver/postgres-errors.ts';
+import { Scope } from './driver/scope.ts';
 import type { Store } from './store.ts';
-import { createTasks } from './tasks.ts';
+import { createTasks } from './tasks/tasks.ts';
 
 /** Writes as a part of a transaction of the application; others are told when that commits. */
 export function createTransactionalWrites(

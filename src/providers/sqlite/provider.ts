@@ -1,22 +1,22 @@
 import { basename, resolve } from 'node:path';
 import { systemClock, type Clock } from '../../model/clock.ts';
-import { PerdureError } from '../../model/errors.ts';
-import type { Provider, Reopening } from '../provider.ts';
-import { createCancellationStore } from './cancellation.ts';
-import { openConnection, whenNotBusy } from './connection.ts';
-import { createInspectionStore } from './inspection.ts';
-import { createInstanceStore } from './instances.ts';
-import { createManagementStore } from './management.ts';
-import { createOrchestrationQueue } from './orchestration-queue.ts';
-import { createProcessStore } from './processes.ts';
-import { createScheduleStore } from './schedules.ts';
-import { createSessionStore } from './sessions.ts';
-import { toProviderError } from './sqlite-errors.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import type { Provider, Reopening } from '../contract/provider.ts';
+import { createCancellationStore } from './stopping/cancellation.ts';
+import { openConnection, whenNotBusy } from './driver/connection.ts';
+import { createInspectionStore } from './reading/inspection.ts';
+import { createInstanceStore } from './instances/instances.ts';
+import { createManagementStore } from './reading/management.ts';
+import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
+import { createProcessStore } from './queues/processes.ts';
+import { createScheduleStore } from './schedules/schedules.ts';
+import { createSessionStore } from './jobs/sessions.ts';
+import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
-import { createStreamStore } from './streams.ts';
-import { createTaskStore } from './tasks.ts';
-import { createUnclaimedWorkStore } from './unclaimed-work.ts';
-import { createWorkQueue } from './work-queue.ts';
+import { createStreamStore } from './jobs/streams.ts';
+import { createTaskStore } from './tasks/tasks.ts';
+import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createWorkQueue } from './queues/work-queue.ts';
 
 /** How a SQLite store is opened. */
 export interface SqliteOptions {

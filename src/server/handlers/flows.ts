@@ -1,11 +1,11 @@
-import { readFlowItems, readFlowRun } from '../../flows/read-flow-run.ts';
-import { signalFlow } from '../../flows/signal-flow.ts';
-import { PerdureError } from '../../model/errors.ts';
-import { notFound } from '../../model/not-found.ts';
+import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts';
+import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import { notFound } from '../../model/failures/not-found.ts';
 import type { Handlers } from '../call.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { showFlowRun, showStep } from './shown.ts';
+import { showFlowRun, showStep } from './serializers.ts';
 
 /** Starts flows, shows their runs, signals them. */
 export const flowHandlers: Handlers<typeof flowRoutes> = {

@@ -1,15 +1,15 @@
-import { isPerdureError } from '../../model/errors.ts';
-import { notFound } from '../../model/not-found.ts';
+import { isPerdureError } from '../../model/failures/errors.ts';
+import { notFound } from '../../model/failures/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
-import { toInstanceInfo, type InstanceInfo } from '../../client/instance-info.ts';
-import type { InstanceRecord } from '../../providers/instances.ts';
+import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
+import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { Backstage, Handlers } from '../call.ts';
-import { firstSettled } from '../first-settled.ts';
-import { fitting } from '../fitting.ts';
+import { firstSettled } from '../reading/first-settled.ts';
+import { fitting } from '../reading/page-by-bytes.ts';
 import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { toWireError } from '../wire-error.ts';
-import { showHistory, showInstance, writeExport } from './shown.ts';
+import { toWireError } from '../http/wire-error.ts';
+import { showHistory, showInstance, writeExport } from './serializers.ts';
 
 /** Starts instances, shows them, talks to them. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {

@@ -1,4 +1,4 @@
-import { PerdureError } from '../../model/errors.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
 import type { Handlers } from '../call.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';

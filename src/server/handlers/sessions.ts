@@ -1,14 +1,14 @@
-import type { LocalJobs } from '../../client/local-jobs.ts';
+import type { LocalJobs } from '../../client/jobs/local-jobs.ts';
 import { sessionNotFound } from '../../jobs/job-errors.ts';
 import type { SessionInfo } from '../../jobs/session-info.ts';
 import { readVariable, readVariables } from '../../jobs/session-options.ts';
-import { checkInstanceId, checkName } from '../../model/names.ts';
+import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import type { Handlers } from '../call.ts';
-import { firstSettled } from '../first-settled.ts';
+import { firstSettled } from '../reading/first-settled.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
-import { mayUse, showSession } from '../session-owners.ts';
-import type { Caller } from '../tokens.ts';
+import { mayUse, showSession } from '../access/session-owners.ts';
+import type { Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;
 

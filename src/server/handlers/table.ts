@@ -1,7 +1,7 @@
 import type { Handlers } from '../call.ts';
 import type { Routes } from '../routes/table.ts';
 import { deletionHandlers } from './deletion.ts';
-import { figureHandlers } from './figures.ts';
+import { figureHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';

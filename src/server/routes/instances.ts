@@ -24,8 +24,8 @@ import {
   instanceTree,
   measuredInstance,
   pendingWork,
-} from './instance-answers.ts';
-import { wireError } from './error-answer.ts';
+} from './instance-responses.ts';
+import { wireError } from './error-response.ts';
 import { longestPollMs, route } from './route.ts';
 
 const place = whole(0, Number.MAX_SAFE_INTEGER);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
-import { wireError } from './error-answer.ts';
+import { wireError } from './error-response.ts';
 import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
-import { instanceInfo, stopResult } from './instance-answers.ts';
+import { instanceInfo, stopResult } from './instance-responses.ts';
 
 const incarnation = z
   .string()

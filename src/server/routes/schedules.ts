@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { ScheduleInfo } from '../../client/schedule-info.ts';
-import type { SchedulePage } from '../../client/schedules.ts';
+import type { ScheduleInfo } from '../../client/managing/schedule-info.ts';
+import type { SchedulePage } from '../../client/managing/schedules.ts';
 import {
   byName,
   done,

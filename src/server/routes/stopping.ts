@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { actor, byId, duration, reason } from './fields.ts';
-import { stopResult } from './instance-answers.ts';
+import { stopResult } from './instance-responses.ts';
 import { route } from './route.ts';
 
 /** Stopping instances. */

@@ -1,5 +1,5 @@
 import { deletionRoutes } from './deletion.ts';
-import { figureRoutes } from './figures.ts';
+import { figureRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';

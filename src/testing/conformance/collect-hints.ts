@@ -1,4 +1,4 @@
-import type { Hint, Provider } from '../../providers/provider.ts';
+import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import { answered } from './time-limit.ts';
 
 /** Collects hints; `next` answers with the first of some kinds that has come or will come. */

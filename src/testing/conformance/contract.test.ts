@@ -26,7 +26,7 @@ interface Clause {
 
 /** A clause begins with a dash or a rule's number, goes on in indented lines, and ends with its cases. */
 function readClauses(file: string): readonly Clause[] {
-  const source = readFileSync(new URL(`../../providers/${file}`, import.meta.url), 'utf8');
+  const source = readFileSync(new URL(`../../providers/contract/${file}`, import.meta.url), 'utf8');
   const texts: string[] = [];
   let open = false;
   for (const line of source.split('\n')) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../../model/random-id.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import type {
   AuditEntry,
   DeleteInstanceResult,
@@ -7,8 +7,8 @@ import type {
   ExecutionPruneResult,
   TreeDeletion,
   TreeDeletionResult,
-} from '../../providers/management.ts';
-import type { Turn } from '../../providers/turn.ts';
+} from '../../providers/contract/management.ts';
+import type { Turn } from '../../providers/contract/turn.ts';
 import { only } from './expectations.ts';
 import { child, event, startMessage } from './sample-data.ts';
 import type { BegunInstance, StoreUnderTest } from './store-under-test.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isPerdureError } from '../../model/errors.ts';
-import type { Provider } from '../../providers/provider.ts';
+import { isPerdureError } from '../../model/failures/errors.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 import { openSqlite } from '../../providers/sqlite/provider.ts';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
 import { describeProvider, type TestRunner } from './describe-provider.ts';

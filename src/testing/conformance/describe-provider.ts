@@ -1,4 +1,4 @@
-import { PerdureError } from '../../model/errors.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
 import type { ProviderUnderTest, SkippedCase } from './provider-under-test.ts';
 import { runCase } from './run-case.ts';

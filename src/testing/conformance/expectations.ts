@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { isPerdureError } from '../../model/errors.ts';
-import type { ClaimedAtInsert, CommitResult } from '../../providers/turn.ts';
+import { isPerdureError } from '../../model/failures/errors.ts';
+import type { ClaimedAtInsert, CommitResult } from '../../providers/contract/turn.ts';
 
 /** Expects exactly one element. */
 export function only<Item>(items: readonly Item[], what: string): Item {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../../model/random-id.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import type {
   AbandonedResult,
   AbandonJob,
@@ -9,11 +9,11 @@ import type {
   NewSession,
   SessionRecord,
   SubmitJobResult,
-} from '../../providers/sessions.ts';
-import type { StopResult } from '../../providers/cancellation.ts';
-import type { NewTask } from '../../providers/tasks.ts';
-import type { Turn } from '../../providers/turn.ts';
-import type { WorkItem } from '../../providers/work-queue.ts';
+} from '../../providers/contract/sessions.ts';
+import type { StopResult } from '../../providers/contract/cancellation.ts';
+import type { NewTask } from '../../providers/contract/tasks.ts';
+import type { Turn } from '../../providers/contract/turn.ts';
+import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { expectCommitted, only } from './expectations.ts';
 import { cleanupMs, newInstance } from './sample-data.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
-import type { Provider } from '../../providers/provider.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 
 /** Stored text that a case wants overwritten with bytes that no one wrote: all rows of that kind of one instance. */
 export interface CorruptRows {

@@ -1,4 +1,4 @@
-import type { Provider } from '../../providers/provider.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 import { FakeClock } from '../fake-clock.ts';
 import type { ConformanceCase } from './conformance-case.ts';
 import type { ProviderUnderTest } from './provider-under-test.ts';

@@ -1,10 +1,10 @@
 import type { StoredEvent } from '../../model/event.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
-import { randomToken } from '../../model/random-id.ts';
-import type { NewInstance } from '../../providers/instances.ts';
-import type { FetchedMessage } from '../../providers/orchestration-queue.ts';
-import type { NewProcess } from '../../providers/processes.ts';
-import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/turn.ts';
+import { randomToken } from '../../model/values/random-id.ts';
+import type { NewInstance } from '../../providers/contract/instances.ts';
+import type { FetchedMessage } from '../../providers/contract/orchestration-queue.ts';
+import type { NewProcess } from '../../providers/contract/processes.ts';
+import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/contract/turn.ts';
 
 /** The name that orchestrations of the suite have unless a case says otherwise. */
 const orchestrationName = 'sample';

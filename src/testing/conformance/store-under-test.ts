@@ -1,25 +1,29 @@
 import assert from 'node:assert/strict';
 import type { StoredEvent } from '../../model/event.ts';
-import { randomToken } from '../../model/random-id.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import type {
   CancelInstance,
   StopResult,
   TerminateInstance,
-} from '../../providers/cancellation.ts';
-import type { ExecutionRecord, InstanceRecord, NewInstance } from '../../providers/instances.ts';
+} from '../../providers/contract/cancellation.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  NewInstance,
+} from '../../providers/contract/instances.ts';
 import type {
   FetchOrchestrationItemsParams,
   OrchestrationItem,
-} from '../../providers/orchestration-queue.ts';
-import type { Provider } from '../../providers/provider.ts';
-import type { ClaimedAtInsert, CommitResult, Turn } from '../../providers/turn.ts';
+} from '../../providers/contract/orchestration-queue.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { ClaimedAtInsert, CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type {
   FetchWorkItemsParams,
   RenewResult,
   TurnAck,
   WorkItem,
   WorkOutcome,
-} from '../../providers/work-queue.ts';
+} from '../../providers/contract/work-queue.ts';
 import type { FakeClock } from '../fake-clock.ts';
 import { expectCommitted, only } from './expectations.ts';
 import type { CorruptRows } from './provider-under-test.ts';

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../../model/random-id.ts';
+import { randomToken } from '../../model/values/random-id.ts';
 import type { InstanceStatus } from '../../model/status.ts';
-import type { ScheduleRecord, ScheduleTick } from '../../providers/schedules.ts';
-import type { CreateTaskResult, NewTask } from '../../providers/tasks.ts';
-import type { FetchWorkItemsParams, WorkItem, WorkOutcome } from '../../providers/work-queue.ts';
+import type { ScheduleRecord, ScheduleTick } from '../../providers/contract/schedules.ts';
+import type { CreateTaskResult, NewTask } from '../../providers/contract/tasks.ts';
+import type {
+  FetchWorkItemsParams,
+  WorkItem,
+  WorkOutcome,
+} from '../../providers/contract/work-queue.ts';
 import { collectHints } from './collect-hints.ts';
 import { expectCommitted, only } from './expectations.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

@@ -1,6 +1,6 @@
-import { randomToken } from '../../../src/model/random-id.ts';
-import type { TreeDeletion } from '../../../src/providers/management.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+import { randomToken } from '../../../src/model/values/random-id.ts';
+import type { TreeDeletion } from '../../../src/providers/contract/management.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 function editTrees(

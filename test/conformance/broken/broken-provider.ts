@@ -1,8 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { Clock } from '../../../src/model/clock.ts';
-import type { NewInstance } from '../../../src/providers/instances.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
-import type { CommitResult, Turn } from '../../../src/providers/turn.ts';
+import type { NewInstance } from '../../../src/providers/contract/instances.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { CommitResult, Turn } from '../../../src/providers/contract/turn.ts';
 
 /** A SQLite provider that works, with a connection to its file below it. */
 export interface Intact {

@@ -2,8 +2,8 @@ import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
-} from '../../../src/providers/management.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+} from '../../../src/providers/contract/management.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 type Tree = TreeDeletion;

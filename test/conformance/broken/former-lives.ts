@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { beforeTokens, lockedKey, type BrokenProvider, type Intact } from './broken-provider.ts';
 
 const far = 9_007_199_254_740_991;

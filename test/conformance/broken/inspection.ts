@@ -1,5 +1,5 @@
 import type { InstanceDetails, PendingItem } from 'perdure';
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
 /** Changes each pending item of what is read. */

@@ -2,7 +2,7 @@ import type {
   CreateResult,
   InstanceRecord,
   NewInstance,
-} from '../../../src/providers/instances.ts';
+} from '../../../src/providers/contract/instances.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenInstances: readonly BrokenProvider[] = [

@@ -1,5 +1,5 @@
-import type { Provider } from '../../../src/providers/provider.ts';
-import type { JobKey } from '../../../src/providers/sessions.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { JobKey } from '../../../src/providers/contract/sessions.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Takes every key of an id for the one that is there. */

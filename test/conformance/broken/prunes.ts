@@ -1,5 +1,5 @@
-import type { ExecutionPrune } from '../../../src/providers/management.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { ExecutionPrune } from '../../../src/providers/contract/management.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Changes what a prune is asked. */

@@ -1,5 +1,5 @@
 import { decodeMessage, type StoredMessage } from '../../../src/model/message.ts';
-import type { EnqueueResult } from '../../../src/providers/instances.ts';
+import type { EnqueueResult } from '../../../src/providers/contract/instances.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 
 export const brokenQueues: readonly BrokenProvider[] = [

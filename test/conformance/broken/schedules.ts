@@ -1,5 +1,5 @@
-import type { Provider } from '../../../src/providers/provider.ts';
-import type { ScheduleTick } from '../../../src/providers/schedules.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { ScheduleTick } from '../../../src/providers/contract/schedules.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Does something below the provider right after ticks. */

@@ -1,4 +1,4 @@
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Changes something below the provider right before sessions are settled. */

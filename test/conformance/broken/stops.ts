@@ -1,4 +1,4 @@
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { aroundTurns, type BrokenProvider, type Intact } from './broken-provider.ts';
 
 /** Does something below the provider right before a cancel request. */

@@ -1,5 +1,5 @@
-import type { Provider } from '../../../src/providers/provider.ts';
-import type { WorkOutcome } from '../../../src/providers/work-queue.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { WorkOutcome } from '../../../src/providers/contract/work-queue.ts';
 import { lockedKey, type BrokenProvider, type Intact } from './broken-provider.ts';
 
 /** Does something below the provider right before acks. */

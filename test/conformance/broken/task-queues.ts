@@ -1,6 +1,6 @@
-import { ProviderError } from '../../../src/model/errors.ts';
-import type { CreateTaskResult, NewTask } from '../../../src/providers/tasks.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import type { CreateTaskResult, NewTask } from '../../../src/providers/contract/tasks.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Changes tasks before they are created. */

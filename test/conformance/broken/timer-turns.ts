@@ -1,5 +1,5 @@
 import { encodeMessage } from '../../../src/model/message.ts';
-import type { TurnAck } from '../../../src/providers/work-queue.ts';
+import type { TurnAck } from '../../../src/providers/contract/work-queue.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 const later = 1_000_000_000;

@@ -1,6 +1,6 @@
-import { LockLostError } from '../../../src/model/errors.ts';
-import { randomToken } from '../../../src/model/random-id.ts';
-import type { CommitResult } from '../../../src/providers/turn.ts';
+import { LockLostError } from '../../../src/model/failures/errors.ts';
+import { randomToken } from '../../../src/model/values/random-id.ts';
+import type { CommitResult } from '../../../src/providers/contract/turn.ts';
 import { aroundTurns, editTurns, lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 const later = 1_000_000_000;

@@ -1,6 +1,6 @@
 import { encodeMessage } from '../../../src/model/message.ts';
-import { LockLostError } from '../../../src/model/errors.ts';
-import type { WorkItem } from '../../../src/providers/work-queue.ts';
+import { LockLostError } from '../../../src/model/failures/errors.ts';
+import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
 import { lockedKey, type BrokenProvider } from './broken-provider.ts';
 
 export const brokenWork: readonly BrokenProvider[] = [

@@ -1,4 +1,4 @@
-import type { PerdureError } from '../../../src/model/errors.ts';
+import type { PerdureError } from '../../../src/model/failures/errors.ts';
 import { golden, type GoldenProgram } from '../golden-program.ts';
 
 /** Timers, external events, children, detached starts, continue-as-new, status, time and randomness. */

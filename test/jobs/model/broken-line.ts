@@ -1,5 +1,5 @@
-import { ProviderError } from '../../../src/model/errors.ts';
-import type { Hint, Provider } from '../../../src/providers/provider.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 
 export const breakable = [
   'openSession',

@@ -2,7 +2,7 @@ import { Client } from '../../../src/client/client.ts';
 import type { Clock } from '../../../src/model/clock.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { Perdure } from '../../../src/perdure.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { HandlerFloor } from './handler-floor.ts';

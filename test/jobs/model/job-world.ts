@@ -1,11 +1,11 @@
 import { Client } from '../../../src/client/client.ts';
 import type { Job } from '../../../src/jobs/job.ts';
 import type { Session } from '../../../src/jobs/session.ts';
-import { isPerdureError } from '../../../src/model/errors.ts';
+import { isPerdureError } from '../../../src/model/failures/errors.ts';
 import { isTerminal } from '../../../src/model/status.ts';
 import type { Client as Operator } from '../../../src/index.ts';
 import type { Clock } from '../../../src/model/clock.ts';
-import type { Provider } from '../../../src/providers/provider.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { outcomeOf, type Outcome } from '../outcome.ts';
 import { BrokenLine } from './broken-line.ts';
 import type { HandlerFloor } from './handler-floor.ts';

@@ -1,4 +1,4 @@
-import type { Migration } from '../../migrations.ts';
+import type { Migration } from '../../shared/migrations.ts';
 
 // Rows of the queues live for moments: vacuum them by their number of dead rows, and without pauses.
 const queueOf = (

@@ -1,4 +1,4 @@
-import type { Migration } from '../../migrations.ts';
+import type { Migration } from '../../shared/migrations.ts';
 
 // Rows come and go with their jobs: vacuum them by their number of dead rows, and without pauses.
 const shortLived = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,

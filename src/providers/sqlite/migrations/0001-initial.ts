@@ -1,4 +1,4 @@
-import type { Migration } from '../../migrations.ts';
+import type { Migration } from '../../shared/migrations.ts';
 
 /**
  * Rows join by integer keys and no foreign keys are declared: a check per insert costs the hot path, and every

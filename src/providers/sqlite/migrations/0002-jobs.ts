@@ -1,4 +1,4 @@
-import type { Migration } from '../../migrations.ts';
+import type { Migration } from '../../shared/migrations.ts';
 
 /** Jobs stand in a table of their own, so that runs which are nobody's job cost nothing more. */
 export const jobs: Migration = {

@@ -1,4 +1,4 @@
-import { provider } from '../provider.ts';
+import { provider } from '../contract/provider.ts';
 
 export const load = (name: string): Promise<unknown> => import(name);
 export const store = provider;

@@ -1,0 +1,280 @@
+import type {
+  ChunkPageRequest,
+  JobBackend,
+  JobChunks,
+  JobReply,
+  JobRequest,
+  JobStop,
+  SessionQuery,
+  SessionRequest,
+} from '../../jobs/backend.ts';
+import { sessionClosed, sessionDowngrade, sessionNotFound } from '../../jobs/job-errors.ts';
+import { pause } from '../../jobs/retrying.ts';
+import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from '../../jobs/session-info.ts';
+import { checkVariables } from '../../jobs/session-options.ts';
+import type { Clock } from '../../model/clock.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import { notFound } from '../../model/failures/not-found.ts';
+import type { StopResult } from '../../providers/contract/cancellation.ts';
+import type { Hint, Provider } from '../../providers/contract/provider.ts';
+import type { JobKey, SubmitJobResult } from '../../providers/contract/sessions.ts';
+import type { CompletionWaiter } from '../waiting/completion-waiter.ts';
+import { inspectInstance } from '../reading/inspect-instance.ts';
+import { toInstanceInfo, type InstanceInfo } from '../reading/instance-info.ts';
+import { takeResult } from '../waiting/instance-result.ts';
+import { toNewJob } from './new-job.ts';
+import { News } from '../waiting/hint-waiter.ts';
+import { maxPageBytes } from '../reading/page-bytes.ts';
+import { readAfter, toJobInfo, toPage, toSessionInfo } from '../reading/session-view.ts';
+
+export interface LocalJobsParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly completions: CompletionWaiter;
+  /** How often waits look when no hint comes. Default 1 s. */
+  readonly recheckMs?: number | undefined;
+  /** Tells those who look after sessions that there is one more to look after. */
+  readonly onSessionChanged?: (() => void) | undefined;
+}
+
+// As many jobs as one transaction abandons.
+const settleLimit = 500;
+// A busy process makes a hint for every end: a session is settled no more often than this.
+const settlePauseMs = 10;
+
+/** Jobs and sessions in a store that is open in this process. */
+export class LocalJobs implements JobBackend {
+  readonly clock: Clock;
+  readonly #provider: Provider;
+  readonly #completions: CompletionWaiter;
+  readonly #news: News;
+  readonly #onSessionChanged: () => void;
+
+  constructor(params: LocalJobsParams) {
+    this.clock = params.clock;
+    this.#provider = params.provider;
+    this.#completions = params.completions;
+    this.#news = new News(params);
+    this.#onSessionChanged = params.onSessionChanged ?? (() => undefined);
+  }
+
+  async openSession({ idleTimeoutMs, ...request }: SessionRequest): Promise<SessionInfo> {
+    const session = { ...request, leaseMs: idleTimeoutMs };
+    const record = await this.#provider.openSession(session);
+    this.#onSessionChanged();
+    return toSessionInfo(record);
+  }
+
+  async keepAlive(sessionId: string): Promise<SessionInfo | undefined> {
+    const [record] = await this.#provider.renewSessions([sessionId]);
+    return record && toSessionInfo(record);
+  }
+
+  async shutdown(request: {
+    readonly sessionId: string;
+    readonly mode: ShutdownMode;
+    readonly leaving: boolean;
+  }): Promise<SessionInfo> {
+    const { sessionId, mode, leaving } = request;
+    const end = leaving ? 'goodbye' : 'shutdown';
+    const { kind, session } = await this.#provider.shutdownSession({ sessionId, mode, end });
+    if (session === undefined) throw sessionNotFound(sessionId);
+    if (kind === 'downgrade') throw sessionDowngrade(sessionId);
+    const settled = await this.#settle(sessionId, session.openJobs);
+    this.#onSessionChanged();
+    return toSessionInfo(settled ?? session);
+  }
+
+  /** Takes the steps that need nobody else: all jobs are told, and a session without any ends. */
+  async #settle(sessionId: string, openJobs: number) {
+    let settled = await this.#provider.settleSession(sessionId, settleLimit);
+    for (let told = settleLimit; told < openJobs; told += settleLimit) {
+      settled = await this.#provider.settleSession(sessionId, settleLimit);
+    }
+    return settled;
+  }
+
+  async waitForEnd(sessionId: string, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const news = this.#news.next(isEnd, signal);
+      try {
+        const session = await this.#provider.settleSession(sessionId, settleLimit);
+        if (session === undefined || session.state === 'ended') return;
+        signal.throwIfAborted();
+        await news.come;
+      } finally {
+        news.end();
+      }
+      signal.throwIfAborted();
+      await pause({ signal }, settlePauseMs);
+    }
+  }
+
+  async getSession(sessionId: string): Promise<SessionInfo | undefined> {
+    const [record] = await this.#provider.getSessions([sessionId]);
+    return record && toSessionInfo(record);
+  }
+
+  async listSessions({ limit, after, state, label }: SessionQuery): Promise<SessionPage> {
+    const records = await this.#provider.listSessions({
+      limit: limit + 1,
+      maxBytes: maxPageBytes,
+      ...readAfter(after),
+      ...(state !== undefined && { state }),
+      ...(label !== undefined && { label }),
+    });
+    return toPage(records, limit, { show: toSessionInfo, keyOf: ({ sessionKey }) => sessionKey });
+  }
+
+  async listJobs(query: {
+    readonly sessionId: string;
+    readonly limit: number;
+    readonly after?: string | undefined;
+  }): Promise<JobPage> {
+    const { sessionId, limit, after } = query;
+    const params = { sessionId, limit: limit + 1, ...readAfter(after) };
+    const records = await this.#provider.listJobs(params);
+    return toPage(records, limit, { show: toJobInfo, keyOf: ({ jobKey }) => jobKey });
+  }
+
+  async setVariables(
+    sessionId: string,
+    set: Readonly<Record<string, string | null>>,
+  ): Promise<SessionInfo> {
+    const [before] = await this.#provider.getSessions([sessionId]);
+    if (before !== undefined) checkVariables(before.variables, set);
+    const record = await this.#provider.setSessionVariables({ sessionId, set });
+    if (record === undefined) throw sessionNotFound(sessionId);
+    if (record.state === 'ended') throw sessionClosed(sessionId, record.state);
+    return toSessionInfo(record);
+  }
+
+  async submit(request: JobRequest): Promise<void> {
+    await this.create(request);
+  }
+
+  /** Submits a job; returns whether this call created its run. */
+  async create(request: JobRequest): Promise<boolean> {
+    const { instanceId, incarnation } = request.key;
+    const { births } = this.#completions;
+    // Whoever waits at once need not read first: the end of a run that is born here is heard.
+    const birth = births.announce(instanceId, incarnation);
+    let result: SubmitJobResult | undefined;
+    try {
+      [result] = await this.#provider.submitJobs([toNewJob(request, this.clock.now())]);
+    } finally {
+      if (result?.kind === 'created') births.confirm(birth);
+      else births.withdraw(birth);
+    }
+    throwRefusal(request, result);
+    return result?.kind === 'created';
+  }
+
+  async wait(key: JobKey, signal: AbortSignal): Promise<JobReply> {
+    const ending = await this.#completions.waitForLife(key, signal);
+    if (ending.status === 'completed') return { kind: 'completed', output: ending.output };
+    try {
+      takeResult(ending);
+    } catch (error) {
+      return { kind: 'error', error: error as Error };
+    }
+    throw new Error('A run that is not completed has no output.');
+  }
+
+  async take(key: JobKey): Promise<void> {
+    await this.#provider.takeJobs([key]);
+  }
+
+  async abandon(key: JobKey, stop: JobStop): Promise<StopResult> {
+    const [result] = await this.#provider.abandonJobs([{ ...key, ...stop }]);
+    return answered(result);
+  }
+
+  /** Abandons jobs together; answers each, in their order. */
+  async abandonAll(keys: readonly JobKey[], stop: JobStop): Promise<readonly StopResult[]> {
+    try {
+      return await this.#provider.abandonJobs(keys.map((key) => ({ ...key, ...stop })));
+    } catch {
+      // One of them may be at fault: that must not keep the others from being stopped.
+      return Promise.all(keys.map((key) => this.abandon(key, stop)));
+    }
+  }
+
+  async cancel({ instanceId, incarnation }: JobKey, stop: JobStop): Promise<StopResult> {
+    const request = { instanceId, incarnation, ...stop };
+    const [result] = await this.#provider.requestCancel([request]);
+    return answered(result);
+  }
+
+  async status({ instanceId, incarnation }: JobKey): Promise<InstanceInfo> {
+    const [record] = await this.#provider.getInstances([instanceId]);
+    if (record?.incarnation !== incarnation) throw notFound(instanceId);
+    return (await inspectInstance(this.#provider, instanceId)) ?? toInstanceInfo(record);
+  }
+
+  /** `bounded` makes each read of the store, or returns an empty page in its place. */
+  async read(
+    { sessionId, instanceId, incarnation }: JobKey,
+    { after, limit, wait }: ChunkPageRequest,
+    signal: AbortSignal,
+    bounded: (read: () => Promise<JobChunks>) => Promise<JobChunks> = (read) => read(),
+  ): Promise<JobChunks> {
+    const concerns = (hint: Hint): boolean => mentions(hint, instanceId);
+    for (;;) {
+      signal.throwIfAborted();
+      const news = this.#news.next(concerns, signal);
+      try {
+        const request = { sessionId, instanceId, incarnation, after, limit };
+        const page = await bounded(() => this.#provider.readChunks(request));
+        if (page.chunks.length > 0 || page.over || !wait) return page;
+        await news.come;
+      } finally {
+        news.end();
+      }
+    }
+  }
+}
+
+function isEnd(hint: Hint): boolean {
+  return hint.kind === 'finished';
+}
+
+function mentions(hint: Hint, instanceId: string): boolean {
+  const tells = hint.kind === 'emitted' || hint.kind === 'finished';
+  return tells && hint.instanceIds.includes(instanceId);
+}
+
+function throwRefusal({ key, name }: JobRequest, result: SubmitJobResult | undefined): void {
+  const { sessionId, instanceId } = key;
+  switch (result?.kind) {
+    case 'created':
+    case 'exists':
+      return;
+    case 'conflict':
+      throw taken(`The id ${JSON.stringify(instanceId)} belongs to a run of ${result.name}`);
+    case 'active':
+      throw taken(
+        `Run ${JSON.stringify(result.instanceId)} of ${name} is active and has the dedupe key`,
+      );
+    case 'sessionClosed':
+      throw result.state === 'missing'
+        ? sessionNotFound(sessionId)
+        : sessionClosed(sessionId, result.state);
+    case 'refused':
+      throw result.error;
+    case undefined:
+      throw new Error('submitJobs answered nothing.');
+  }
+}
+
+function taken(what: string): PerdureError {
+  return new PerdureError(
+    'INSTANCE_ALREADY_EXISTS',
+    `${what}, and a job is never attached to a run that it did not create. Choose another one, or reach that run with handle().`,
+  );
+}
+
+function answered(result: StopResult | undefined): StopResult {
+  if (result === undefined) throw new Error('The store answered nothing.');
+  return result;
+}

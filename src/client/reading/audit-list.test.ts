@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest';
+import type { AuditRecord } from '../../providers/contract/management.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import { listAudit } from './audit-list.ts';
+import { maxPageBytes } from './page-bytes.ts';
+
+/** A provider with some audit records, whose filters have a length, and the most that one read gave. */
+function providerWith(count: number, filterLength: number) {
+  const records = Array.from({ length: count }, (_, index): AuditRecord => ({
+    auditKey: count - index,
+    auditId: `id-${count - index}`,
+    action: 'deleteBulk',
+    actor: null,
+    filter: 'f'.repeat(filterLength),
+    at: 0,
+    instancesDeleted: 1,
+    executionsDeleted: 0,
+    eventsDeleted: 0,
+    queueMessagesDeleted: 0,
+  }));
+  let most = 0;
+  const provider: Pick<Provider, 'listAudit'> = {
+    listAudit: async ({ limit, beforeKey = Infinity }) => {
+      const found = records.filter(({ auditKey }) => auditKey < beforeKey).slice(0, limit);
+      most = Math.max(most, found.length);
+      return found;
+    },
+  };
+  return { provider: provider as Provider, mostRead: () => most };
+}
+
+async function pagesOf(provider: Provider, limit: number): Promise<readonly (readonly number[])[]> {
+  const pages: (readonly number[])[] = [];
+  let cursor: string | undefined;
+  do {
+    const { items, nextCursor } = await listAudit(provider, { limit, cursor });
+    pages.push(items.map(({ auditKey }) => auditKey));
+    cursor = nextCursor;
+  } while (cursor !== undefined);
+  return pages;
+}
+
+const down = (from: number): readonly number[] => Array.from({ length: from }, (_, n) => from - n);
+
+it.each([0, 1, 99, 100, 101, 250])('%i records come in pages without gap or repeat', async (n) => {
+  for (const limit of [1, 7, 100, 1_000]) {
+    const pages = await pagesOf(providerWith(n, 10).provider, limit);
+    expect(pages.flat()).toEqual(down(n));
+    expect(pages.length).toBe(Math.max(1, Math.ceil(n / limit)));
+  }
+});
+
+it('a page ends at 8 MiB, and few records are read at once', async () => {
+  const { provider, mostRead } = providerWith(1_000, 30_000);
+  const pages = await pagesOf(provider, 1_000);
+  expect(pages.flat()).toEqual(down(1_000));
+  for (const page of pages) expect(page.length * 30_000).toBeLessThanOrEqual(maxPageBytes);
+  expect(mostRead()).toBeLessThanOrEqual(100);
+});

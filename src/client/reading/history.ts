@@ -1,0 +1,172 @@
+import { PerdureError } from '../../model/failures/errors.ts';
+import { notFound } from '../../model/failures/not-found.ts';
+import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
+import type { InstanceRecord } from '../../providers/contract/instances.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+
+import { pendingOfExecution } from './inspect-instance.ts';
+import type { PendingWork } from './pending-work.ts';
+import { maxPageLimit, readLimit } from './instance-list.ts';
+import { invalid, readFields } from '../../model/option-fields.ts';
+import { maxPageBytes } from './page-bytes.ts';
+
+/** Which part of a history. */
+export interface HistoryOptions {
+  /** Default: the current execution. */
+  readonly executionId?: number | undefined;
+  /** Only events with a greater id. Default 0. */
+  readonly after?: number | undefined;
+  /** 1 to 1,000. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** An event with its id: its place in its execution's history, from 1. */
+export interface HistoryEntry {
+  readonly id: number;
+  readonly event: HistoryEvent;
+}
+
+/** Some events of one execution, in order. */
+export interface HistoryPage {
+  readonly executionId: number;
+  /** May be fewer than `limit` also where there are more: a page ends at 8 MiB. */
+  readonly items: readonly HistoryEntry[];
+  /** The `after` of the next page; absent when there are no more events yet. */
+  readonly nextAfter?: number;
+  /** On the last page of a current execution: its work that has no outcome yet, the first 20 entries. */
+  readonly pending?: readonly PendingWork[];
+}
+
+/** One execution as plain JSON: keep it in a repository and replay today's code against it. */
+export interface ExportedHistory {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly events: readonly HistoryEvent[];
+}
+
+/** Reads one page of a history. */
+export async function readHistoryPage(
+  provider: Provider,
+  instanceId: string,
+  options?: HistoryOptions,
+): Promise<HistoryPage> {
+  const given = readFields(options, 'options', ['executionId', 'after', 'limit'] as const);
+  const after = readCount('after', given.after ?? 0, 0);
+  const limit = readLimit(given.limit);
+  const found = await findExecution(provider, instanceId, given.executionId);
+  const { executionId } = found;
+  // One more than asked tells whether there is a next page.
+  const wanted = { instanceId, executionId, after, limit: limit + 1 };
+  const { entries, more } = await readEntries(provider, wanted);
+  if (entries.length === 0) await assertNotPruned(provider, instanceId, executionId);
+  const items = entries.slice(0, limit);
+  const page = { executionId, items };
+  if (more || entries.length > limit) return { ...page, nextAfter: after + items.length };
+  const pending = found.isCurrent
+    ? await pendingOfExecution(provider, instanceId, executionId)
+    : [];
+  return pending.length > 0 ? { ...page, pending } : page;
+}
+
+/** A whole history that is read as it is asked for, one page after the other. */
+export interface HistoryExport extends Omit<ExportedHistory, 'events'> {
+  /** Rejects where the instance or the execution was deleted meanwhile. */
+  readonly pages: AsyncGenerator<readonly HistoryEvent[], void, undefined>;
+}
+
+/** Reads a whole history. */
+export async function exportHistory(
+  provider: Provider,
+  instanceId: string,
+  executionId?: number,
+): Promise<ExportedHistory> {
+  const { pages, ...of } = await openHistoryExport(provider, instanceId, executionId);
+  const events: HistoryEvent[] = [];
+  for await (const page of pages) for (const event of page) events.push(event);
+  return { ...of, events };
+}
+
+/** Begins to read a whole history; never more of it is in memory than one page. */
+export async function openHistoryExport(
+  provider: Provider,
+  instanceId: string,
+  givenExecutionId?: number,
+): Promise<HistoryExport> {
+  const { incarnation, executionId } = await findExecution(provider, instanceId, givenExecutionId);
+  async function* read(): HistoryExport['pages'] {
+    let after = 0;
+    for (;;) {
+      const wanted = { instanceId, executionId, after, limit: maxPageLimit };
+      const { entries, more } = await readEntries(provider, wanted);
+      // The id may be given to another instance meanwhile, whose events are none of this one's.
+      const [now] = await provider.getInstances([instanceId]);
+      if (now?.incarnation !== incarnation) throw notFound(instanceId);
+      after += entries.length;
+      if (entries.length > 0) yield entries.map(({ event }) => event);
+      if (!more && entries.length < maxPageLimit) break;
+    }
+    await assertNotPruned(provider, instanceId, executionId);
+  }
+  return { instanceId, incarnation, executionId, pages: read() };
+}
+
+async function findExecution(
+  provider: Provider,
+  instanceId: string,
+  executionId: unknown,
+): Promise<Pick<InstanceRecord, 'incarnation' | 'executionId'> & { readonly isCurrent: boolean }> {
+  const wanted = executionId === undefined ? undefined : readCount('executionId', executionId, 1);
+  const [record] = await provider.getInstances([instanceId]);
+  if (record === undefined) throw notFound(instanceId);
+  const { incarnation, executionId: current } = record;
+  if (wanted === undefined) return { incarnation, executionId: current, isCurrent: true };
+  if (wanted <= current) return { incarnation, executionId: wanted, isCurrent: wanted === current };
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Instance ${JSON.stringify(instanceId)} has no execution ${wanted}; the current one is ${record.executionId}.`,
+  );
+}
+
+/** An execution that went while its pages were read must not look like one that was short. */
+async function assertNotPruned(
+  provider: Provider,
+  instanceId: string,
+  executionId: number,
+): Promise<void> {
+  const [found] = await provider.listExecutions({ instanceId, after: executionId - 1, limit: 1 });
+  // There is always a current one, and none of its life is later than the one that was read.
+  if (found === undefined) throw notFound(instanceId);
+  if (found.executionId === executionId) return;
+  throw new PerdureError(
+    'INVALID_INPUT',
+    `Execution ${executionId} of instance ${JSON.stringify(instanceId)} was pruned. See with listExecutions() which are left.`,
+  );
+}
+
+async function readEntries(
+  provider: Provider,
+  params: Parameters<Provider['readInstanceHistory']>[0],
+): Promise<{ readonly entries: readonly HistoryEntry[]; readonly more: boolean }> {
+  const read = await provider.readInstanceHistory({ ...params, maxBytes: maxPageBytes });
+  // The event at which the page ended comes last, and without its data.
+  const stored = read.filter(({ withheld }) => withheld !== true);
+  const entries = stored.map((event, index) => {
+    const id = params.after + index + 1;
+    try {
+      return { id, event: decodeEvent(event) };
+    } catch (cause) {
+      throw new PerdureError(
+        'UNDECODABLE',
+        `Event ${id} of execution ${params.executionId} of instance ${JSON.stringify(params.instanceId)} cannot be decoded. Read on with after: ${id}.`,
+        { cause },
+      );
+    }
+  });
+  return { entries, more: stored.length < read.length };
+}
+
+function readCount(key: string, value: unknown, min: number): number {
+  if (Number.isSafeInteger(value) && (value as number) >= min) return value as number;
+  throw invalid(key, value, `a whole number of ${min} or more`);
+}

@@ -1,0 +1,112 @@
+import type { HistoryEvent } from '../../model/event.ts';
+
+/** An operation of an execution that has no outcome yet. */
+export interface OpenOperation {
+  readonly kind: 'activity' | 'timer' | 'child' | 'detached' | 'event';
+  readonly operation: number;
+  /** The name of the activity, child or event. */
+  readonly name?: string;
+  readonly childId?: string;
+  readonly fireAt?: number;
+  /** It was canceled, and its end is awaited. */
+  readonly isStopping?: true;
+}
+
+/** Finds the open operations of an execution in its history, read event by event. */
+export class OpenOperations {
+  readonly #open = new Map<number, OpenOperation>();
+  readonly #events = new EventWaits();
+  /** Withdrawing these is not enough: they are waited for until they have stopped. */
+  readonly #mustStop = new Set<number>();
+
+  get all(): readonly OpenOperation[] {
+    return [...this.#open.values()];
+  }
+
+  add(event: HistoryEvent): void {
+    if ('cancellation' in event && event.cancellation === 'wait')
+      this.#mustStop.add(event.operation);
+    switch (event.kind) {
+      case 'executionStarted':
+        for (const { name } of event.carried ?? []) this.#events.arrive(name);
+        break;
+      case 'activityScheduled':
+        this.#set({ kind: 'activity', operation: event.operation, name: event.name });
+        break;
+      case 'timerCreated':
+        this.#set({ kind: 'timer', operation: event.operation, fireAt: event.fireAt });
+        break;
+      case 'childScheduled': {
+        const { operation, name, childId } = event;
+        this.#set({ kind: 'child', operation, name, childId });
+        break;
+      }
+      case 'detachedStarted': {
+        const { operation, name, childId } = event;
+        this.#set({ kind: 'detached', operation, name, childId });
+        break;
+      }
+      case 'eventAwaited': {
+        const { operation, name } = event;
+        if (this.#events.wait(name, operation)) this.#set({ kind: 'event', operation, name });
+        break;
+      }
+      case 'eventReceived':
+        this.#open.delete(this.#events.arrive(event.name) ?? 0);
+        break;
+      case 'operationWithdrawn': {
+        const open = this.#open.get(event.target);
+        this.#events.withdraw(event.target);
+        if (!this.#mustStop.has(event.target)) this.#open.delete(event.target);
+        else if (open !== undefined) this.#set({ ...open, isStopping: true });
+        break;
+      }
+      case 'activityCompleted':
+      case 'activityFailed':
+      case 'activityCanceled':
+      case 'timerFired':
+      case 'childCompleted':
+      case 'childFailed':
+      case 'childCanceled':
+      case 'detachedConfirmed':
+      case 'detachedFailed':
+        this.#open.delete(event.operation);
+        break;
+      default:
+        break;
+    }
+  }
+
+  #set(operation: OpenOperation): void {
+    this.#open.set(operation.operation, operation);
+  }
+}
+
+/** Which waits for external events are still without one. */
+class EventWaits {
+  readonly #waits = new Map<number, string>();
+  readonly #buffered = new Map<string, number>();
+
+  /** Returns whether the wait has to wait: there may be an event already. */
+  wait(name: string, operation: number): boolean {
+    const buffered = this.#buffered.get(name) ?? 0;
+    if (buffered > 0) this.#buffered.set(name, buffered - 1);
+    else this.#waits.set(operation, name);
+    return buffered === 0;
+  }
+
+  withdraw(operation: number): void {
+    this.#waits.delete(operation);
+  }
+
+  /** The operation that takes an event; `undefined` if it is kept for later. */
+  arrive(name: string): number | undefined {
+    for (const [operation, awaited] of this.#waits) {
+      if (awaited !== name) continue;
+      this.#waits.delete(operation);
+      return operation;
+    }
+    this.#buffered.set(name, (this.#buffered.get(name) ?? 0) + 1);
+    return undefined;
+  }
+}

@@ -1,0 +1,147 @@
+import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/definition.ts';
+import { toMs, type Duration } from '../../model/values/duration.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
+import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
+import { invalid, readFields } from '../../model/option-fields.ts';
+import { checkPriority } from '../../model/values/priority.ts';
+import { isHeaders, type Headers } from '../../model/task-options.ts';
+import type { NewTask } from '../../providers/contract/tasks.ts';
+
+/** How a task is run. */
+export interface RunTaskOptions {
+  /** Chosen by the caller, so that the same request made twice is one run. Default: generated. */
+  readonly id?: string | undefined;
+  /** From 0 to 100, higher first. Default: that of the definition, or 0. */
+  readonly priority?: number | undefined;
+  /** How long to wait before it may start. */
+  readonly delay?: Duration | undefined;
+  /** When it may start, instead of a delay. */
+  readonly runAt?: Date | number | undefined;
+  /** If it has not started this long after it could, it ends as `expired`. Default: that of the definition. */
+  readonly expiresIn?: Duration | undefined;
+  /** If it has not started by then, it ends as `expired`. */
+  readonly expiresAt?: Date | number | undefined;
+  /**
+   * At most one run of the task with this key is active: a second request is answered with the first run. The key is
+   * held until the handler has stopped, also after a cancel.
+   */
+  readonly dedupeKey?: string | undefined;
+  /** Text by name that the handler finds as `ctx.headers`. */
+  readonly headers?: Headers | undefined;
+}
+
+/** What a run needs to know of its task. */
+export interface TaskTarget {
+  readonly name: string;
+  readonly schema: StandardSchema | undefined;
+  readonly defaults: TaskRunDefaults | undefined;
+}
+
+/** Options of a run that have been checked; times are still relative. */
+export interface ChosenRun {
+  readonly id: string | undefined;
+  readonly priority: number;
+  readonly delayMs: number | undefined;
+  readonly runAt: number | undefined;
+  readonly expiresInMs: number | undefined;
+  readonly expiresAt: number | undefined;
+  readonly dedupeKey: string | undefined;
+  readonly headers: Headers | undefined;
+}
+
+const optionNames = [
+  'id',
+  'priority',
+  'delay',
+  'runAt',
+  'expiresIn',
+  'expiresAt',
+  'dedupeKey',
+  'headers',
+] as const;
+
+/** Reads a definition or a plain name; whatever else it is given is refused. */
+export function readTask(task: unknown): TaskTarget {
+  if (typeof task === 'string') {
+    return { name: checkName(task, 'Task name'), schema: undefined, defaults: undefined };
+  }
+  const given = task as Partial<TaskRef> | null | undefined;
+  if (typeof given !== 'object' || given?.kind !== 'task') {
+    throw invalid('The task', describe(task), 'a task or its name');
+  }
+  return {
+    name: checkName(given.name, 'Task name'),
+    schema: given.inputSchema,
+    defaults: given.runDefaults,
+  };
+}
+
+/** Reads the options of a run. */
+export function readRunTaskOptions(options: unknown, target: TaskTarget): ChosenRun {
+  const given = readFields(options, 'options', optionNames);
+  const { id, priority, delay, runAt, expiresIn, expiresAt, dedupeKey, headers } = given;
+  refuseBoth('delay', delay, 'runAt', runAt);
+  refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
+  const { defaults } = target;
+  return {
+    id: id === undefined ? undefined : checkInstanceId(id),
+    priority: priority === undefined ? (defaults?.priority ?? 0) : checkPriority(priority),
+    delayMs: delay === undefined ? undefined : toMs(delay as Duration, 'delay'),
+    runAt: readTime('runAt', runAt),
+    expiresInMs: readExpiresIn(expiresIn, expiresAt === undefined ? defaults : undefined),
+    expiresAt: readTime('expiresAt', expiresAt),
+    dedupeKey: dedupeKey === undefined ? undefined : checkDedupeKey(dedupeKey),
+    headers: readHeaders(headers),
+  };
+}
+
+/** The times of a new run. */
+export type ChosenTimes = Pick<ChosenRun, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'>;
+
+/**
+ * The times of a run as the store takes them: durations stay durations, which the store counts by its own clock. Throws
+ * `INVALID_INPUT` for an expiry that leaves no time to start; `nowMs` is only used for that.
+ */
+export function toTaskTimes(
+  { delayMs, runAt, expiresInMs, expiresAt }: ChosenTimes,
+  nowMs: number,
+): Pick<NewTask, 'delayMs' | 'runAt' | 'expiresInMs' | 'expiresAt'> {
+  const startsAt = Math.max(nowMs, delayMs === undefined ? (runAt ?? nowMs) : nowMs + delayMs);
+  if (expiresInMs === 0 || (expiresAt !== undefined && expiresAt <= startsAt)) {
+    const start = startsAt === nowMs ? 'in the past' : 'before the run may start';
+    throw new PerdureError('INVALID_INPUT', `The expiry is ${start}; choose a later one.`);
+  }
+  return {
+    ...(delayMs !== undefined && delayMs > 0 && { delayMs }),
+    ...(runAt !== undefined && runAt > nowMs && { runAt: Math.ceil(runAt) }),
+    ...(expiresInMs !== undefined && { expiresInMs }),
+    ...(expiresAt !== undefined && { expiresAt: Math.ceil(expiresAt) }),
+  };
+}
+
+function readExpiresIn(given: unknown, defaults: TaskRunDefaults | undefined): number | undefined {
+  return given === undefined ? defaults?.expiresInMs : toMs(given as Duration, 'expiresIn');
+}
+
+function readHeaders(headers: unknown): Headers | undefined {
+  if (headers === undefined || isHeaders(headers)) return headers;
+  throw invalid('headers', headers, 'an object whose values are all text');
+}
+
+/** Reads a moment, if one was given. */
+export function readTime(key: string, value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const time = value instanceof Date ? value.getTime() : value;
+  if (typeof time === 'number' && Math.abs(time) <= 8.64e15) return time;
+  throw invalid(key, value, 'a valid Date, or milliseconds since the epoch');
+}
+
+function refuseBoth(one: string, first: unknown, other: string, second: unknown): void {
+  if (first === undefined || second === undefined) return;
+  throw new PerdureError('INVALID_INPUT', `Give either ${one} or ${other}, not both.`);
+}
+
+function describe(value: unknown): unknown {
+  const kind = (value as { readonly kind?: unknown } | null | undefined)?.kind;
+  return typeof kind === 'string' ? `something of kind ${kind}` : value;
+}

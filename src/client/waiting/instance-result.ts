@@ -1,0 +1,54 @@
+import { CanceledError, FailedError, PerdureError } from '../../model/failures/errors.ts';
+import { decodeFailure, isEndedBy, toError } from '../../model/failures/failure.ts';
+import { decodePayload } from '../../model/values/payload.ts';
+import type { InstanceRecord } from '../../providers/contract/instances.ts';
+import type { Completion } from './completion-waiter.ts';
+
+/** How an instance ended. */
+export type Ending = Pick<
+  InstanceRecord,
+  'instanceId' | 'name' | 'status' | 'output' | 'failure' | 'cancel' | 'terminated'
+>;
+
+/** What a finished instance returned; throws what it ended with when it did not return. */
+export function takeResult(record: Ending | Completion): unknown {
+  if (record.status === 'completed') return decodePayload(record.output);
+  const which = `Instance ${JSON.stringify(record.instanceId)} of ${JSON.stringify(record.name)}`;
+  switch (record.status) {
+    case 'failed':
+      throw failed(record, which);
+    case 'canceled':
+      throw new CanceledError(record.cancel?.reason ?? 'canceled', 'cancel');
+    case 'terminated':
+      throw new PerdureError(
+        'INSTANCE_TERMINATED',
+        `${which} was terminated and has no result: ${record.terminated?.reason ?? 'no reason given'}`,
+      );
+    case 'skipped':
+      throw new PerdureError(
+        'TASK_SKIPPED',
+        `${which} was skipped and has no result: its condition did not hold.`,
+      );
+    case 'expired':
+      throw new PerdureError(
+        'TASK_EXPIRED',
+        `${which} expired before it started and has no result. Start more workers, or give it more time.`,
+      );
+    case 'pending':
+    case 'running':
+    case 'canceling':
+      throw new Error(`${which} is not over: it is ${record.status}.`);
+  }
+}
+
+function failed(record: Ending, which: string): FailedError {
+  const failure = decodeFailure(record.failure);
+  return new FailedError({
+    // Not `TIMEOUT`: from a result that means that the instance goes on.
+    code: isEndedBy(failure, 'POISON') ? failure.code : 'INSTANCE_FAILED',
+    message: `${which} failed: ${failure.message}`,
+    subject: record.name,
+    failure,
+    cause: toError(failure),
+  });
+}

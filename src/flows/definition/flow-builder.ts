@@ -1,0 +1,274 @@
+import {
+  PerdureError,
+  type ActivityDefinition,
+  type CallOptions,
+  type EventToken,
+  type OnAbandoned,
+  type StandardSchema,
+} from '../../index.ts';
+import { requireCondition } from './condition.ts';
+import { defineFlow } from './flow-definition.ts';
+import type { FlowFailure } from '../reading/flow-failure.ts';
+import {
+  callOptionNames,
+  freezeCall,
+  inputName,
+  pickCall,
+  signalEvent,
+  terminalSteps,
+  type FlowGraph,
+  type StepNode,
+} from './graph.ts';
+import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
+import { invalidFlow } from './invalid-flow.ts';
+import { pathOf, referencesTo, referenceTo, type Path } from './reference.ts';
+import { onFailActivity, stepActivities, type StepCode } from '../interpreter/step-activities.ts';
+import type { StepContext } from '../interpreter/step-context.ts';
+
+/** The options of any step, without the types of its flow. */
+interface UntypedStepOptions extends CallOptions {
+  readonly needs?: readonly string[] | undefined;
+  readonly optional?: readonly string[] | undefined;
+  readonly after?: readonly string[] | undefined;
+  readonly when?: ((references: object) => unknown) | undefined;
+  readonly signal?: unknown;
+  readonly over?: ((references: object) => unknown) | undefined;
+  readonly concurrency?: number | undefined;
+  readonly batch?: number | undefined;
+  readonly initial?: unknown;
+  readonly resumes?: boolean | undefined;
+}
+
+interface Parts {
+  readonly name: string;
+  readonly nodes: readonly StepNode[];
+  readonly activities: readonly ActivityDefinition[];
+  /** The schemas of signals, by name. */
+  readonly signals?: ReadonlyMap<string, StandardSchema>;
+  readonly schema?: StandardSchema | undefined;
+  readonly onFail?: FlowGraph['onFail'];
+  readonly onAbandoned?: OnAbandoned<unknown> | undefined;
+}
+
+const maxEventBytes = 256;
+
+const shared = ['needs', 'optional', 'after', 'when', 'signal', ...callOptionNames];
+const known: Readonly<Record<StepNode['kind'], readonly string[]>> = {
+  step: shared,
+  map: [...shared, 'over', 'concurrency'],
+  generator: [...shared, 'concurrency', 'resumes'],
+  reduce: [...shared, 'over', 'batch', 'initial'],
+};
+
+/** Collects the steps of a flow. Each call answers a new builder, so a beginning can be shared. */
+export class FlowBuilder {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  input(schema?: StandardSchema): FlowBuilder {
+    return schema === undefined ? this : this.#with({ schema });
+  }
+
+  completesEarly(): FlowBuilder {
+    return this;
+  }
+
+  step(name: string, ...rest: readonly unknown[]): FlowBuilder {
+    const [options, handler] = rest.length > 1 ? rest : [{}, rest[0]];
+    return this.#add(name, options, { kind: 'step', handler } as StepCode);
+  }
+
+  map(name: string, options: unknown, handler: unknown): FlowBuilder {
+    return this.#add(name, options, { kind: 'map', handler } as StepCode);
+  }
+
+  generator(name: string, options: unknown, generate: unknown, handler: unknown): FlowBuilder {
+    const { resumes = false } = (options ?? {}) as UntypedStepOptions;
+    return this.#add(name, options, { kind: 'generator', generate, resumes, handler } as StepCode);
+  }
+
+  reduce(name: string, options: unknown, handler: unknown): FlowBuilder {
+    return this.#add(name, options, { kind: 'reduce', handler } as StepCode);
+  }
+
+  onFail(
+    handler: (ctx: StepContext, failure: FlowFailure) => unknown,
+    options: CallOptions = {},
+  ): FlowBuilder {
+    const { name, activities, onFail } = this.#parts;
+    if (onFail !== undefined) {
+      throw invalidFlow(`Flow '${name}' has two on-fail handlers. Put them into one.`);
+    }
+    requireFunction(handler, `The on-fail handler of flow '${name}'`);
+    const call = freezeCall(options);
+    return this.#with({
+      activities: [...activities, onFailActivity(name, handler, options)],
+      onFail: call === undefined ? {} : { call },
+    });
+  }
+
+  onAbandoned(handler: OnAbandoned<unknown>): FlowBuilder {
+    const { name, onAbandoned } = this.#parts;
+    if (onAbandoned !== undefined) {
+      throw invalidFlow(`Flow '${name}' has two onAbandoned handlers. Put them into one.`);
+    }
+    requireFunction(handler, `The onAbandoned handler of flow '${name}'`);
+    return this.#with({ onAbandoned: handler });
+  }
+
+  output(...names: readonly string[]) {
+    const {
+      name,
+      nodes,
+      activities,
+      signals = new Map(),
+      schema,
+      onFail,
+      onAbandoned,
+    } = this.#parts;
+    const graph: FlowGraph = frozenCopy<FlowGraph>({
+      format: 1,
+      name,
+      steps: nodes,
+      output: names.length > 0 ? names : terminalSteps(nodes),
+      ...(onFail !== undefined && { onFail }),
+    });
+    checkGraph(graph);
+    if (names.length > 0) checkReachable(graph);
+    return defineFlow({ graph, schema, activities, signals, onAbandoned });
+  }
+
+  #add(givenName: unknown, givenOptions: unknown, code: StepCode): FlowBuilder {
+    const { name: flow, nodes, activities } = this.#parts;
+    const name = checkStepName(flow, givenName);
+    const what = `step '${name}' of flow '${flow}'`;
+    requireFunction(code.handler, `The handler of ${what}`);
+    if (code.kind === 'generator') requireFunction(code.generate, `The generator of ${what}`);
+    const options = checkOptions(what, code.kind, givenOptions);
+    const node = toNode({ name, what, kind: code.kind, options, earlier: nodes });
+    const call = pickCall(options);
+    return this.#with({
+      nodes: [...nodes, node],
+      ...withSchema(this.#parts.signals, options.signal),
+      activities: nodes.some((other) => other.name === name)
+        ? activities
+        : [...activities, ...stepActivities({ flow, step: name, call }, code)],
+    });
+  }
+
+  #with(change: Partial<Parts>): FlowBuilder {
+    return new FlowBuilder({ ...this.#parts, ...change });
+  }
+}
+
+function toNode(parts: {
+  readonly name: string;
+  readonly what: string;
+  readonly kind: StepNode['kind'];
+  readonly options: UntypedStepOptions;
+  readonly earlier: readonly StepNode[];
+}): StepNode {
+  const { name, what, kind, options, earlier } = parts;
+  const lists = {
+    needs: list(what, 'needs', options),
+    optional: list(what, 'optional', options),
+    after: list(what, 'after', options),
+  };
+  const { when, signal, concurrency, batch, initial } = options;
+  const seen = referencesTo(
+    [inputName, ...lists.needs, ...lists.optional],
+    `The condition of ${what}`,
+  );
+  const call = freezeCall(pickCall(options));
+  return {
+    name,
+    kind,
+    ...lists,
+    ...(kind === 'map' || kind === 'reduce' ? { over: toPath(what, options, earlier) } : {}),
+    ...(when !== undefined && { when: requireCondition(`when of ${what}`, when(seen)) }),
+    ...(signal !== undefined && { signal: signalName(what, signal) }),
+    ...(concurrency !== undefined && { concurrency: count(what, 'concurrency', concurrency) }),
+    ...(batch !== undefined && { batch: count(what, 'batch', batch) }),
+    ...(initial !== undefined && { initial }),
+    ...(call !== undefined && { call }),
+  };
+}
+
+function toPath(what: string, { over }: UntypedStepOptions, earlier: readonly StepNode[]): Path {
+  requireFunction(over, `over of ${what}`);
+  // Names that do not exist are found with the whole graph, together with those of other dependencies.
+  const sources = new Proxy({}, { get: (_, key) => referenceTo(String(key)) });
+  const path = pathOf(over?.(sources));
+  if (path !== undefined) return path;
+  const names = [inputName, ...earlier.map(({ name }) => name)].join(', ');
+  throw invalidFlow(
+    `over of ${what} must answer a reference, such as ({ input }) => input. It sees: ${names}.`,
+  );
+}
+
+function list(what: string, key: 'needs' | 'optional' | 'after', options: UntypedStepOptions) {
+  const names: unknown = options[key] ?? [];
+  if (Array.isArray(names) && names.every((name) => typeof name === 'string'))
+    return names as readonly string[];
+  throw invalidFlow(`${key} of ${what} must be an array of names of steps.`);
+}
+
+function withSchema(
+  signals: Parts['signals'],
+  signal: unknown,
+): { readonly signals?: ReadonlyMap<string, StandardSchema> } {
+  const { name, schema } = (signal ?? {}) as Partial<EventToken>;
+  if (name === undefined || schema === undefined) return {};
+  return { signals: new Map([...(signals ?? []), [name, schema]]) };
+}
+
+function signalName(what: string, signal: unknown): string {
+  const { kind, name } = signal as { readonly kind?: unknown; readonly name?: unknown };
+  if (kind !== 'event' || typeof name !== 'string') {
+    throw invalidFlow(`The signal of ${what} must be an event, made with event<Payload>(name).`);
+  }
+  // The event that carries it has a longer name: told here, and not when a run is to wait for it.
+  if (Buffer.byteLength(signalEvent(name)) > maxEventBytes) {
+    const most = maxEventBytes - signalEvent('').length;
+    throw invalidFlow(`The signal of ${what} has a name of more than ${most} bytes. Shorten it.`);
+  }
+  return name;
+}
+
+function count(what: string, key: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw invalidFlow(`${key} of ${what} is ${String(value)}; use a whole number of 1 or more.`);
+}
+
+function checkOptions(what: string, kind: StepNode['kind'], options: unknown): UntypedStepOptions {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidFlow(`The options of ${what} must be an object.`);
+  }
+  const unknown = Object.keys(options).find((key) => !known[kind].includes(key));
+  if (unknown === undefined) return options;
+  throw invalidFlow(
+    `A ${kind} has no option '${unknown}' (${what}). It has: ${known[kind].join(', ')}.`,
+  );
+}
+
+function requireFunction(value: unknown, what: string): void {
+  if (typeof value === 'function') return;
+  throw new PerdureError('INVALID_FLOW', `${what} is no function. Pass one.`);
+}
+
+/** A copy that nobody can change; what the caller gave stays the caller's. */
+function frozenCopy<Value>(value: Value): Value {
+  if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy)) as Value;
+  if (!isPlainObject(value)) return value;
+  const entries = Object.entries(value).map(([key, part]) => [key, frozenCopy(part)] as const);
+  return Object.freeze(Object.fromEntries(entries)) as Value;
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

@@ -1,0 +1,177 @@
+import { isPerdureError, PerdureError, type DurablePromise } from '../../index.ts';
+import {
+  activityNames,
+  inputName,
+  isStreamed,
+  itemsEvent,
+  type StepNode,
+} from '../definition/graph.ts';
+import { ItemRuns } from './item-runs.ts';
+import type { LiveFlow } from './live-flow.ts';
+import type { LiveStep } from './live-step.ts';
+import type { OutputStream } from './output-stream.ts';
+import { follow, showPath } from '../definition/reference.ts';
+import type { GeneratedItems, ReduceInput } from './step-result.ts';
+
+const defaultConcurrency = 1_000;
+const defaultBatch = 100;
+
+/** Runs a step whose dependencies have settled, and answers its output. */
+export async function runStep(flow: LiveFlow, step: LiveStep): Promise<unknown> {
+  const given = { ...(await flow.signalOf(step)), ...flow.inputsOf(step) };
+  step.given = given;
+  switch (step.node.kind) {
+    case 'step':
+      return flow.call(name(flow, step.node), { input: flow.input, ...given }, step.node.call);
+    case 'map':
+      return runMap(flow, step, given);
+    case 'generator':
+      return runGenerator(flow, step, given);
+    case 'reduce':
+      return runReduce(flow, step, given);
+  }
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+async function runMap(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
+  const stream = streamOf(step);
+  const items = sourceItems(flow, step.node);
+  const runs = itemRuns(flow, step, given);
+  runs.add(items);
+  runs.complete();
+  await runs.done;
+  stream.end(items.length);
+  return stream.all();
+}
+
+/** Items run while the generator does; each place is taken once, whatever its attempts report again. */
+async function runGenerator(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
+  const { node } = step;
+  const stream = streamOf(step);
+  const runs = itemRuns(flow, step, given);
+  const all = Promise.withResolvers<void>();
+  let total: number | undefined;
+  let wait: DurablePromise<unknown> | undefined;
+  const finishOrListen = (): void => {
+    if (total === undefined || runs.count < total) {
+      if (wait === undefined) listen();
+      return;
+    }
+    wait?.cancel('all items are there');
+    runs.complete();
+    all.resolve();
+  };
+  const listen = (): void => {
+    wait = flow.ctx.waitFor(itemsEvent(node.name));
+    wait.then(take).catch(all.reject);
+  };
+  const take = (batch: unknown): void => {
+    wait = undefined;
+    runs.add(newItems(batch as GeneratedItems, runs.count));
+    finishOrListen();
+  };
+  const finish = (count: unknown): void => {
+    total = count as number;
+    finishOrListen();
+  };
+  const generate = activityNames.generate(flow.graph.name, node.name);
+  const generated = flow.call(generate, { input: flow.input, ...given }, node.call);
+  generated.then(finish).catch(all.reject);
+  listen();
+  // An item that fails ends the step while the generator runs.
+  await Promise.all([all.promise, runs.done]);
+  stream.end(runs.count);
+  return stream.all();
+}
+
+/** The items of a batch that are not there yet. */
+function newItems({ offset, items }: GeneratedItems, count: number): readonly unknown[] {
+  if (offset > count)
+    throw new Error(`Items ${count} to ${offset - 1} of a generator are missing.`);
+  return items.slice(count - offset);
+}
+
+async function runReduce(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
+  const { node } = step;
+  const take = batchesOf(flow, step);
+  let accumulator = node.initial;
+  let offset = 0;
+  for (let items = await take(); items.length > 0; items = await take()) {
+    accumulator = await fold(flow, node, { accumulator, items, offset, ...toInputs(given) });
+    offset += items.length;
+  }
+  return accumulator;
+}
+
+/** Folds a batch; one that is too large for one call is folded in two. */
+async function fold(flow: LiveFlow, node: StepNode, batch: ReduceInput): Promise<unknown> {
+  const { items, offset } = batch;
+  try {
+    return await flow.call(name(flow, node), batch, node.call);
+  } catch (error) {
+    if (!isPerdureError(error, 'PAYLOAD_TOO_LARGE') || items.length === 1) throw error;
+    const middle = Math.ceil(items.length / 2);
+    const accumulator = await fold(flow, node, { ...batch, items: items.slice(0, middle) });
+    const rest = { ...batch, items: items.slice(middle), offset: offset + middle };
+    return fold(flow, node, { ...rest, accumulator });
+  }
+}
+
+/** Takes the next items of a reduce: from a map or generator as they come, else from an array. */
+function batchesOf(flow: LiveFlow, step: LiveStep): () => Promise<readonly unknown[]> {
+  const { node } = step;
+  const size = node.batch ?? defaultBatch;
+  if (isStreamed(node, flow.graph)) {
+    const source = streamOf(flow.step(node.over?.[0] ?? ''));
+    const reader = flow.readerOf(step);
+    return () => source.take(reader, size);
+  }
+  const items = sourceItems(flow, node);
+  let taken = 0;
+  return async () => {
+    taken += size;
+    return items.slice(taken - size, taken);
+  };
+}
+
+function itemRuns(flow: LiveFlow, { node, stream }: LiveStep, given: Given): ItemRuns {
+  const activity = name(flow, node);
+  const inputs = toInputs(given);
+  return new ItemRuns({
+    concurrency: node.concurrency ?? defaultConcurrency,
+    run: (item, index) => flow.call(activity, { item, index, ...inputs }, node.call),
+    onOutput: (index, output) => stream?.set(index, output),
+  });
+}
+
+/** The array that a map or reduce works on; anything else fails the step. */
+function sourceItems(flow: LiveFlow, { over, name: step }: StepNode): readonly unknown[] {
+  const [source, ...keys] = over ?? [inputName];
+  const value = follow(source === inputName ? flow.input : flow.step(source).output, keys);
+  if (Array.isArray(value)) return value;
+  throw notAnArray(step, showPath(over ?? [inputName]), value);
+}
+
+/** Says what a map or reduce was given instead of an array. */
+export function notAnArray(step: string, source: string, value: unknown): PerdureError {
+  const found =
+    value === null ? 'null' : value === undefined ? 'not there' : `of type ${typeof value}`;
+  return new PerdureError(
+    'INVALID_INPUT',
+    `Step '${step}' takes the items of ${source}, which is no array but ${found}. Let it be an array, an empty one if there is nothing.`,
+  );
+}
+
+function name(flow: LiveFlow, node: StepNode): string {
+  return activityNames[node.kind](flow.graph.name, node.name);
+}
+
+function toInputs(given: Given): { readonly inputs?: Given } {
+  return Object.keys(given).length === 0 ? {} : { inputs: given };
+}
+
+function streamOf({ name: step, stream }: LiveStep): OutputStream {
+  if (stream === undefined) throw new Error(`Step '${step}' has no items.`);
+  return stream;
+}

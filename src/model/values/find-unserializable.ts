@@ -1,0 +1,135 @@
+import { builtinKind } from '../failures/builtin-kind.ts';
+
+const maxDepth = 500;
+const maxPathLength = 200;
+
+/** What stands in the way of a value becoming JSON unchanged, with the path to it; `undefined` when nothing does. */
+export function findUncarriable(value: unknown): string | undefined {
+  const found = find(value, []);
+  if (found === undefined) return undefined;
+  return `${shownPath(found.path)} ${found.problem}`;
+}
+
+interface Found {
+  /** From the inside out: it is only built once there is a problem. */
+  readonly path: (string | number)[];
+  readonly problem: string;
+}
+
+function find(value: unknown, ancestors: object[]): Found | undefined {
+  switch (typeof value) {
+    case 'bigint':
+      return found('is a BigInt');
+    case 'function':
+      return found('is a function');
+    case 'symbol':
+      return found('is a symbol');
+    case 'number':
+      return Number.isFinite(value) ? undefined : found(`is ${value}`);
+    case 'object':
+      return value === null ? undefined : findInObject(value, ancestors);
+    default:
+      return undefined;
+  }
+}
+
+function findInObject(value: object, ancestors: object[]): Found | undefined {
+  if (ancestors.includes(value)) return found('refers back to itself');
+  if (ancestors.length >= maxDepth) return found(`is nested more than ${maxDepth} deep`);
+  const foreign = foreignKind(value);
+  if (foreign !== undefined) return found(`is ${foreign}`);
+  // JSON would write what it returns in place of the value. Non-enumerable ones are not among the properties.
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+    return found('has a toJSON method (pass what it returns)');
+  }
+  ancestors.push(value);
+  const inner = Array.isArray(value)
+    ? findInItems(value, ancestors)
+    : findInProperties(value as Record<string, unknown>, ancestors);
+  ancestors.pop();
+  return inner;
+}
+
+function findInItems(items: readonly unknown[], ancestors: object[]): Found | undefined {
+  for (let index = 0; index < items.length; index++) {
+    const item = items[index];
+    const inner = item === undefined ? found('is undefined (use null)') : find(item, ancestors);
+    if (inner !== undefined) return within(inner, index);
+  }
+  return undefined;
+}
+
+function findInProperties(
+  properties: Readonly<Record<string, unknown>>,
+  ancestors: object[],
+): Found | undefined {
+  for (const key of Object.keys(properties)) {
+    if (key === '__proto__') return found('has a key named __proto__');
+    const inner = find(properties[key], ancestors);
+    if (inner !== undefined) return within(inner, key);
+  }
+  return undefined;
+}
+
+// JSON writes all of these as something else: text, empty or plain objects.
+const foreignKinds: ReadonlyMap<string, string> = new Map([
+  ['Date', 'a Date (pass its toISOString() or getTime())'],
+  ['Promise', 'a promise (is an await missing?)'],
+  ['Map', 'a Map'],
+  ['Set', 'a Set'],
+  ['WeakMap', 'a weak collection'],
+  ['WeakSet', 'a weak collection'],
+  ['RegExp', 'a RegExp'],
+  ['Error', 'an Error'],
+  ['ArrayBuffer', 'binary data (pass it as base64 text)'],
+  ['SharedArrayBuffer', 'binary data (pass it as base64 text)'],
+  ['Number', 'a boxed primitive'],
+  ['String', 'a boxed primitive'],
+  ['Boolean', 'a boxed primitive'],
+  ['Symbol', 'a boxed primitive'],
+  ['BigInt', 'a boxed primitive'],
+]);
+
+/** What an object is, unless it is a plain object or a plain array. */
+function foreignKind(value: object): string | undefined {
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype === Object.prototype || prototype === Array.prototype || prototype === null) {
+    return undefined;
+  }
+  if (value instanceof Map || value instanceof Set) return `a ${value.constructor.name}`;
+  if (ArrayBuffer.isView(value)) return foreignKinds.get('ArrayBuffer');
+  const kind = value instanceof Error ? 'Error' : builtinKind(value);
+  return foreignKinds.get(kind) ?? (isPlain(value, prototype) ? undefined : instanceOf(prototype));
+}
+
+/** Whether an object is one of another realm (a vm context, some test runners) that would be plain there. */
+function isPlain(value: object, prototype: object): boolean {
+  const above = Object.getPrototypeOf(prototype) as object | null;
+  if (!Array.isArray(value)) return above === null;
+  return Array.isArray(prototype) && above !== null && Object.getPrototypeOf(above) === null;
+}
+
+function instanceOf({ constructor }: object): string {
+  const { name } = constructor as { readonly name?: unknown };
+  return typeof name === 'string' && name !== '' && name !== 'Object'
+    ? `an instance of ${name.slice(0, 60)} (pass plain data)`
+    : 'an object with a prototype of its own (pass plain data)';
+}
+
+function found(problem: string): Found {
+  return { path: [], problem };
+}
+
+function within(inner: Found, key: string | number): Found {
+  inner.path.push(key);
+  return inner;
+}
+
+function shownPath(path: readonly (string | number)[]): string {
+  if (path.length === 0) return 'the value';
+  const text = path
+    .toReversed()
+    .map((key, index) => (typeof key === 'number' ? `[${key}]` : index === 0 ? key : `.${key}`))
+    .join('');
+  return text.length <= maxPathLength ? text : `${text.slice(0, maxPathLength)}…`;
+}

@@ -1,0 +1,95 @@
+import type { CancelTrigger } from '../failures/errors.ts';
+import { isFailure } from '../failures/failure.ts';
+import { parseJson } from './payload.ts';
+
+type Check = (value: unknown) => boolean;
+
+/** What the fields of one kind of stored row must be. */
+export type FieldChecks = readonly (readonly [field: string, check: Check])[];
+
+/** The fields of a stored row, or `undefined` when they are not what this kind of row has. */
+export function decodeFields(
+  data: string,
+  checks: FieldChecks,
+): Record<string, unknown> | undefined {
+  const fields = parseObject(data);
+  if (fields === undefined) return undefined;
+  for (const [field, check] of checks) if (!check(fields[field])) return undefined;
+  return fields;
+}
+
+function parseObject(data: string): Record<string, unknown> | undefined {
+  try {
+    const fields = parseJson(data);
+    return isObject(fields) ? fields : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export const isText: Check = (value) => typeof value === 'string';
+export const isTextOrNull: Check = (value) => value === null || typeof value === 'string';
+export const isTime: Check = (value) => typeof value === 'number';
+/** Operations and executions are counted from 1. */
+export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 1;
+
+const isParent: Check = (value) =>
+  isObject(value) &&
+  isText(value['instanceId']) &&
+  isCount(value['executionId']) &&
+  isCount(value['operation']);
+
+const isCancelWish: Check = (value) =>
+  isObject(value) && isText(value['reason']) && isTextOrNull(value['actor']);
+
+const isBufferedEvent: Check = (value) =>
+  isObject(value) && isText(value['name']) && isTextOrNull(value['payload']);
+
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
+export const isTextOrAbsent: Check = optional(isText);
+export const isTimeOrAbsent: Check = optional(isTime);
+
+export const operationField = ['operation', isCount] as const;
+export const nameField = ['name', isText] as const;
+export const failureField = ['failure', isFailure] as const;
+export const reasonField = ['reason', isText] as const;
+const triggers: ReadonlySet<unknown> = new Set<CancelTrigger>([
+  'cancel',
+  'timeout',
+  'race_lost',
+  'shutdown',
+  'lease_lost',
+  'deleted',
+]);
+export const triggerField = ['trigger', (value: unknown) => triggers.has(value)] as const;
+const targetKinds: ReadonlySet<unknown> = new Set([
+  'activity',
+  'timer',
+  'event',
+  'child',
+  'detached',
+]);
+export const targetKindField = ['targetKind', (value: unknown) => targetKinds.has(value)] as const;
+export const cancellationField = [
+  'cancellation',
+  (value: unknown) => value === undefined || value === 'wait' || value === 'abandon',
+] as const;
+export const parentField = ['parent', optional(isParent)] as const;
+export const cancelField = ['cancel', optional(isCancelWish)] as const;
+export const carriedField = [
+  'carried',
+  optional((value) => Array.isArray(value) && value.every(isBufferedEvent)),
+] as const;
+export const brokenField = [
+  'broken',
+  optional((value) => isObject(value) && isText(value['turnId']) && isFailure(value['failure'])),
+] as const;
+export const optionsField = ['options', optional(isObject)] as const;
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,401 @@
+import { ProviderError } from '../../../model/failures/errors.ts';
+import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { isTerminal } from '../../../model/status.ts';
+import { timerDueAt } from '../../rules/timer-due-at.ts';
+import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
+import { Changes, type Batch } from '../batches/changes.ts';
+import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import { isOver, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
+import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
+import { knownStart } from '../tables/existing-start.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { TaskRows } from '../tables/task-rows.ts';
+import { leaveInstance, type Ending } from './turn-outcomes.ts';
+import type { ItemRow, WorkItems } from '../tables/work-items.ts';
+
+/** A turn with the instance that it is committed to, as its row stands before. */
+export interface TurnCommit {
+  readonly target: InstanceRow;
+  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  readonly hasLockRow: boolean;
+  readonly turn: Turn;
+}
+
+interface Parts {
+  readonly definitions: Definitions;
+  readonly dedupeKeys: DedupeKeys;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly workItems: WorkItems;
+  readonly itemCancels: ItemCancels;
+  readonly stopRows: StopRows;
+  readonly stops: InstanceStops;
+  readonly taskRows: TaskRows;
+}
+
+/** Commits what turns decided; shared by every way in which a turn reaches the store. */
+export class Turns {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Writes turns of different instances and releases those; answers the work items that are claimed for the caller. */
+  async commit(
+    batch: Batch,
+    commits: readonly TurnCommit[],
+  ): Promise<readonly (readonly ClaimedAtInsert[])[]> {
+    if (commits.length === 0) return [];
+    const keys = await this.#internDefinitions(batch, commits);
+    for (const commit of commits) recordEvents(batch, commit);
+    for (const { target, turn } of commits)
+      if (turn.customStatus !== undefined) batch.scope.effects.statusSet.add(target.instanceId);
+    const claimed = await this.#insertWork(batch, commits, keys);
+    const late = await this.#insertChildren(batch, commits, keys);
+    for (const { turn } of commits) send(batch, turn);
+    await this.#cancelActivities(batch, commits);
+    const requests = [...late, ...commits.flatMap((commit) => childCancels(batch, commit))];
+    const endings = commits.flatMap((commit) => leaveInstance(batch, commit, keys) ?? []);
+    await this.#end(batch, endings, requests);
+    await this.#write(batch);
+    return claimed;
+  }
+
+  async #write(batch: Batch): Promise<void> {
+    const { scope, changes } = batch;
+    await changes.write(scope, this.#parts);
+    if (changes.closings.length === 0) return;
+    const after = { ...batch, changes: new Changes() };
+    await this.#parts.stops.finishClosing(
+      after,
+      changes.closings.map(({ instanceKey }) => instanceKey),
+    );
+    await after.changes.write(scope, this.#parts);
+  }
+
+  async #internDefinitions({ scope }: Batch, commits: readonly TurnCommit[]): Promise<NamedKeys> {
+    const { definitions } = this.#parts;
+    await definitions.load(
+      scope.tx,
+      commits.map(({ target }) => target.definitionKey),
+    );
+    const nameOf = ({ definitionKey }: InstanceRow) => definitions.get(definitionKey).name;
+    const keyOf = await definitions.intern(
+      scope,
+      commits.flatMap(({ target, turn }) => wantedDefinitions(nameOf(target), turn)),
+    );
+    return { nameOf, keyOf };
+  }
+
+  async #insertWork(
+    { scope, changes }: Batch,
+    commits: readonly TurnCommit[],
+    { keyOf }: NamedKeys,
+  ): Promise<readonly (readonly ClaimedAtInsert[])[]> {
+    const rows: ItemRow[] = [];
+    for (const { target, turn } of commits) {
+      const { instanceKey, executionId } = target;
+      for (const item of turn.workItems) {
+        if (comesTooLate(target, item)) {
+          const message = neverStarted(target, item);
+          changes.messages.push({ instanceKey, visibleAt: scope.now, message });
+          continue;
+        }
+        const definitionKey = keyOf('activity', item.name, null);
+        rows.push({ instanceKey, executionId, definitionKey, item });
+        scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      }
+    }
+    const inserted = await this.#parts.workItems.insert(scope.tx, rows, scope.now);
+    const byInstance = Map.groupBy(inserted, ({ instanceKey }) => instanceKey);
+    return commits.map(({ target }) =>
+      (byInstance.get(target.instanceKey) ?? []).map(({ operation, lockToken }) => ({
+        operation,
+        lockToken,
+      })),
+    );
+  }
+
+  /** Inserts children and enqueues timers; answers the children that come too late and must not start. */
+  async #insertChildren(
+    batch: Batch,
+    commits: readonly TurnCommit[],
+    { keyOf }: NamedKeys,
+  ): Promise<readonly StopRequest[]> {
+    const { scope, changes } = batch;
+    const children = commits.flatMap(({ target, turn }) =>
+      turn.children.map((child) => ({ parent: target, child })),
+    );
+    const rows = children.map(({ parent, child }) => toRow(parent, child, keyOf));
+    const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
+    const isRepeated = await this.#repeatedStarts(batch, children, inserted);
+    for (const commit of commits) setTimers(batch, commit);
+    const late: StopRequest[] = [];
+    for (const [index, { parent, child }] of children.entries()) {
+      const instanceKey = inserted.get(child.instanceId);
+      const definitionKey = rows[index]?.definitionKey;
+      // The first of an id has it; for the others it is taken.
+      inserted.delete(child.instanceId);
+      const exists = instanceKey !== undefined || isRepeated(child);
+      const message = exists ? child.ifStarted : child.ifTaken;
+      if (message !== undefined && message !== null) {
+        // The release that follows sees it and makes the parent visible again.
+        changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
+      }
+      if (instanceKey === undefined || definitionKey === undefined) continue;
+      batch.instances.set(newInstanceRow(parent, child, { instanceKey, definitionKey }));
+      changes.send(scope, { instanceKey, definitionKey }, child.start);
+      if (child.parentOperation !== null && comesTooLate(parent, child)) {
+        late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
+      }
+    }
+    return late;
+  }
+
+  /** Tells of detached starts whose ids are taken whether the same start took them. */
+  async #repeatedStarts(
+    { scope }: Batch,
+    children: readonly { readonly child: NewChild }[],
+    inserted: ReadonlyMap<string, number>,
+  ): Promise<(child: NewChild) => boolean> {
+    const seen = new Set<string>();
+    const ids: string[] = [];
+    for (const { child } of children) {
+      const { instanceId, ifStarted } = child;
+      const isTaken = seen.has(instanceId) || !inserted.has(instanceId);
+      seen.add(instanceId);
+      if (isTaken && ifStarted !== undefined) ids.push(instanceId);
+    }
+    const { instances, definitions } = this.#parts;
+    const starts = await instances.selectStarts(scope.tx, ids);
+    await definitions.load(
+      scope.tx,
+      starts.map(({ definitionKey }) => definitionKey),
+    );
+    const byId = new Map(starts.map((start) => [start.instanceId, start]));
+    return (child) => {
+      const start = child.ifStarted === undefined ? undefined : byId.get(child.instanceId);
+      if (start === undefined) return false;
+      const wanted = { ...child, kind: 'orchestration' as const };
+      return knownStart(definitions, wanted, start).kind === 'exists';
+    };
+  }
+
+  async #cancelActivities(
+    { scope, changes }: Batch,
+    commits: readonly TurnCommit[],
+  ): Promise<void> {
+    const cancels = commits
+      .filter(({ turn }) => turn.activityCancels.length > 0)
+      .map(({ target: { instanceKey, executionId }, turn }) => ({
+        instanceKey,
+        executionId,
+        cancels: turn.activityCancels,
+      }));
+    const { messages } = await this.#parts.itemCancels.cancelOperations(scope, cancels);
+    for (const message of messages) changes.messages.push(message);
+  }
+
+  /** Stops what executions that have ended leave behind, and what turns asked to stop. */
+  async #end(
+    batch: Batch,
+    endings: readonly Ending[],
+    requests: readonly StopRequest[],
+  ): Promise<void> {
+    const { itemCancels, stops } = this.#parts;
+    await itemCancels.cancelAll(
+      batch.scope,
+      endings.map(({ target: { instanceKey }, items }): CancelItems => ({
+        instanceKey,
+        reach: 'end',
+        reason: items,
+        toldExecutionId: null,
+      })),
+    );
+    const parents = endings.filter(({ mayHaveChildren }) => mayHaveChildren);
+    const byParent = new Map(parents.map((ending) => [ending.target.instanceId, ending]));
+    const children = await stops.lockChildren(
+      batch,
+      parents.map(({ target }) => target),
+    );
+    const ofParents = children.flatMap(({ instanceKey, parentInstanceId }) => {
+      const ending = byParent.get(parentInstanceId ?? '');
+      if (ending === undefined) return [];
+      return [{ instanceKey, reason: ending.children, actor: null, cleanupMs: ending.cleanupMs }];
+    });
+    await stops.request(batch, [...requests, ...ofParents]);
+  }
+}
+
+/** Names of instances, and keys of what turns name. */
+export interface NamedKeys {
+  readonly nameOf: (target: InstanceRow) => string;
+  readonly keyOf: DefinitionKeys;
+}
+
+/** Why a turn does not fit its instance; asked before anything is written. */
+export function refusal(target: InstanceRow, turn: Turn, operation: string): Error | undefined {
+  if (isTerminal(target.status)) {
+    return refused(operation, `the instance is already ${target.status}`);
+  }
+  if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
+    return refused(
+      operation,
+      `events from ${turn.firstEventId} do not continue a history of ${target.historyLength}`,
+    );
+  }
+  return undefined;
+}
+
+/** The ids of other instances that turns write to. */
+export function addressees(turns: readonly Turn[]): readonly string[] {
+  const ids = new Set<string>();
+  for (const { messages, childCancels } of turns) {
+    for (const { instanceId } of messages) ids.add(instanceId);
+    for (const { instanceId } of childCancels) ids.add(instanceId);
+  }
+  return [...ids];
+}
+
+/** All definitions that a turn of an instance of this name uses. */
+export function wantedDefinitions(name: string, turn: Turn): readonly WantedDefinition[] {
+  const { version, workItems, children, outcome } = turn;
+  const wanted: WantedDefinition[] = [{ kind: 'orchestration', name, version }];
+  for (const item of workItems) wanted.push({ kind: 'activity', name: item.name, version: null });
+  for (const child of children) {
+    wanted.push({ kind: 'orchestration', name: child.name, version: child.version });
+  }
+  if (outcome.status === 'continuedAsNew') {
+    wanted.push({ kind: 'orchestration', name, version: outcome.version });
+  }
+  return wanted;
+}
+
+function recordEvents({ changes }: Batch, { target, turn }: TurnCommit): void {
+  const { instanceKey, executionId } = target;
+  let eventId = turn.firstEventId;
+  for (const event of turn.events) {
+    changes.events.push({ instanceKey, executionId, eventId, ...event });
+    eventId += 1;
+  }
+}
+
+function setTimers({ scope, changes }: Batch, { target, turn }: TurnCommit): void {
+  const { instanceKey, executionId } = target;
+  const withdrawn = new Set(turn.timerWithdrawals);
+  for (const timer of turn.timers) {
+    if (withdrawn.has(timer.operation)) continue;
+    const message = timerFired(executionId, timer.operation);
+    changes.messages.push({ instanceKey, visibleAt: timerDueAt(timer, scope.now), message });
+  }
+  for (const operation of withdrawn) {
+    changes.withdrawnTimers.push({ instanceKey, executionId, operation });
+  }
+}
+
+function send({ scope, instances, changes }: Batch, { messages }: Turn): void {
+  for (const { instanceId, message } of messages) {
+    const receiver = instances.find(instanceId);
+    if (receiver !== undefined && !isOver(receiver)) changes.send(scope, receiver, message);
+  }
+}
+
+function childCancels(
+  { instances }: Batch,
+  { target, turn: { childCancels, cleanupMs } }: TurnCommit,
+): readonly StopRequest[] {
+  return childCancels.flatMap(({ instanceId, reason }) => {
+    const child = instances.find(instanceId);
+    // An id that was taken belongs to somebody else, who is not ours to stop.
+    const isChild =
+      child?.parentInstanceId === target.instanceId &&
+      child.parentExecutionId === target.executionId;
+    return isChild ? [{ instanceKey: child.instanceKey, reason, actor: null, cleanupMs }] : [];
+  });
+}
+
+/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
+function comesTooLate({ status }: InstanceRow, work: NewWorkItem | NewChild): boolean {
+  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
+}
+
+function reasonOf({ cancelReason }: InstanceRow): string {
+  return cancelReason ?? 'canceled';
+}
+
+function neverStarted(target: InstanceRow, { operation }: NewWorkItem): StoredMessage {
+  const { executionId } = target;
+  const reason = reasonOf(target);
+  return encodeMessage({
+    kind: 'activityCanceled',
+    executionId,
+    operation,
+    reason,
+    trigger: 'cancel',
+  });
+}
+
+function timerFired(executionId: number, operation: number): StoredMessage {
+  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
+}
+
+function toRow(parent: InstanceRow, child: NewChild, keyOf: DefinitionKeys) {
+  const { instanceId, incarnation, inputHash, cancellation, parentOperation } = child;
+  return {
+    instanceId,
+    incarnation,
+    inputHash,
+    cancellation,
+    definitionKey: keyOf('orchestration', child.name, child.version),
+    parent:
+      parentOperation === null
+        ? null
+        : {
+            instanceId: parent.instanceId,
+            executionId: parent.executionId,
+            operation: parentOperation,
+          },
+  };
+}
+
+function newInstanceRow(
+  parent: InstanceRow,
+  { instanceId, incarnation, parentOperation }: NewChild,
+  keys: { readonly instanceKey: number; readonly definitionKey: number },
+): InstanceRow {
+  const isAttached = parentOperation !== null;
+  return {
+    ...keys,
+    instanceId,
+    incarnation,
+    status: 'pending',
+    executionId: 1,
+    historyLength: 0,
+    lastTurn: null,
+    hasChildren: false,
+    bufferedEvents: 0,
+    parentInstanceId: isAttached ? parent.instanceId : null,
+    parentExecutionId: isAttached ? parent.executionId : null,
+    parentOperation,
+    cancelReason: null,
+    closingReason: null,
+    isTask: false,
+    hasKey: false,
+  };
+}
+
+function refused(operation: string, problem: string): ProviderError {
+  return new ProviderError({
+    operation,
+    message: `${operation}: ${problem}, so nothing was changed. Read the instance again and take its turn from there.`,
+    retryable: false,
+  });
+}

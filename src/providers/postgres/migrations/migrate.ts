@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import { systemClock } from '../../../model/clock.ts';
+import {
+  checksum,
+  missingMigrations,
+  refusal,
+  type AppliedMigration,
+  type Migration,
+} from '../../shared/migrations.ts';
+import { initial } from './0001-initial.ts';
+import { jobs } from './0002-jobs.ts';
+import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
+import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
+import { withinBudget } from '../driver/retry.ts';
+
+/** Every migration, in order: 1, 2, 3, … */
+export const migrations: readonly Migration[] = [initial, jobs];
+
+/** What the database's clock said, and our monotonic clock before it was asked. */
+interface ClockReading {
+  readonly nowMs: number;
+  readonly sentAt: number;
+}
+
+type Target = Pick<ResolvedOptions, 'schema' | 'quotedSchema' | 'migrate'>;
+
+const oldestServer = 14;
+
+/** Brings the schema of a store up to date; for a role that may create tables, before others open the store. */
+export async function migratePostgres(options: PostgresOptions): Promise<void> {
+  await prepareSchema({ ...resolveOptions(options), migrate: true });
+}
+
+/**
+ * Brings the schema up to date where that is wanted, and refuses one that this version must not touch. Answers what the
+ * database's clock says.
+ */
+export async function prepareSchema(options: ResolvedOptions): Promise<ClockReading> {
+  const { client: config, retryMs, connectTimeoutMs } = options.connection;
+  const budget = { budgetMs: retryMs, signal: new AbortController().signal };
+  try {
+    return await withinBudget(budget, isWorthWaiting, async () => {
+      const client = new pg.Client({ ...config, connectionTimeoutMillis: connectTimeoutMs });
+      // What happens to it comes to its statements too.
+      client.on('error', () => undefined);
+      try {
+        await client.connect();
+        await assertVersion(client);
+        await migrate(client, options);
+        return await readClock(client);
+      } finally {
+        await client.end();
+      }
+    });
+  } catch (error) {
+    throw toProviderError('open', error);
+  }
+}
+
+/** Whoever opens a store wants to hear at once of a host that is not there, and to wait for one that is starting. */
+function isWorthWaiting(error: unknown): boolean {
+  return isTransient(error) && !/^E[A-Z_]+$/.test(errorCode(error));
+}
+
+async function readClock(client: pg.Client): Promise<ClockReading> {
+  const sentAt = systemClock.monotonic();
+  const { rows } = await client.query<{ now: number }>(
+    'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
+  );
+  return { nowMs: rows[0]?.now ?? Number.NaN, sentAt };
+}
+
+async function assertVersion(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ server_version: string }>('SHOW server_version');
+  const version = rows[0]?.server_version ?? '';
+  if (Number.parseInt(version, 10) >= oldestServer) return;
+  throw refusal(
+    'PROVIDER',
+    `PostgreSQL ${version} is too old; ${oldestServer} or newer is needed.`,
+  );
+}
+
+/** Applies what is missing, under a lock, so that many processes may start at once. */
+export async function migrate(
+  client: pg.ClientBase,
+  target: Target,
+  known: readonly Migration[] = migrations,
+): Promise<void> {
+  const { schema, quotedSchema } = target;
+  const applied = await readApplied(client, target);
+  if (missingMigrations(applied, known).length === 0) return;
+  if (!target.migrate) {
+    throw refusal(
+      'PROVIDER',
+      `Schema ${schema} is at migration ${applied.length}, this version of Perdure needs ${known.length}. Run migratePostgres() with a role that may create tables, or open the store with migrate: true.`,
+    );
+  }
+  await client.query(
+    `BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(${lockKey(schema)})`,
+  );
+  try {
+    // Another process may have been faster: what counts is what stands under the lock.
+    const steps = missingMigrations(await readApplied(client, target), known);
+    if (steps.length > 0)
+      await client.query(
+        `CREATE SCHEMA IF NOT EXISTS ${quotedSchema}; SET LOCAL search_path TO ${quotedSchema}`,
+      );
+    for (const step of steps) await apply(client, step);
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}
+
+async function apply(client: pg.ClientBase, migration: Migration): Promise<void> {
+  await client.query(`CREATE TABLE IF NOT EXISTS perdure_migrations (
+  number integer PRIMARY KEY,
+  name text NOT NULL,
+  checksum text NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT now()
+)`);
+  await client.query(migration.sql);
+  await client.query(
+    'INSERT INTO perdure_migrations (number, name, checksum) VALUES ($1, $2, $3)',
+    [migration.number, migration.name, checksum(migration)],
+  );
+}
+
+async function readApplied(
+  client: pg.ClientBase,
+  { schema, quotedSchema }: Target,
+): Promise<readonly AppliedMigration[]> {
+  const { rows: tables } = await client.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_catalog.pg_class
+     WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') ORDER BY relname`,
+    [quotedSchema],
+  );
+  if (tables.length === 0) return [];
+  if (!tables.some(({ name }) => name === 'perdure_migrations')) {
+    const names = tables.slice(0, 3).map(({ name }) => name);
+    throw refusal(
+      'STORE_DAMAGED',
+      `Schema ${schema} holds tables (${names.join(', ')}) but no record of Perdure's migrations. Give Perdure a schema of its own, or restore this one.`,
+    );
+  }
+  const { rows } = await client.query<AppliedMigration>(
+    `SELECT number, name, checksum FROM ${quotedSchema}.perdure_migrations ORDER BY number`,
+  );
+  return rows;
+}
+
+/** A lock of our own for each schema: the first 63 bits of a hash. */
+function lockKey(schema: string): bigint {
+  const hash = createHash('sha256').update(`perdure migrations of ${schema}`).digest();
+  return hash.readBigInt64BE() >> 1n;
+}

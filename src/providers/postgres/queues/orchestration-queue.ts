@@ -1,0 +1,339 @@
+import { LockLostError } from '../../../model/failures/errors.ts';
+import { isTerminal } from '../../../model/status.ts';
+import type {
+  FetchedMessage,
+  FetchOrchestrationItemsParams,
+  InstanceHold,
+  OrchestrationAbandon,
+  OrchestrationAck,
+  OrchestrationItem,
+  OrchestrationQueue,
+} from '../../contract/orchestration-queue.ts';
+import type { CommitResult } from '../../contract/turn.ts';
+import type { DueInstance } from './due-instances.ts';
+import { isLive } from '../tables/instance-locks.ts';
+import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
+import { formatToken, parseToken } from '../../shared/lock-token.ts';
+import type { MessageOf } from '../tables/messages.ts';
+import type { Scope } from '../driver/scope.ts';
+import type { Store } from '../store.ts';
+import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
+
+const defaultMaxMessages = 1_000;
+
+/** Claims, acks and releases of instances. */
+export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+  const renew = store.batching({
+    operation: 'renewOrchestrationLocks',
+    run: async (scope, batches: readonly Renewal[]) => renewBatches(store, scope, batches),
+    maxInFlight: 1,
+  });
+
+  return {
+    fetchOrchestrationItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchOrchestrationItems',
+        topic: 'orchestrations',
+        wanted: { runnable: params.runnable, buildId: params.buildId, names: [], tasks: [] },
+        claim: () => store.claim('fetchOrchestrationItems', (scope) => claim(store, scope, params)),
+      }),
+
+    readHistory: (params) => store.read('readHistory', (tx) => store.history.read(tx, params)),
+
+    ackOrchestrationItems: store.batching({
+      operation: 'ackOrchestrationItems',
+      run: (scope, acks) => ack(store, scope, acks),
+      refused: (error): CommitResult => ({ ok: false, error }),
+      maxInFlight: 2,
+    }),
+
+    abandonOrchestrationItems: store.batching({
+      operation: 'abandonOrchestrationItems',
+      run: (scope, abandons) => abandon(store, scope, abandons),
+      maxInFlight: 1,
+    }),
+
+    holdInstances: store.batching({
+      operation: 'holdInstances',
+      run: (scope, holds) => hold(store, scope, holds),
+      maxInFlight: 1,
+    }),
+
+    async renewOrchestrationLocks(lockTokens, extendMs) {
+      const [held = []] = lockTokens.length === 0 ? [] : await renew([{ lockTokens, extendMs }]);
+      return held;
+    },
+  };
+}
+
+interface Renewal {
+  readonly lockTokens: readonly string[];
+  readonly extendMs: number;
+}
+
+async function renewBatches(
+  { locks }: Store,
+  { tx, nowParameter }: Scope,
+  renewals: readonly Renewal[],
+): Promise<readonly (readonly boolean[])[]> {
+  const [, ...held] = await Promise.all([
+    locks.lockToRenew(
+      tx,
+      renewals.flatMap(({ lockTokens }) => lockTokens),
+    ),
+    ...renewals.map(({ lockTokens, extendMs }) =>
+      locks.renew(tx, lockTokens, extendMs, nowParameter),
+    ),
+  ]);
+  return held;
+}
+
+async function ack(
+  store: Store,
+  scope: Scope,
+  acks: readonly OrchestrationAck[],
+): Promise<readonly CommitResult[]> {
+  const batch = store.newBatch(scope);
+  const tokens = acks.map(({ lockToken }) => parseToken(lockToken));
+  const keys = [...new Set(tokens.map(({ key }) => key))];
+  const turns = acks.map(({ turn }) => turn);
+  const endsCanceled = turns.some(({ outcome }) => outcome.status === 'canceled');
+  const ids = addressees(turns);
+  const [, locks] = await scope.begin(
+    batch.instances.lock({ keys, ids, ...(endsCanceled && { parents: 'all' }) }),
+    store.locks.lock(scope.tx, keys, scope.nowParameter),
+  );
+  const committed = new Set<number>();
+  const commits: TurnCommit[] = [];
+  const results = acks.map(({ messageKeys, turn }, index): CommitResult | undefined => {
+    const { key, secret } = tokens[index] ?? { key: -1, secret: '' };
+    const lock = locks.get(key);
+    const target = batch.instances.get(key);
+    const isHeld = lock?.lockToken === secret && isLive(lock, scope.now) && !committed.has(key);
+    if (!isHeld || target === undefined) {
+      return { ok: false, error: new LockLostError('ackOrchestrationItems') };
+    }
+    const error = refusal(target, turn, 'ackOrchestrationItems');
+    if (error !== undefined) return { ok: false, error };
+    committed.add(key);
+    commits.push({ target, hasLockRow: true, turn });
+    // The end of an instance takes all of its messages.
+    if (!isTerminal(turn.outcome.status)) {
+      for (const messageKey of messageKeys) {
+        batch.changes.readMessages.push({ messageKey, instanceKey: key });
+      }
+    }
+    return undefined;
+  });
+  const claimed = (await store.turns.commit(batch, commits)).values();
+  return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
+}
+
+async function abandon(
+  store: Store,
+  scope: Scope,
+  abandons: readonly OrchestrationAbandon[],
+): Promise<readonly boolean[]> {
+  const tokens = abandons.map(({ lockToken }) => parseToken(lockToken));
+  const keys = [...new Set(tokens.map(({ key }) => key))];
+  const [, locks] = await scope.begin(
+    store.newBatch(scope).instances.lock({ keys }),
+    store.locks.lock(scope.tx, keys, scope.nowParameter),
+  );
+  const { now, effects } = scope;
+  const released = new Set<number>();
+  const holds: Parameters<typeof store.locks.hold>[1][number][] = [];
+  const results = abandons.map(({ delayMs, giveBackClaim, evenIfExpired, blocked }, index) => {
+    const { key: instanceKey, secret } = tokens[index] ?? { key: -1, secret: '' };
+    const lock = locks.get(instanceKey);
+    const heldAt = evenIfExpired === true ? 0 : now;
+    const isHeld = lock?.lockToken === secret && isLive(lock, heldAt) && !released.has(instanceKey);
+    if (!isHeld) return false;
+    released.add(instanceKey);
+    holds.push({ instanceKey, delayMs, giveBackClaim, blocked });
+    // Another build may take at once what this one holds back.
+    effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+    return true;
+  });
+  await store.locks.hold(scope.tx, holds, now);
+  return results;
+}
+
+async function hold(
+  store: Store,
+  scope: Scope,
+  holds: readonly InstanceHold[],
+): Promise<readonly boolean[]> {
+  const { instances } = store.newBatch(scope);
+  const keys = [...new Set(holds.map(({ instanceKey }) => instanceKey))];
+  const [, locks] = await scope.begin(
+    instances.lock({ keys }),
+    store.locks.lock(scope.tx, keys, scope.nowParameter),
+  );
+  const free = new Map<number, Parameters<typeof store.locks.holdFree>[1][number]>();
+  const results = holds.map((one) => {
+    const { instanceKey, delayMs, blocked } = one;
+    const row = instances.get(instanceKey);
+    const lock = locks.get(instanceKey);
+    const stands =
+      row !== undefined &&
+      !isTerminal(row.status) &&
+      row.incarnation === one.incarnation &&
+      row.executionId === one.executionId &&
+      row.lastTurn === one.lastTurn;
+    if (!stands || (lock !== undefined && isLive(lock, scope.now))) return false;
+    free.set(instanceKey, { instanceKey, definitionKey: row.definitionKey, delayMs, blocked });
+    // Another build may take at once what this one holds back.
+    scope.effects.due('orchestrations', scope.now);
+    return true;
+  });
+  await store.locks.holdFree(scope.tx, [...free.values()], scope.now);
+  return results;
+}
+
+async function claim(
+  store: Store,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+): Promise<readonly OrchestrationItem[]> {
+  const chosen = await store.dueInstances.choose(scope, params);
+  if (chosen.length === 0) return [];
+  const { tx, now } = scope;
+  const { lockMs, maxMessages = defaultMaxMessages } = params;
+  const keys = chosen.map(({ instanceKey }) => instanceKey);
+  const claims = keys.map((instanceKey) => ({ instanceKey, secret: store.secrets.next() }));
+  const [, rows, messages] = await Promise.all([
+    store.locks.claim(tx, claims, now + Math.ceil(lockMs)),
+    store.instances.select(tx, keys),
+    store.messages.readVisible(tx, keys, now, maxMessages),
+  ]);
+  const instances = new Map(rows.map((row) => [row.instanceKey, row]));
+  const byInstance = Map.groupBy(messages, ({ instanceKey }) => instanceKey);
+  await Promise.all([
+    store.definitions.load(
+      tx,
+      rows.map(({ definitionKey }) => definitionKey),
+    ),
+    dropUnreadable(store, scope, chosen, { instances, byInstance }),
+    putExpiredFirst(store, scope, { rows, byInstance, max: maxMessages }),
+    addStarts(store, scope, { rows, byInstance, max: maxMessages }),
+  ]);
+  scope.effects.due('orchestrations', now + lockMs);
+  return chosen.flatMap((due, index) => {
+    const row = instances.get(due.instanceKey);
+    const own = byInstance.get(due.instanceKey);
+    const secret = claims[index]?.secret;
+    if (row === undefined || own === undefined || isOver(row) || secret === undefined) return [];
+    return [toItem(store, { due, row, secret, now, messages: own })];
+  });
+}
+
+/** Clears away what nobody is left to read, and takes back claims of instances without a visible message. */
+async function dropUnreadable(
+  store: Store,
+  { tx }: Scope,
+  chosen: readonly DueInstance[],
+  {
+    instances,
+    byInstance,
+  }: {
+    readonly instances: ReadonlyMap<number, InstanceRow>;
+    readonly byInstance: ReadonlyMap<number, readonly MessageOf[]>;
+  },
+): Promise<void> {
+  const over: number[] = [];
+  const empty: number[] = [];
+  for (const { instanceKey } of chosen) {
+    const row = instances.get(instanceKey);
+    if (row === undefined || isOver(row)) over.push(instanceKey);
+    else if (!byInstance.has(instanceKey)) empty.push(instanceKey);
+  }
+  await Promise.all([
+    store.messages.deleteAll(tx, over),
+    store.locks.delete(tx, over),
+    store.locks.correct(tx, empty),
+  ]);
+}
+
+/** The messages that were read for a claim. */
+interface ReadMessages {
+  readonly rows: readonly InstanceRow[];
+  readonly byInstance: Map<number, MessageOf[]>;
+  readonly max: number;
+}
+
+/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+async function putExpiredFirst(
+  store: Store,
+  { tx, now }: Scope,
+  { rows, byInstance, max }: ReadMessages,
+): Promise<void> {
+  const cut = rows.filter(
+    ({ instanceKey, status }) =>
+      status === 'canceling' && (byInstance.get(instanceKey)?.length ?? 0) >= max,
+  );
+  const keys = cut.map(({ instanceKey }) => instanceKey);
+  for (const expired of await store.messages.readCleanupExpired(tx, keys, now)) {
+    const { instanceKey, messageKey } = expired;
+    const others = (byInstance.get(instanceKey) ?? []).filter(
+      (message) => message.messageKey !== messageKey,
+    );
+    byInstance.set(instanceKey, [expired, ...others.slice(0, max - 1)]);
+  }
+}
+
+/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+async function addStarts(
+  store: Store,
+  { tx }: Scope,
+  { rows, byInstance, max }: ReadMessages,
+): Promise<void> {
+  const without = rows.filter(
+    ({ instanceKey, historyLength }) =>
+      historyLength === 0 && byInstance.get(instanceKey)?.some(isStart) === false,
+  );
+  const keys = without.map(({ instanceKey }) => instanceKey);
+  for (const start of await store.messages.readStarts(tx, keys)) {
+    const others = byInstance.get(start.instanceKey) ?? [];
+    byInstance.set(start.instanceKey, [start, ...others.slice(0, max - 1)]);
+  }
+}
+
+function isStart({ kind }: MessageOf): boolean {
+  return kind === 'start';
+}
+
+function toItem(
+  store: Store,
+  claimed: {
+    readonly due: DueInstance;
+    readonly row: InstanceRow;
+    readonly secret: string;
+    readonly now: number;
+    readonly messages: readonly MessageOf[];
+  },
+): OrchestrationItem {
+  const { due, row, secret, now, messages } = claimed;
+  const { name, version } = store.definitions.get(row.definitionKey);
+  return {
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
+    name,
+    version,
+    parent: parentOf(row),
+    lockToken: formatToken(row.instanceKey, secret),
+    claims: due.claims + 1,
+    lastTurn: row.lastTurn,
+    historyLength: row.historyLength,
+    nowMs: now,
+    messages: messages.map(toMessage),
+  };
+}
+
+function toMessage(message: MessageOf): FetchedMessage {
+  const { messageKey, kind, executionId, operation, data, payload } = message;
+  return { messageKey, kind, executionId, operation, data, payload };
+}

@@ -1,0 +1,83 @@
+import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
+import { text } from '../driver/arrays.ts';
+import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts';
+import type { Connections, Statement } from '../driver/connection.ts';
+import type { ClaimedItem } from '../queues/due-items.ts';
+import type { Secrets } from '../../shared/lock-token.ts';
+import { newTaskSecret } from '../tables/task-secret.ts';
+import { namesParameter, workKeys } from '../wakeups/due-query.ts';
+import { priorityLevels } from '../wakeups/priority-levels.ts';
+import { nowSql } from '../driver/scope.ts';
+import { isFree } from '../tables/work-items.ts';
+
+/**
+ * Claims work items in one statement, which is its own transaction: while there is plenty, and nothing that is flagged,
+ * expired, lapsed or suspect is due, which has to be looked at first.
+ */
+export class PlainClaims {
+  readonly #connections: Connections;
+  readonly #secrets: Secrets;
+  readonly #statement: Statement;
+
+  constructor({
+    connections,
+    secrets,
+    schema,
+  }: {
+    readonly connections: Connections;
+    readonly secrets: Secrets;
+    readonly schema: string;
+  }) {
+    this.#connections = connections;
+    this.#secrets = secrets;
+    const table = `${schema}.worker_queue`;
+    const suspect = `SELECT 1 FROM ${workKeys(schema, '$2', '$3')} AS wanted CROSS JOIN LATERAL (
+        ${priorityLevels(schema, 'TRUE')}
+        SELECT FROM level CROSS JOIN LATERAL (
+          SELECT FROM ${table} AS due
+          WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested
+            AND due.priority = level.priority AND next_at <= ${nowSql} AND ${isFree} LIMIT 1) AS head) AS found LIMIT 1`;
+    this.#statement = {
+      name: 'perdure_claim_plainly',
+      text: `WITH clear AS MATERIALIZED (
+          SELECT (SELECT 1 FROM ${table} WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree} ORDER BY next_at LIMIT 1) IS NULL
+            AND (SELECT 1 FROM ${table} WHERE expires_at <= ${nowSql} ORDER BY expires_at LIMIT 1) IS NULL
+            AND (${suspect}) IS NULL AS holds
+        ), due AS MATERIALIZED (
+          SELECT * FROM (SELECT holds FROM clear WHERE holds) AS clear CROSS JOIN LATERAL (
+            ${dueItemsText(schema, 'FALSE', { locked: true })}) AS found
+        ), lapsed AS MATERIALIZED (
+          ${lapsedItemsText(schema, 'FALSE')} LIMIT 1
+        ), chosen AS MATERIALIZED (
+          SELECT place, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
+          ORDER BY priority DESC, "nextAt", "itemKey" LIMIT $5
+        ), ${claimText(schema, {
+          which: 'ctid = ANY (ARRAY(SELECT place FROM chosen))',
+          taskKeys: 'ARRAY(SELECT DISTINCT "definitionKey" FROM chosen WHERE "isTask")',
+          secret: '$6::text',
+          taskSecret: '$7::text',
+          worker: '$8::text',
+          now: nowSql,
+          until: `${nowSql} + $4::bigint`,
+        })}`,
+    };
+  }
+
+  /** Claims up to `max` items, in the order in which they are due; none where another way has to be taken. */
+  claim(
+    { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
+    nowParameter: number | null,
+  ): Promise<readonly (ClaimedItem & { readonly now: number })[]> {
+    const secret = this.#secrets.next();
+    return this.#connections.statement('fetchWorkItems', this.#statement, [
+      nowParameter,
+      namesParameter(names),
+      namesParameter(tasks),
+      Math.ceil(lockMs),
+      max,
+      secret,
+      newTaskSecret(secret),
+      worker === undefined ? null : text(worker),
+    ]);
+  }
+}

@@ -1,0 +1,103 @@
+import type { InstanceRecord, TaskRecord } from '../contract/instances.ts';
+import { bytesOfTexts } from '../contract/page-bytes.ts';
+import type { OnFailState } from '../contract/tasks.ts';
+
+/** An instance as a store reads it, with what is a flag there as a boolean or as 0 and 1. */
+export interface InstanceRecordRow extends Omit<
+  InstanceRecord,
+  | 'kind'
+  | 'name'
+  | 'version'
+  | 'cancel'
+  | 'cleanupSkipped'
+  | 'terminated'
+  | 'blocked'
+  | 'task'
+  | 'withheld'
+> {
+  readonly definitionKey: number;
+  readonly cancelRequestedAt: number | null;
+  readonly cancelReason: string | null;
+  readonly cancelActor: string | null;
+  readonly cleanupSkipped: boolean | 0 | 1;
+  readonly terminateReason: string | null;
+  readonly terminateActor: string | null;
+  readonly blockedReason: string | null;
+  readonly blockedAt: number | null;
+  /** What follows is of task runs alone. */
+  readonly priority: number | null;
+  readonly input: string | null;
+  readonly options: string | null;
+  readonly runAt: number | null;
+  readonly expiresAt: number | null;
+  readonly dedupeKey: string | null;
+  readonly failures: number | null;
+  readonly onFail: OnFailState | 'ready' | null;
+  readonly onFailFailure: string | null;
+}
+
+/** The bytes of what users stored with an instance, as it was read. */
+export function payloadBytes(row: InstanceRecordRow): number {
+  const { output, failure, customStatus, input, options, onFailFailure } = row;
+  return bytesOfTexts(output, failure, customStatus, input, options, onFailFailure);
+}
+
+/** A row without what users stored with the instance. */
+export function withoutPayloads(row: InstanceRecordRow): InstanceRecordRow {
+  const none = { output: null, failure: null, customStatus: null, input: null, options: null };
+  return { ...row, ...none, onFailFailure: null };
+}
+
+/** The instance of a row, whose definition the store has looked up. */
+export function toInstanceRecord(
+  row: InstanceRecordRow,
+  { name, version }: Pick<InstanceRecord, 'name' | 'version'>,
+): InstanceRecord {
+  const { cancelReason, cancelRequestedAt, terminateReason, blockedReason, blockedAt } = row;
+  return {
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    kind: row.priority === null ? 'orchestration' : 'task',
+    name,
+    version,
+    status: row.status,
+    executionId: row.executionId,
+    parentInstanceId: row.parentInstanceId,
+    output: row.output,
+    failure: row.failure,
+    customStatus: row.customStatus,
+    customStatusVersion: row.customStatusVersion,
+    createdAt: row.createdAt,
+    startedAt: row.startedAt,
+    endedAt: row.endedAt,
+    cancel:
+      cancelReason === null || cancelRequestedAt === null
+        ? null
+        : { reason: cancelReason, actor: row.cancelActor, requestedAt: cancelRequestedAt },
+    cleanupSkipped: row.cleanupSkipped === true || row.cleanupSkipped === 1,
+    leaked: row.leaked,
+    terminated:
+      terminateReason === null ? null : { reason: terminateReason, actor: row.terminateActor },
+    blocked:
+      blockedReason === null || blockedAt === null
+        ? null
+        : { reason: blockedReason, at: blockedAt },
+    task: toTask(row),
+  };
+}
+
+function toTask(row: InstanceRecordRow): TaskRecord | null {
+  if (row.priority === null) return null;
+  return {
+    priority: row.priority,
+    input: row.input,
+    dedupeKey: row.dedupeKey,
+    runAt: row.runAt,
+    expiresAt: row.expiresAt,
+    failures: row.failures ?? 0,
+    options: row.options,
+    onFail: row.onFail === 'ready' ? null : row.onFail,
+    onFailFailure: row.onFailFailure,
+  };
+}

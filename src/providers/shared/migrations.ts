@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto';
+import { ProviderError } from '../../model/failures/errors.ts';
+
+/** One step of a schema. Once released it never changes: its checksum is kept in every store. */
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** A migration as a store has recorded it. */
+export interface AppliedMigration {
+  readonly number: number;
+  readonly name: string;
+  readonly checksum: string;
+}
+
+/** The checksum under which a migration is recorded. */
+export function checksum({ sql }: Migration): string {
+  return createHash('sha256').update(sql).digest('hex');
+}
+
+/** The migrations to apply; throws when what was applied is not a prefix of what is known. */
+export function missingMigrations(
+  applied: readonly AppliedMigration[],
+  known: readonly Migration[],
+): readonly Migration[] {
+  const newest = applied.at(-1)?.number ?? 0;
+  if (newest > known.length) {
+    throw refusal(
+      'STORE_TOO_NEW',
+      `The store is at migration ${newest}, this version of Perdure knows ${known.length}. Upgrade Perdure to open it.`,
+    );
+  }
+  for (const [index, row] of applied.entries()) {
+    const migration = known[index];
+    if (migration?.number !== row.number) {
+      throw refusal(
+        'STORE_DAMAGED',
+        `The store's record of migrations has ${row.number} (${row.name}) where ${index + 1} is expected. Restore the store from a backup.`,
+      );
+    }
+    if (checksum(migration) !== row.checksum) {
+      throw refusal(
+        'STORE_INCOMPATIBLE',
+        `Migration ${row.number} (${row.name}) of the store differs from the one in this version of Perdure. Open the store with the version that wrote it.`,
+      );
+    }
+  }
+  return known.slice(applied.length);
+}
+
+/** The error of a store that must not be opened. */
+export function refusal(
+  code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
+  message: string,
+): ProviderError {
+  return new ProviderError({ operation: 'open', message, retryable: false, code });
+}

@@ -1,0 +1,173 @@
+import { chmodSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import type { Clock } from '../../../model/clock.ts';
+import { ProviderError } from '../../../model/failures/errors.ts';
+import { fileIdentity, replacedError } from './database-files.ts';
+import { migrate } from '../migrations/migrate.ts';
+import { isBusy, toProviderError } from './sqlite-errors.ts';
+
+export interface ConnectionOptions {
+  /** A file, or `':memory:'`. */
+  readonly path: string;
+  readonly synchronous: 'full' | 'normal';
+  readonly clock: Clock;
+  readonly busyTimeoutMs: number;
+}
+
+// WAL-reset corruption was fixed here.
+const oldestSqlite = [3, 51, 3] as const;
+
+// How long a statement may block the event loop for another process's lock; past it the wait is asynchronous.
+const blockingWaitMs = 5;
+
+// quick_check reads every page. Above this size only the header, the schema and what is used is checked.
+const maxCheckedBytes = 64 * 1024 * 1024;
+
+/** Opens the file, checks that it is whole and of a schema that this version knows, and brings it up to date. */
+export async function openConnection(options: ConnectionOptions): Promise<Database.Database> {
+  const { path, clock } = options;
+  const inMemory = path === ':memory:';
+  // Absolute, so that no path is taken for a URI.
+  const file = inMemory ? path : resolve(path);
+  const isNew = inMemory || createPrivately(file);
+  const db = openFile(file);
+  const identity = inMemory ? undefined : fileIdentity(file);
+  try {
+    const deadline = performance.now() + options.busyTimeoutMs;
+    // Even a statement that reads no table reads the schema, which another process may just be making.
+    await whenNotBusy(deadline, () => assertVersion(db));
+    await whenNotBusy(deadline, () => configure(db, options));
+    if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
+    await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
+    if (!inMemory && fileIdentity(file) !== identity) throw replacedError('open', file);
+    return db;
+  } catch (error) {
+    db.close();
+    throw toProviderError('open', error);
+  }
+}
+
+/** Creates the file for its owner alone; SQLite gives -wal and -shm the same mode. Returns whether it is new. */
+function createPrivately(file: string): boolean {
+  try {
+    closeSync(openSync(file, 'ax', 0o600));
+    return true;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return makePrivate(file);
+    throw cannotOpen(
+      `the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
+      cause,
+    );
+  }
+}
+
+/** Restricts an empty file to its owner (mode 0600). Returns whether the file is empty. */
+function makePrivate(file: string): boolean {
+  let isEmpty: boolean;
+  try {
+    const stats = statSync(file);
+    isEmpty = stats.isFile() && stats.size === 0;
+  } catch (cause) {
+    throw cannotOpen(
+      isSymlink(file)
+        ? `${file} is a symbolic link to a file that does not exist. Create the target, or open it by its own path.`
+        : `the database file ${file} cannot be read (${String(cause)}). Check its permissions.`,
+      cause,
+    );
+  }
+  if (!isEmpty) return false;
+  try {
+    // By its path: to close a descriptor of a database drops the locks that this process has on it.
+    chmodSync(file, 0o600);
+  } catch (cause) {
+    throw cannotOpen(
+      `the empty file ${file} cannot be made private (${String(cause)}). Delete it, or change its owner to the user of this process.`,
+      cause,
+    );
+  }
+  return true;
+}
+
+function isSymlink(file: string): boolean {
+  try {
+    return lstatSync(file).isSymbolicLink();
+  } catch {
+    return false;
+  }
+}
+
+function cannotOpen(problem: string, cause: unknown): ProviderError {
+  return new ProviderError({
+    operation: 'open',
+    message: `open: ${problem}`,
+    retryable: false,
+    cause,
+  });
+}
+
+function openFile(file: string): Database.Database {
+  try {
+    return new Database(file, { timeout: blockingWaitMs });
+  } catch (error) {
+    throw toProviderError('open', error);
+  }
+}
+
+function configure(db: Database.Database, { synchronous }: ConnectionOptions): void {
+  const mode = db.pragma('journal_mode = WAL', { simple: true });
+  if (!db.memory && mode !== 'wal') {
+    throw new ProviderError({
+      operation: 'open',
+      message: `open: the file cannot be put into WAL mode (it is in ${String(mode)}). Use a local file system.`,
+      retryable: false,
+    });
+  }
+  db.pragma(`synchronous = ${synchronous === 'normal' ? 'NORMAL' : 'FULL'}`);
+  db.pragma('cache_size = -32000');
+  db.pragma('temp_store = MEMORY');
+  // A checkpoint costs two fsyncs; every 16 MiB they vanish among the commits.
+  db.pragma('wal_autocheckpoint = 4000');
+  db.pragma('journal_size_limit = 67108864');
+}
+
+function assertVersion(db: Database.Database): void {
+  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
+  const parts = version.split('.').map(Number);
+  const difference = oldestSqlite.map((wanted, i) => (parts[i] ?? 0) - wanted).find((d) => d !== 0);
+  if (difference !== undefined && difference < 0) {
+    throw new ProviderError({
+      operation: 'open',
+      message: `open: SQLite ${version} is too old; ${oldestSqlite.join('.')} or newer is needed. Upgrade better-sqlite3.`,
+      retryable: false,
+    });
+  }
+}
+
+function assertWhole(db: Database.Database): void {
+  const bytes =
+    Number(db.pragma('page_count', { simple: true })) *
+    Number(db.pragma('page_size', { simple: true }));
+  if (bytes > maxCheckedBytes) return;
+  const result = db.pragma('quick_check(1)', { simple: true });
+  if (result === 'ok') return;
+  throw new ProviderError({
+    operation: 'open',
+    message: `open: the database file is damaged (${String(result)}). Restore it from a backup.`,
+    retryable: false,
+    code: 'STORE_DAMAGED',
+  });
+}
+
+/** Runs the work as soon as no other connection keeps it out, or throws what SQLite said at the deadline. */
+export async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
+  for (;;) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error;
+      await delay(Math.random() * 20);
+    }
+  }
+}

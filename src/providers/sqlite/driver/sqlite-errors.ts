@@ -1,0 +1,53 @@
+import Database from 'better-sqlite3';
+import { isPerdureError, PerdureError, ProviderError } from '../../../model/failures/errors.ts';
+
+/** The SQLite result code of an error, like `SQLITE_BUSY`; empty for errors of another kind. */
+function sqliteCode(error: unknown): string {
+  return error instanceof Database.SqliteError ? error.code : '';
+}
+
+/** Another connection is in the way for a moment; trying again helps. */
+export function isBusy(error: unknown): boolean {
+  return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(sqliteCode(error));
+}
+
+/** The item is at fault and not the store: its neighbours can still commit. */
+export function isFaultOfItem(error: unknown): boolean {
+  const code = sqliteCode(error);
+  if (code !== '') return /^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(code);
+  if (isPerdureError(error, 'STORE_REPLACED')) return false;
+  return error instanceof Error;
+}
+
+/** Says what went wrong in the terms of the contract, with advice. */
+export function toProviderError(operation: string, error: unknown): PerdureError {
+  if (PerdureError.is(error)) return error;
+  const code = sqliteCode(error);
+  const detail = error instanceof Error ? error.message : String(error);
+  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) {
+    return new ProviderError({
+      operation,
+      message: `${operation}: the database file is damaged or not a database (${detail}). Restore it from a backup, or open another file.`,
+      retryable: false,
+      code: 'STORE_DAMAGED',
+      cause: error,
+    });
+  }
+  return new ProviderError({
+    operation,
+    message: `${operation}: ${detail} (${code === '' ? 'refused' : code}). ${advice(code)}`,
+    retryable: isBusy(error) || /^SQLITE_(FULL|IOERR|NOMEM)/.test(code),
+    cause: error,
+  });
+}
+
+function advice(code: string): string {
+  if (/^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)) {
+    return 'Another process held the database for too long; try again.';
+  }
+  if (code.startsWith('SQLITE_FULL')) return 'Make room on the disk, then try again.';
+  if (/^SQLITE_(IOERR|CANTOPEN|READONLY)/.test(code)) {
+    return 'Check the disk and the permissions of the file, then try again.';
+  }
+  return 'Nothing of it was kept.';
+}

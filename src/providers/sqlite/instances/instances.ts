@@ -1,0 +1,116 @@
+import type {
+  CreateResult,
+  EnqueueResult,
+  InstanceStore,
+  NewInstance,
+  NewMessage,
+} from '../../contract/instances.ts';
+import { ProviderError } from '../../../model/failures/errors.ts';
+import type { Turn } from '../../contract/turn.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import { knownStart } from '../tables/existing-start.ts';
+import type { Store } from '../store.ts';
+import type { TurnTarget } from './turns.ts';
+
+/** Creation, messages and reads of instances. */
+export function createInstanceStore(store: Store): InstanceStore {
+  return {
+    createInstances: (instances) =>
+      store.write('createInstances', instances, (scope, one) => createInstance(store, scope, one)),
+
+    enqueueMessages: (messages) =>
+      store.write('enqueueMessages', messages, (scope, one) => enqueue(store, scope, one)),
+
+    getInstances: (instanceIds, maxBytes) =>
+      store.read('getInstances', () => store.instanceRecords.get(instanceIds, maxBytes)),
+
+    listInstances: (params) =>
+      store.read('listInstances', () => store.instanceRecords.list(params)),
+
+    listExecutions: (params) =>
+      store.read('listExecutions', () => store.instanceRecords.listExecutions(params)),
+
+    readInstanceHistory: ({ instanceId, ...range }) =>
+      store.read('readInstanceHistory', () => {
+        const instance = store.instances.findReceiver(instanceId);
+        if (instance === undefined) return [];
+        return store.history.read({ ...range, instanceKey: instance.instanceKey });
+      }),
+  };
+}
+
+/** Creates one instance, such that a bad one is undone alone. */
+export function createInstance(store: Store, scope: Scope, instance: NewInstance): CreateResult {
+  const result = scope.isolate(
+    'createInstances',
+    () =>
+      (instance.firstTurn === undefined
+        ? createPending(store, scope, instance)
+        : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
+      knownStart(store, 'orchestration', instance),
+  );
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
+}
+
+function createPending(
+  store: Store,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult | undefined {
+  const { now, effects } = scope;
+  const definitionKey = store.definitions.intern('orchestration', instance.name, instance.version);
+  const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
+  if (instanceKey === undefined) return undefined;
+  store.messages.insert(instanceKey, instance.start, now);
+  store.locks.touch(instanceKey, definitionKey, now);
+  effects.due('orchestrations', now);
+  return { kind: 'created', instanceKey, claimed: [] };
+}
+
+function createStarted(
+  store: Store,
+  scope: Scope,
+  { instance, turn }: { readonly instance: NewInstance; readonly turn: Turn },
+): CreateResult | undefined {
+  if (turn.firstEventId !== 1) {
+    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`;
+    const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
+    return { kind: 'refused', error };
+  }
+  const definitionKey = store.definitions.intern('orchestration', instance.name, turn.version);
+  const { now } = scope;
+  const instanceKey = store.instances.insertStarted({ instance, definitionKey, turn, now });
+  if (instanceKey === undefined) return undefined;
+  const { instanceId, incarnation } = instance;
+  const target: TurnTarget = {
+    instanceKey,
+    instanceId,
+    incarnation,
+    executionId: 1,
+    definitionKey,
+    status: 'running',
+    historyLength: 0,
+    hasChildren: 0,
+    hasLockRow: false,
+  };
+  const claimed = store.turns.commitFirst(scope, target, turn);
+  return { kind: 'created', instanceKey, claimed };
+}
+
+function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
+  const { instanceId, message, maxPending } = entry;
+  const receiver = store.instances.findReceiver(instanceId);
+  if (receiver === undefined) return 'missing';
+  if (receiver.isOver === 1) return 'over';
+  const { instanceKey, definitionKey } = receiver;
+  if (maxPending !== undefined) {
+    const taken = message.kind === 'eventRaised' ? receiver.bufferedEvents : 0;
+    if (store.messages.isFull(instanceKey, message.kind, Math.max(maxPending - taken, 0))) {
+      return 'full';
+    }
+  }
+  store.messages.insert(instanceKey, message, scope.now);
+  store.locks.touch(instanceKey, definitionKey, scope.now);
+  scope.effects.due('orchestrations', scope.now);
+  return 'enqueued';
+}

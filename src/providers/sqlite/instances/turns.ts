@@ -1,0 +1,337 @@
+import { ProviderError } from '../../../model/failures/errors.ts';
+import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
+import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import { timerDueAt } from '../../rules/timer-due-at.ts';
+import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
+import { customStatusVersions } from '../../rules/custom-status.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
+import { knownStart } from '../tables/existing-start.ts';
+import type { LateWrites } from '../batches/late-writes.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { OutcomeUpdates } from '../tables/outcome-updates.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { WorkItems } from '../tables/work-items.ts';
+
+/** The instance that a turn is committed to, as its row stands before. */
+export interface TurnTarget {
+  readonly instanceKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly definitionKey: number;
+  readonly status: InstanceStatus;
+  readonly historyLength: number;
+  /** Whether an earlier turn started a child. */
+  readonly hasChildren: 0 | 1;
+  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  readonly hasLockRow: boolean;
+}
+
+/** Commits what a turn decided; shared by every way in which a turn reaches the store. */
+export class Turns {
+  readonly #definitions: Definitions;
+  readonly #late: LateWrites;
+  readonly #instances: InstanceRows;
+  readonly #outcomes: OutcomeUpdates;
+  readonly #locks: InstanceLocks;
+  readonly #messages: Messages;
+  readonly #workItems: WorkItems;
+  readonly #itemCancels: ItemCancels;
+  readonly #stopRows: StopRows;
+  readonly #stops: InstanceStops;
+
+  constructor(parts: {
+    readonly definitions: Definitions;
+    readonly lateWrites: LateWrites;
+    readonly instances: InstanceRows;
+    readonly outcomeUpdates: OutcomeUpdates;
+    readonly locks: InstanceLocks;
+    readonly messages: Messages;
+    readonly workItems: WorkItems;
+    readonly itemCancels: ItemCancels;
+    readonly stopRows: StopRows;
+    readonly stops: InstanceStops;
+  }) {
+    this.#definitions = parts.definitions;
+    this.#late = parts.lateWrites;
+    this.#instances = parts.instances;
+    this.#outcomes = parts.outcomeUpdates;
+    this.#locks = parts.locks;
+    this.#messages = parts.messages;
+    this.#workItems = parts.workItems;
+    this.#itemCancels = parts.itemCancels;
+    this.#stopRows = parts.stopRows;
+    this.#stops = parts.stops;
+  }
+
+  /** Why a turn does not fit its instance; asked before anything is written. */
+  refusal(target: TurnTarget, turn: Turn, operation: string): Error | undefined {
+    if (isTerminal(target.status)) {
+      return refused(operation, `the instance is already ${target.status}`);
+    }
+    if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
+      return refused(
+        operation,
+        `events from ${turn.firstEventId} do not continue a history of ${target.historyLength}`,
+      );
+    }
+    return undefined;
+  }
+
+  /** Writes the turn and releases the instance. */
+  commit(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
+    const { name, version } = this.#definitions.get(target.definitionKey);
+    const definitionKey =
+      version === turn.version
+        ? target.definitionKey
+        : this.#definitions.intern('orchestration', name, turn.version);
+    const claimed = this.#commitDecisions(scope, target, turn);
+    const { outcome } = turn;
+    const { now, effects } = scope;
+    switch (outcome.status) {
+      case 'running':
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
+        if (mayHaveMessages(target, turn)) this.#release(scope, target, definitionKey);
+        break;
+      case 'completed':
+      case 'failed':
+        this.#outcomes.run({ target, turn, outcome, definitionKey, now });
+        this.#end(scope, target, turn, {
+          items: outcome.status,
+          children: `parent ${outcome.status}`,
+        });
+        if (outcome.status === 'completed')
+          effects.completed(target.instanceId, {
+            incarnation: target.incarnation,
+            output: outcome.payload,
+          });
+        else effects.finished.push(target.instanceId);
+        break;
+      case 'canceled':
+        this.#stopRows.close({ target, turn, outcome, definitionKey, now });
+        this.#end(scope, target, turn, { items: outcome.reason, children: outcome.reason });
+        this.#stops.finishClosing(scope, target.instanceKey);
+        break;
+      case 'continuedAsNew': {
+        const { version, start } = outcome;
+        const nextKey = this.#definitions.intern('orchestration', name, version);
+        this.#instances.continueAsNew({ target, turn, endedKey: definitionKey, nextKey, now });
+        this.#beginNext(scope, target, { turn, nextKey, start });
+        break;
+      }
+    }
+    return claimed;
+  }
+
+  /** Writes the first turn of an instance that was inserted as running, in the state after this turn. */
+  commitFirst(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
+    if (turn.outcome.status !== 'running') return this.commit(scope, target, turn);
+    const claimed = this.#commitDecisions(scope, target, turn);
+    if (mayHaveMessages(target, turn)) this.#release(scope, target, target.definitionKey);
+    return claimed;
+  }
+
+  /** Writes what the turn decided, except where it leaves its instance. */
+  #commitDecisions(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
+    const { instanceKey, executionId } = target;
+    const { firstEventId, events } = turn;
+    this.#late.append({ instanceKey, executionId, firstEventId, events });
+    const claimed = this.#insertWorkItems(scope, target, turn);
+    for (const timer of turn.timers) {
+      const { operation } = timer;
+      this.#messages.insert(
+        instanceKey,
+        timerFired(executionId, operation),
+        timerDueAt(timer, scope.now),
+      );
+    }
+    if (turn.children.length > 0 && target.hasChildren === 0) {
+      this.#instances.setHasChildren(instanceKey);
+    }
+    for (const child of turn.children) this.#insertChild(scope, target, child);
+    for (const { instanceId, message } of turn.messages) this.#send(scope, instanceId, message);
+    const { activityCancels: cancels } = turn;
+    scope.effects.addCancelRequests(
+      this.#itemCancels.cancelOperations({ instanceKey, executionId, cancels, now: scope.now }),
+    );
+    this.#cancelChildren(scope, target, turn);
+    this.#messages.deleteTimers(instanceKey, executionId, turn.timerWithdrawals);
+    if (turn.bufferedEvents !== undefined) {
+      this.#instances.setBufferedEvents(instanceKey, turn.bufferedEvents);
+    }
+    if (turn.customStatus !== undefined) {
+      this.#instances.setCustomStatus(instanceKey, turn.customStatus, customStatusVersions(turn));
+      scope.effects.statusSet.add(target.instanceId);
+    }
+    return claimed;
+  }
+
+  #insertWorkItems(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
+    const claimed: ClaimedAtInsert[] = [];
+    for (const item of turn.workItems) {
+      if (comesTooLate(target, item)) {
+        this.#tellNeverStarted(scope, target, item);
+        continue;
+      }
+      const definitionKey = this.#definitions.intern('activity', item.name, null);
+      const { instanceKey, executionId } = target;
+      const lockToken = this.#workItems.insert({
+        instanceKey,
+        executionId,
+        definitionKey,
+        item,
+        now: scope.now,
+      });
+      scope.effects.due('work', scope.now + (item.claimMs ?? 0));
+      if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
+    }
+    return claimed;
+  }
+
+  #insertChild(scope: Scope, parent: TurnTarget, child: NewChild): void {
+    const { parentOperation } = child;
+    const definitionKey = this.#definitions.intern('orchestration', child.name, child.version);
+    const instanceKey = this.#instances.insertPending({
+      instance: child,
+      definitionKey,
+      parent:
+        parentOperation === null
+          ? null
+          : {
+              instanceId: parent.instanceId,
+              executionId: parent.executionId,
+              operation: parentOperation,
+            },
+      now: scope.now,
+    });
+    // The release that follows sees it and makes the parent visible again.
+    const answer = instanceKey === undefined ? this.#answerToTaken(child) : child.ifStarted;
+    if (answer !== undefined && answer !== null) {
+      this.#messages.insert(parent.instanceKey, answer, scope.now);
+    }
+    if (instanceKey !== undefined) {
+      this.#messages.insert(instanceKey, child.start, scope.now);
+      this.#locks.touch(instanceKey, definitionKey, scope.now);
+      scope.effects.due('orchestrations', scope.now);
+      if (parentOperation === null || !comesTooLate(parent, child)) return;
+      const row = this.#instances.getFull(instanceKey);
+      const reason = this.#cancelReasonOf(parent);
+      if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
+    }
+  }
+
+  #answerToTaken(child: NewChild): StoredMessage | null {
+    if (child.ifStarted === undefined) return child.ifTaken;
+    const parts = { instances: this.#instances, definitions: this.#definitions };
+    const { kind } = knownStart(parts, 'orchestration', child);
+    return kind === 'exists' ? child.ifStarted : child.ifTaken;
+  }
+
+  #tellNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
+    const { instanceKey, executionId } = target;
+    const reason = this.#cancelReasonOf(target);
+    const addressed = { executionId, operation };
+    this.#messages.insert(
+      instanceKey,
+      encodeMessage({ kind: 'activityCanceled', ...addressed, reason, trigger: 'cancel' }),
+      scope.now,
+    );
+  }
+
+  #cancelReasonOf({ instanceKey }: TurnTarget): string {
+    return this.#instances.getFull(instanceKey)?.cancelReason ?? 'canceled';
+  }
+
+  #cancelChildren(scope: Scope, target: TurnTarget, { childCancels, cleanupMs }: Turn): void {
+    for (const { instanceId, reason } of childCancels) {
+      const child = this.#instances.find(instanceId);
+      // An id that was taken belongs to somebody else, who is not ours to stop.
+      const isChild =
+        child?.parentInstanceId === target.instanceId &&
+        child.parentExecutionId === target.executionId;
+      if (isChild) this.#stops.request(scope, child, { reason, actor: null, cleanupMs });
+    }
+  }
+
+  #send(scope: Scope, instanceId: string, message: StoredMessage): void {
+    const receiver = this.#instances.findReceiver(instanceId);
+    if (receiver === undefined || receiver.isOver === 1) return;
+    this.#messages.insert(receiver.instanceKey, message, scope.now);
+    this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
+    scope.effects.due('orchestrations', scope.now);
+  }
+
+  /** Clears away what belonged to the execution that has ended, and enqueues the start of the next. */
+  #beginNext(
+    scope: Scope,
+    target: TurnTarget,
+    next: { readonly turn: Turn; readonly nextKey: number; readonly start: StoredMessage },
+  ): void {
+    const { instanceKey, executionId } = target;
+    this.#messages.deleteOfExecutions(instanceKey, executionId);
+    this.#endOutstanding(scope, target, next.turn, {
+      items: 'continued as new',
+      children: 'parent continued as new',
+    });
+    // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
+    const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
+    this.#messages.insert(instanceKey, next.start, Math.min(scope.now, firstKept - 1));
+    this.#release(scope, target, next.nextKey);
+  }
+
+  #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
+    if (mayHaveMessages(target, turn)) this.#late.clear(target.instanceKey);
+    this.#endOutstanding(scope, target, turn, why);
+  }
+
+  #endOutstanding(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
+    this.#stops.cancelItems(scope, target, why.items);
+    if (target.hasChildren === 0 && turn.children.length === 0) return;
+    const { cleanupMs } = turn;
+    this.#stops.requestChildren(scope, target, { reason: why.children, actor: null, cleanupMs });
+  }
+
+  #release(scope: Scope, { instanceKey }: TurnTarget, definitionKey: number): void {
+    scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey));
+  }
+}
+
+/** Why the end of an execution stops what it leaves behind. */
+interface Reasons {
+  readonly items: string;
+  readonly children: string;
+}
+
+/** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
+function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
+  return (
+    hasLockRow ||
+    turn.timers.length > 0 ||
+    turn.children.length > 0 ||
+    turn.messages.length > 0 ||
+    turn.activityCancels.length > 0 ||
+    turn.childCancels.length > 0
+  );
+}
+
+/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
+function comesTooLate({ status }: TurnTarget, work: NewWorkItem | NewChild): boolean {
+  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
+}
+
+function timerFired(executionId: number, operation: number): StoredMessage {
+  return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
+}
+
+function refused(operation: string, problem: string): ProviderError {
+  return new ProviderError({
+    operation,
+    message: `${operation}: ${problem}, so nothing was changed. Read the instance again and take its turn from there.`,
+    retryable: false,
+  });
+}

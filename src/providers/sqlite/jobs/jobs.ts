@@ -1,0 +1,109 @@
+import type { StopResult } from '../../contract/cancellation.ts';
+import { nextCheckAt } from '../../rules/session-rules.ts';
+import type { AbandonJob, JobKey, NewJob, SubmitJobResult } from '../../contract/sessions.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import { createInstance } from '../instances/instances.ts';
+import type { JobRow } from './job-rows.ts';
+import type { Store } from '../store.ts';
+import { createTask } from '../tasks/tasks.ts';
+
+interface StopRequest {
+  readonly reason: string;
+  readonly actor: string | null;
+  readonly cleanupMs: number;
+}
+
+/** Creates one run as a job of its session, such that a bad one is undone alone. */
+export function submitJob(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+  const result = scope.isolate('submitJobs', () => submit(store, scope, job));
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
+}
+
+function submit(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+  const { instanceId, incarnation, name } = job.kind === 'task' ? job.task : job.instance;
+  const existing = store.instances.find(instanceId);
+  if (existing?.incarnation === incarnation) return { kind: 'exists' };
+  const session = store.sessionRows.find(job.sessionId);
+  if (session?.state !== 'open') {
+    return { kind: 'sessionClosed', state: session?.state ?? 'missing' };
+  }
+  if (existing !== undefined) {
+    return { kind: 'conflict', name: store.definitions.get(existing.definitionKey).name };
+  }
+  const result =
+    job.kind === 'task'
+      ? createTask(store, scope, job.task)
+      : createInstance(store, scope, withoutTurn(job.instance));
+  if (result.kind !== 'created') return result;
+  store.jobRows.insert({
+    instanceKey: result.instanceKey,
+    sessionKey: session.sessionKey,
+    isTask: job.kind === 'task',
+    name,
+    disposable: job.disposable,
+  });
+  return { kind: 'created' };
+}
+
+// A first turn may claim work for a worker that this call has no way to tell.
+function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
+  const { instanceId, incarnation, name, version, inputHash, start } = instance;
+  return { instanceId, incarnation, name, version, inputHash, start };
+}
+
+/** Forgets a job whose reply has reached its caller. */
+export function takeJob(store: Store, key: JobKey): void {
+  const job = store.jobRows.find(key);
+  if (job?.isOver === 1) store.jobRows.delete(job);
+}
+
+/** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
+export function abandonJobs(
+  store: Store,
+  scope: Scope,
+  requests: readonly AbandonJob[],
+): readonly StopResult[] {
+  const plain = store.plainAbandons.abandon(scope, requests);
+  return requests.map((request, place) => plain.get(place) ?? abandonJob(store, scope, request));
+}
+
+function abandonJob(store: Store, scope: Scope, request: AbandonJob): StopResult {
+  const job = store.jobRows.find(request);
+  if (job === undefined) return withoutJob(store, request);
+  return { found: true, ...abandonRow(store, scope, job, request) };
+}
+
+/** A job goes once its reply was taken; whoever knows the incarnation was its caller. */
+function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResult {
+  const row = store.instances.find(instanceId);
+  return row?.incarnation === incarnation && store.jobRows.get(row.instanceKey) === undefined
+    ? { found: true, changed: false, status: row.status }
+    : { found: false, changed: false, status: null };
+}
+
+/** Abandons a job that was found; says whether its run was asked to stop by this, and how it stands. */
+export function abandonRow(
+  store: Store,
+  scope: Scope,
+  job: JobRow,
+  request: StopRequest,
+): Pick<StopResult, 'changed' | 'status'> {
+  const { instanceKey } = job;
+  if (job.abandonedAt === null) {
+    store.jobRows.setAbandoned(job, scope.now, nextCheckAt(scope.now, scope.now));
+  }
+  const row = job.isOver === 1 ? undefined : store.instances.getFull(instanceKey);
+  const { reason, actor, cleanupMs } = request;
+  const changed =
+    row !== undefined && store.stops.request(scope, row, { reason, actor, cleanupMs });
+  const abandoned = store.jobRows.get(instanceKey);
+  if (abandoned?.isOver === 1) endAbandoned(store, scope, abandoned);
+  return { changed, status: abandoned?.status ?? null };
+}
+
+/** The run of an abandoned job is over: its result is disposed of, or there is none. */
+export function endAbandoned(store: Store, { now }: Scope, job: JobRow): void {
+  const isLateResult = job.disposable === 1 && job.status === 'completed';
+  if (!isLateResult) store.jobRows.delete(job);
+  else if (job.disposeAt === null) store.jobRows.setDispose(job.instanceKey, now);
+}

@@ -1,0 +1,69 @@
+import type Database from 'better-sqlite3';
+import {
+  checksum,
+  missingMigrations,
+  refusal,
+  type AppliedMigration,
+  type Migration,
+} from '../../shared/migrations.ts';
+import { initial } from './0001-initial.ts';
+import { jobs } from './0002-jobs.ts';
+
+/** Every migration, in order: 1, 2, 3, … */
+export const migrations: readonly Migration[] = [initial, jobs];
+
+/**
+ * Brings the schema up to date, or refuses a file that this version must not touch.
+ * Throws SQLITE_BUSY when another process holds the write lock; the caller tries again.
+ */
+export function migrate(
+  db: Database.Database,
+  nowMs: number,
+  known: readonly Migration[] = migrations,
+): void {
+  if (missingMigrations(readApplied(db), known).length === 0) return;
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    // Another process may have been faster: what counts is what stands under the lock.
+    for (const migration of missingMigrations(readApplied(db), known)) apply(db, migration, nowMs);
+    db.exec('COMMIT');
+  } finally {
+    if (db.inTransaction) db.exec('ROLLBACK');
+  }
+}
+
+function apply(db: Database.Database, migration: Migration, nowMs: number): void {
+  db.exec(`CREATE TABLE IF NOT EXISTS perdure_migrations (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied_at INTEGER NOT NULL
+) STRICT`);
+  db.exec(migration.sql);
+  db.prepare('INSERT INTO perdure_migrations VALUES (?, ?, ?, ?)').run(
+    migration.number,
+    migration.name,
+    checksum(migration),
+    nowMs,
+  );
+}
+
+function readApplied(db: Database.Database): readonly AppliedMigration[] {
+  const tables = db
+    .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
+    .pluck()
+    .all()
+    .filter((name) => !name.startsWith('sqlite_'));
+  if (tables.length === 0) return [];
+  if (!tables.includes('perdure_migrations')) {
+    throw refusal(
+      'STORE_DAMAGED',
+      `The file holds tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Give Perdure a file of its own, or restore this one.`,
+    );
+  }
+  return db
+    .prepare<[], AppliedMigration>(
+      'SELECT number, name, checksum FROM perdure_migrations ORDER BY number',
+    )
+    .all();
+}

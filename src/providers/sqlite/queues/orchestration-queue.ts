@@ -1,0 +1,265 @@
+import { LockLostError } from '../../../model/failures/errors.ts';
+import { isTerminal } from '../../../model/status.ts';
+import type {
+  FetchedMessage,
+  FetchOrchestrationItemsParams,
+  InstanceHold,
+  OrchestrationAbandon,
+  OrchestrationAck,
+  OrchestrationItem,
+  OrchestrationQueue,
+  Runnable,
+} from '../../contract/orchestration-queue.ts';
+import type { CommitResult } from '../../contract/turn.ts';
+import { chooseDue } from '../../rules/choose-due.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import { isLive, type DueInstance } from '../tables/instance-locks.ts';
+import { parentOf, type FullRow, type InstanceRow } from '../tables/instance-rows.ts';
+import { formatToken } from '../../shared/lock-token.ts';
+import type { Store } from '../store.ts';
+
+const defaultMaxMessages = 1_000;
+
+/** Claims, acks and releases of instances. */
+export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+  return {
+    fetchOrchestrationItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchOrchestrationItems',
+        topic: 'orchestrations',
+        nextAt: (now) => nextAt(store, params, now),
+        claim: (scope) => claim(store, scope, params),
+      }),
+
+    readHistory: (params) =>
+      store.read('readHistory', () => params.map((one) => store.history.read(one))),
+
+    ackOrchestrationItems: (acks) =>
+      store.write('ackOrchestrationItems', acks, (scope, one) => ack(store, scope, one)),
+
+    abandonOrchestrationItems: (abandons) =>
+      store.write('abandonOrchestrationItems', abandons, (scope, one) =>
+        abandon(store, scope, one),
+      ),
+
+    holdInstances: (holds) =>
+      store.write('holdInstances', holds, (scope, one) => hold(store, scope, one)),
+
+    renewOrchestrationLocks: (lockTokens, extendMs) =>
+      store.write('renewOrchestrationLocks', lockTokens, ({ now }, token) =>
+        store.locks.renew(token, now, now + Math.ceil(extendMs)),
+      ),
+  };
+}
+
+function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
+  const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
+    const row = store.instances.getHeld(lockToken, scope.now);
+    if (row === undefined) {
+      return { ok: false, error: new LockLostError('ackOrchestrationItems') };
+    }
+    const target = { ...row, hasLockRow: true };
+    const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
+    if (error !== undefined) return { ok: false, error };
+    // The end of an instance takes all of its messages.
+    if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
+    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+  });
+  return result.ok ? result.value : result;
+}
+
+function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
+  const { lockToken, delayMs, giveBackClaim, evenIfExpired = false, blocked } = abandon;
+  const { now } = scope;
+  const instanceKey = store.locks.heldBy(lockToken, evenIfExpired ? 0 : now);
+  if (instanceKey === undefined) return false;
+  store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
+  // Another build may take at once what this one holds back.
+  scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+  return true;
+}
+
+function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
+  const { instanceKey, delayMs, blocked } = one;
+  const { now } = scope;
+  const row = store.instances.get(instanceKey);
+  const stands =
+    row !== undefined &&
+    !isTerminal(row.status) &&
+    row.incarnation === one.incarnation &&
+    row.executionId === one.executionId &&
+    row.lastTurn === one.lastTurn;
+  if (!stands) return false;
+  const lock = store.locks.get(instanceKey);
+  if (lock !== undefined && isLive(lock, now)) return false;
+  store.locks.holdFree({ instanceKey, definitionKey: row.definitionKey, delayMs, blocked, now });
+  // Another build may take at once what this one holds back.
+  scope.effects.due('orchestrations', now);
+  return true;
+}
+
+/** When the next instance that this worker can run is due; the past means now. */
+function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number): number {
+  const { runnable, buildId } = params;
+  let next = store.locks.firstCleanupAt();
+  for (const definitionKey of definitionKeys(store, runnable)) {
+    next = Math.min(next, store.locks.firstNextAt(definitionKey));
+    if (buildId !== undefined && next > now) {
+      const blocked = store.locks.selectBlocked({ definitionKey, buildId, now, max: 1 });
+      if (blocked.length > 0) next = now;
+    }
+  }
+  return next;
+}
+
+function claim(
+  store: Store,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+): readonly OrchestrationItem[] {
+  const { now } = scope;
+  const { lockMs, maxMessages = defaultMaxMessages } = params;
+  const chosen = selectDue(store, scope, params);
+  if (chosen.length === 0) return [];
+  const keys = chosen.map(({ instanceKey }) => instanceKey);
+  const rows = new Map(store.instances.getAll(keys).map((row) => [row.instanceKey, row]));
+  const visible = readVisible(store, keys, { now, max: maxMessages });
+  const claimable: Claimable[] = [];
+  for (const due of chosen) {
+    const { instanceKey } = due;
+    const row = rows.get(instanceKey);
+    const messages = visible.get(instanceKey);
+    if (row === undefined || isTerminal(row.status) || row.closingReason !== null) {
+      // Nobody is left to read them.
+      store.messages.deleteAll(instanceKey);
+      store.locks.delete(instanceKey);
+    } else if (messages === undefined) store.locks.correct(instanceKey);
+    else {
+      const ordered = expiredFirst(store, row, messages, { now, max: maxMessages });
+      claimable.push({ due, row, messages: withStart(store, row, ordered, maxMessages) });
+    }
+  }
+  if (claimable.length === 0) return [];
+  const lockedUntil = now + Math.ceil(lockMs);
+  const secret = store.locks.claim(
+    claimable.map(({ row }) => row.instanceKey),
+    lockedUntil,
+  );
+  scope.effects.due('orchestrations', lockedUntil);
+  return claimable.map((one) => toItem(store, one, secret, now));
+}
+
+/** An instance that is due and has something to read. */
+interface Claimable {
+  readonly due: DueInstance;
+  readonly row: FullRow;
+  readonly messages: readonly FetchedMessage[];
+}
+
+function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
+  const { max, runnable, buildId } = params;
+  const { now } = scope;
+  const keys = definitionKeys(store, runnable);
+  const select = (suspect: boolean, max: number): DueInstance[] =>
+    keys.flatMap((definitionKey) => store.locks.selectDue({ definitionKey, suspect, now, max }));
+  const blocked =
+    buildId === undefined
+      ? []
+      : keys.flatMap((definitionKey) =>
+          store.locks.selectBlocked({ definitionKey, buildId, now, max }),
+        );
+  return chooseDue({
+    max,
+    // One whose clean-up has expired is ended without its code, so it cannot kill its process.
+    trusted: [
+      ...select(false, max),
+      ...blocked.filter(({ claims }) => claims < 2),
+      ...store.locks.selectCleanupDue(now, max),
+    ],
+    suspects: () => [...select(true, 1), ...blocked.filter(({ claims }) => claims >= 2)],
+    keyOf: ({ instanceKey }) => instanceKey,
+  });
+}
+
+function toItem(
+  store: Store,
+  { due, row, messages }: Claimable,
+  secret: string,
+  nowMs: number,
+): OrchestrationItem {
+  const { name, version } = store.definitions.get(row.definitionKey);
+  return {
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
+    name,
+    version,
+    parent: parentOf(row),
+    lockToken: formatToken(row.instanceKey, secret),
+    claims: due.claims + 1,
+    lastTurn: row.lastTurn,
+    historyLength: row.historyLength,
+    nowMs,
+    messages,
+  };
+}
+
+interface Reading {
+  readonly now: number;
+  /** How many messages of one instance are read at most. */
+  readonly max: number;
+}
+
+/** The visible messages of each instance that has any. */
+function readVisible(
+  { messages }: Store,
+  instanceKeys: readonly number[],
+  { now, max }: Reading,
+): ReadonlyMap<number, readonly FetchedMessage[]> {
+  // In one statement for all, unless so many wait that those of one instance might have to be cut short.
+  const all = messages.readVisibleOfAll(instanceKeys, now, max);
+  if (all !== undefined) return all;
+  const byInstance = new Map<number, readonly FetchedMessage[]>();
+  for (const instanceKey of instanceKeys) {
+    const own = messages.readVisible(instanceKey, now, max);
+    if (own.length > 0) byInstance.set(instanceKey, own);
+  }
+  return byInstance;
+}
+
+/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+function expiredFirst(
+  store: Store,
+  { instanceKey, status }: InstanceRow,
+  messages: readonly FetchedMessage[],
+  { now, max }: Reading,
+): readonly FetchedMessage[] {
+  if (status !== 'canceling' || messages.length < max) return messages;
+  const expired = store.messages.readCleanupExpired(instanceKey, now);
+  if (expired === undefined) return messages;
+  const others = messages.filter(({ messageKey }) => messageKey !== expired.messageKey);
+  return [expired, ...others.slice(0, max - 1)];
+}
+
+/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+function withStart(
+  store: Store,
+  { instanceKey, historyLength }: InstanceRow,
+  messages: readonly FetchedMessage[],
+  max: number,
+): readonly FetchedMessage[] {
+  if (historyLength > 0 || messages.some(({ kind }) => kind === 'start')) return messages;
+  const start = store.messages.readStart(instanceKey);
+  return start === undefined ? messages : [start, ...messages.slice(0, max - 1)];
+}
+
+function definitionKeys(
+  { definitions }: Store,
+  runnable: readonly Runnable[] | undefined,
+): readonly number[] {
+  return runnable === undefined
+    ? definitions.keysOf(['orchestration'])
+    : definitions.findAll('orchestration', runnable);
+}

@@ -1,0 +1,112 @@
+import type Database from 'better-sqlite3';
+import { processIdLength } from '../../shared/lock-token.ts';
+import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
+import { registrationMs } from '../../rules/process-rules.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { Store } from '../store.ts';
+
+interface HeldRange {
+  readonly definitionKey: number;
+  readonly suspect: 0 | 1;
+  readonly now: number;
+  readonly until: number;
+  readonly processIds: string;
+}
+
+/** Which processes claim work, and what becomes of the claims of the dead. */
+export function createProcessStore(store: Store): ProcessStore {
+  const { processes } = store;
+  return {
+    registerProcess: (process) =>
+      store.writeOnce('registerProcess', ({ now }) => processes.register(process, now)),
+    unregisterProcess: () => store.writeOnce('unregisterProcess', () => processes.unregister()),
+    listProcesses: (hostId) => store.read('listProcesses', () => processes.list(hostId)),
+    takeOverClaims: (processIds) =>
+      store.writeOnce('takeOverClaims', (scope) => processes.takeOver(scope, processIds)),
+  };
+}
+
+/** The rows of `processes`. The claims of one are found by their tokens, in the ranges of the indexes where leases end. */
+export class Processes {
+  readonly #store: Pick<Store, 'secrets' | 'definitions' | 'dueItems'>;
+  readonly #register;
+  readonly #forgetOld;
+  readonly #list;
+  readonly #longestLease;
+  readonly #delete;
+  readonly #endItems;
+  readonly #endLocks;
+
+  constructor(db: Database.Database, store: Pick<Store, 'secrets' | 'definitions' | 'dueItems'>) {
+    this.#store = store;
+    this.#register = db.prepare<[NewProcess & { processId: string; now: number }]>(
+      `INSERT INTO processes (process_id, host_id, pid, start_time, lease_ms, registered_at)
+       VALUES (:processId, :hostId, :pid, :startTime, :leaseMs, :now)
+       ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
+         start_time = excluded.start_time, lease_ms = excluded.lease_ms, registered_at = excluded.registered_at`,
+    );
+    this.#forgetOld = db.prepare<[number]>('DELETE FROM processes WHERE registered_at < ?');
+    this.#list = db.prepare<[string, string], ProcessRecord>(
+      `SELECT process_id AS processId, pid, start_time AS startTime FROM processes
+       WHERE host_id = ? AND process_id <> ?`,
+    );
+    const among = '(SELECT value FROM json_each(:processIds))';
+    this.#longestLease = db
+      .prepare<[{ processIds: string }], number | null>(
+        `SELECT max(lease_ms) FROM processes WHERE process_id IN ${among}`,
+      )
+      .pluck();
+    this.#delete = db.prepare<[{ processIds: string }]>(
+      `DELETE FROM processes WHERE process_id IN ${among}`,
+    );
+    const held = `definition_key = :definitionKey AND (claims > 1) = :suspect AND next_at > :now AND next_at <= :until
+      AND next_at IS NOT NULL AND substr(lock_token, 1, ${processIdLength}) IN ${among}`;
+    this.#endItems = db.prepare<[HeldRange & { priority: number }]>(
+      `UPDATE worker_queue SET locked_until = :now, next_at = :now WHERE ${held} AND priority = :priority`,
+    );
+    this.#endLocks = db.prepare<[HeldRange]>(
+      `UPDATE instance_locks SET locked_until = :now, next_at = :now WHERE ${held}`,
+    );
+  }
+
+  register(process: NewProcess, now: number): void {
+    const { processId } = this.#store.secrets;
+    const leaseMs = Math.ceil(process.leaseMs);
+    this.#register.run({ ...process, leaseMs, processId, now });
+    this.#forgetOld.run(now - registrationMs);
+  }
+
+  unregister(): void {
+    this.#delete.run({ processIds: JSON.stringify([this.#store.secrets.processId]) });
+  }
+
+  list(hostId: string): readonly ProcessRecord[] {
+    return this.#list.all(hostId, this.#store.secrets.processId);
+  }
+
+  /** Ends what the processes hold, and forgets them; returns how many leases that were. */
+  takeOver({ now, effects }: Scope, processIds: readonly string[]): number {
+    const { definitions, dueItems } = this.#store;
+    const ids = JSON.stringify(processIds);
+    const leaseMs = this.#longestLease.get({ processIds: ids }) ?? null;
+    if (leaseMs === null) return 0;
+    let ended = 0;
+    for (const suspect of [0, 1] as const) {
+      const range = { suspect, now, until: now + leaseMs, processIds: ids };
+      for (const definitionKey of definitions.keysOf(['orchestration'])) {
+        ended += this.#endLocks.run({ ...range, definitionKey }).changes;
+      }
+      for (const definitionKey of definitions.keysOf(['activity', 'task'])) {
+        for (const priority of dueItems.priorities(definitionKey, suspect)) {
+          ended += this.#endItems.run({ ...range, definitionKey, priority }).changes;
+        }
+      }
+    }
+    this.#delete.run({ processIds: ids });
+    if (ended > 0) {
+      effects.due('orchestrations', now);
+      effects.due('work', now);
+    }
+    return ended;
+  }
+}

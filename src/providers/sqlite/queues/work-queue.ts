@@ -1,0 +1,259 @@
+import { LockLostError } from '../../../model/failures/errors.ts';
+import { isTerminal, type TerminalStatus } from '../../../model/status.ts';
+import type { CommitResult } from '../../contract/turn.ts';
+import type {
+  FetchWorkItemsParams,
+  HandBackResult,
+  TurnAck,
+  WorkItem,
+  WorkItemAck,
+  WorkOutcome,
+  WorkQueue,
+} from '../../contract/work-queue.ts';
+import { outcomeMessage } from '../../rules/outcome-message.ts';
+import { chooseDue } from '../../rules/choose-due.ts';
+import { areFiredTimers } from '../../rules/fired-timers.ts';
+import type { DueItem } from './due-items.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import { isLive } from '../tables/instance-locks.ts';
+import type { Store } from '../store.ts';
+import { onFailOperation } from '../tables/task-items.ts';
+import { toCancelInfo, type HeldItem } from '../tables/work-items.ts';
+
+/** Claims, acks and releases of work items. */
+export function createWorkQueue(store: Store): WorkQueue {
+  return {
+    fetchWorkItems: (params) =>
+      store.fetch({
+        ...params,
+        operation: 'fetchWorkItems',
+        topic: 'work',
+        nextAt: (now) => store.dueItems.firstNextAt(definitionKeys(store, params), now),
+        claim: (scope) => claim(store, scope, params),
+      }),
+
+    ackWorkItems: (acks) =>
+      store.write('ackWorkItems', acks, (scope, one) => ackItem(store, scope, one)),
+
+    ackTurns: (acks) => store.write('ackTurns', acks, (scope, one) => ackTurn(store, scope, one)),
+
+    renewWorkItemLocks: (renewals, extendMs) =>
+      store.write('renewWorkItemLocks', renewals, ({ now }, { lockToken, heartbeat }) => {
+        const until = now + Math.ceil(extendMs);
+        const cancel = store.workItems.renew({ lockToken, now, until, heartbeat });
+        if (cancel !== undefined) return { held: true, cancel };
+        return store.tombstones.has(lockToken, now)
+          ? { held: false, deleted: true }
+          : { held: false };
+      }),
+
+    abandonWorkItems: (abandons) =>
+      store.write('abandonWorkItems', abandons, (scope, { giveBackClaim, ...abandon }) =>
+        handBack(store, scope, {
+          ...abandon,
+          claims: (claims) => (giveBackClaim ? Math.max(claims - 1, 0) : claims),
+        }),
+      ),
+
+    retryWorkItems: (retries) =>
+      store.write('retryWorkItems', retries, (scope, { lockToken, delayMs, failure }) =>
+        handBack(store, scope, { lockToken, delayMs, failure, claims: () => 0 }),
+      ),
+  };
+}
+
+function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
+  const result = scope.isolate('ackWorkItems', (): CommitResult => {
+    const item = store.workItems.heldBy(lockToken, scope.now);
+    if (item === undefined) return lost('ackWorkItems');
+    const ended = settle(store, scope, { item, outcome });
+    return { ok: true, claimed: [], ...(ended !== undefined && { ended }) };
+  });
+  return result.ok ? result.value : result;
+}
+
+function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
+  const result = scope.isolate('ackTurns', (): CommitResult => {
+    const { instanceKey, executionId, turn, timers = [] } = ack;
+    const row = store.instances.get(instanceKey);
+    const stands =
+      row?.status === 'running' &&
+      row.incarnation === ack.incarnation &&
+      row.executionId === executionId &&
+      row.lastTurn === ack.lastTurn;
+    if (!stands) return lost('ackTurns');
+    const lock = store.locks.get(instanceKey);
+    if (lock !== undefined && isLive(lock, scope.now)) return lost('ackTurns');
+    const fired =
+      lock === undefined
+        ? []
+        : store.messages.readVisible(instanceKey, seenUntil(ack, scope), timers.length + 1);
+    if (!areFiredTimers(fired, ack)) return lost('ackTurns');
+    const items = new Map<number, HeldItem>();
+    for (const lockToken of ack.lockTokens) {
+      const item = store.workItems.heldBy(lockToken, scope.now);
+      const fits =
+        item?.instanceKey === instanceKey &&
+        item.executionId === executionId &&
+        item.cancelRequested === 0;
+      if (!fits) return lost('ackTurns');
+      items.set(item.itemKey, item);
+    }
+    const target = { ...row, hasLockRow: lock !== undefined };
+    const error = store.turns.refusal(target, turn, 'ackTurns');
+    if (error !== undefined) return { ok: false, error };
+    for (const itemKey of items.keys()) store.workItems.delete(itemKey);
+    // The end of an instance takes all of its messages.
+    if (!isTerminal(turn.outcome.status)) {
+      store.messages.delete(
+        instanceKey,
+        fired.map(({ messageKey }) => messageKey),
+      );
+    }
+    return { ok: true, claimed: store.turns.commit(scope, target, turn) };
+  });
+  return result.ok ? result.value : result;
+}
+
+/** Up to when a message must have become visible to count against a turn. */
+function seenUntil({ timers = [], asOfMs = Infinity }: TurnAck, { now }: Scope): number {
+  return timers.length === 0 ? now : Math.min(asOfMs, now);
+}
+
+function lost(operation: string): CommitResult {
+  return { ok: false, error: new LockLostError(operation) };
+}
+
+function handBack(
+  store: Store,
+  scope: Scope,
+  how: {
+    readonly lockToken: string;
+    readonly delayMs: number;
+    readonly claims: (claims: number) => number;
+    readonly failure?: string;
+    readonly unstarted?: boolean;
+  },
+): HandBackResult {
+  const { now, effects } = scope;
+  // A claim that started nothing can be given back until another worker claims the item.
+  const heldAt = how.unstarted === true ? 0 : now;
+  const item = store.workItems.heldBy(how.lockToken, heldAt);
+  if (item === undefined) return false;
+  // What was asked to stop does not start again.
+  if (item.cancelRequested === 1) {
+    return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
+  }
+  if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
+  const nextAt = now + Math.ceil(how.delayMs);
+  const claims = how.claims(item.claims);
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
+  effects.due('work', nextAt);
+  if (how.unstarted === true && isTask(store, item)) store.taskRuns.unstarted(scope, item);
+  return true;
+}
+
+function isTask({ definitions }: Store, { definitionKey }: HeldItem | DueItem): boolean {
+  return definitions.get(definitionKey).kind === 'task';
+}
+
+/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
+function settle(
+  store: Store,
+  scope: Scope,
+  { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
+): TerminalStatus | undefined {
+  if (isTask(store, item)) return store.taskRuns.settle(scope, item, outcome);
+  const message = outcomeMessage(item, outcome, () => store.workItems.cancelOf(item.itemKey));
+  store.workItems.delete(item.itemKey);
+  if (outcome.kind === 'canceled' && outcome.leaked) store.stopRows.countLeaked(item.instanceKey);
+  const instance = store.instances.get(item.instanceKey);
+  if (instance?.status === 'canceling' && store.stops.finishClosing(scope, item.instanceKey))
+    return undefined;
+  const goesOn = instance?.executionId === item.executionId && !isTerminal(instance.status);
+  if (!goesOn) return undefined;
+  store.messages.insert(instance.instanceKey, message, scope.now);
+  store.locks.touch(instance.instanceKey, instance.definitionKey, scope.now);
+  scope.effects.due('orchestrations', scope.now);
+  return undefined;
+}
+
+function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
+  const { now } = scope;
+  const { max, lockMs, worker = null } = params;
+  store.taskRuns.expireDue(scope);
+  const keys = definitionKeys(store, params);
+  const select = (suspect: boolean, max: number): DueItem[] =>
+    keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
+  const chosen = chooseDue({
+    max,
+    // A flagged item is only ended, never run, so it cannot kill its process.
+    trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
+    suspects: () => select(true, 1),
+    keyOf: ({ itemKey }) => itemKey,
+  });
+  const items: WorkItem[] = [];
+  for (const due of chosen) {
+    if (due.isExpired) store.taskRuns.expire(scope, due);
+    else {
+      const item = claimOne(store, scope, { due, lockMs, worker });
+      if (item !== undefined) items.push(item);
+    }
+  }
+  if (items.length > 0) scope.effects.due('work', now + lockMs);
+  return items;
+}
+
+function claimOne(
+  store: Store,
+  scope: Scope,
+  {
+    due,
+    lockMs,
+    worker,
+  }: { readonly due: DueItem; readonly lockMs: number; readonly worker: string | null },
+): WorkItem | undefined {
+  const { now } = scope;
+  const by = { worker, now, lockedUntil: now + Math.ceil(lockMs) };
+  const claimed = store.workItems.claim(due.itemKey, by, isTask(store, due));
+  if (claimed === undefined) return undefined;
+  const { lockToken, row } = claimed;
+  const { run } = row;
+  const kind =
+    run === undefined ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task';
+  if (run !== undefined) store.taskRuns.started(scope, row, run);
+  return {
+    kind,
+    lockToken,
+    instanceKey: row.instanceKey,
+    instanceId: row.instanceId,
+    incarnation: row.incarnation,
+    executionId: row.executionId,
+    operation: row.operation,
+    name: store.definitions.get(row.definitionKey).name,
+    orchestration: store.definitions.get(row.instanceDefinitionKey).name,
+    payload: run === undefined ? row.payload : run.input,
+    options: run !== undefined && kind === 'task' ? run.options : row.options,
+    claims: row.claims,
+    failures: row.failures,
+    heartbeat: row.heartbeat,
+    cancel: toCancelInfo(row),
+    nowMs: now,
+    ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
+  };
+}
+
+/** The keys of what a worker can run. */
+function definitionKeys(
+  { definitions }: Store,
+  { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
+): readonly number[] {
+  const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>
+    named === undefined
+      ? definitions.keysOf([kind])
+      : definitions.findAll(
+          kind,
+          named.map((name) => ({ name, version: null })),
+        );
+  return [...keysOf('activity', names), ...keysOf('task', tasks)];
+}

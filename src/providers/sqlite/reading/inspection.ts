@@ -1,0 +1,92 @@
+import type Database from 'better-sqlite3';
+import type { CancelTrigger } from '../../../model/failures/errors.ts';
+import {
+  maxShownLength,
+  type InspectionStore,
+  type InstanceDetails,
+  type PendingItem,
+} from '../../contract/inspection.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { Store } from '../store.ts';
+
+interface InputRow {
+  readonly instanceKey: number;
+  readonly input: string | null;
+}
+
+interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'> {
+  readonly definitionKey: number;
+  readonly worker: string | null;
+  readonly claimedAt: number;
+  readonly lockedUntil: number | null;
+  readonly cancelTrigger: CancelTrigger | null;
+  readonly cancelReason: string | null;
+}
+
+const onFailOperation = 2;
+
+/** Reads what operators see of an instance besides its row. */
+export class Inspection {
+  readonly #definitions: Definitions;
+  readonly #selectInput;
+  readonly #selectPending;
+
+  constructor(db: Database.Database, definitions: Definitions) {
+    this.#definitions = definitions;
+    // The input of an execution is that of its first event; before that it is that of its start message.
+    this.#selectInput = db.prepare<[string], InputRow>(
+      `SELECT instance_key AS instanceKey, CASE
+         WHEN priority IS NOT NULL THEN input
+         WHEN history_length > 0 THEN (
+           SELECT payload FROM history AS first WHERE first.instance_key = instances.instance_key
+             AND first.execution_id = instances.execution_id AND event_id = 1 AND kind = 'executionStarted')
+         ELSE (SELECT payload FROM orchestrator_queue AS message
+               WHERE message.instance_key = instances.instance_key AND kind = 'start' LIMIT 1)
+       END AS input
+       FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectPending = db.prepare<[number, number], ItemRow>(
+      `SELECT definition_key AS definitionKey, execution_id AS executionId, operation, options, failures,
+              CASE WHEN length(last_failure) <= ${maxShownLength} THEN last_failure
+                   WHEN last_failure IS NOT NULL THEN '' END AS lastFailure,
+              CASE WHEN length(heartbeat) <= ${maxShownLength} THEN heartbeat END AS heartbeat,
+              next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
+              locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
+       FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
+    );
+  }
+
+  read(instanceId: string, maxPending: number, now: number): InstanceDetails | undefined {
+    const instance = this.#selectInput.get(instanceId);
+    if (instance === undefined) return undefined;
+    const { instanceKey, input } = instance;
+    const rows = this.#selectPending.all(instanceKey, maxPending);
+    return { input, pending: rows.map((row) => this.#toItem(row, now)) };
+  }
+
+  #toItem(row: ItemRow, now: number): PendingItem {
+    const { definitionKey, worker, claimedAt, lockedUntil, cancelTrigger, cancelReason, ...item } =
+      row;
+    const { kind, name } = this.#definitions.get(definitionKey);
+    const isHeld = lockedUntil !== null && lockedUntil > now;
+    return {
+      kind: kind !== 'task' ? 'activity' : row.operation === onFailOperation ? 'onFail' : 'task',
+      name,
+      ...item,
+      held: isHeld ? { worker, claimedAt, lockedUntil } : null,
+      cancel:
+        cancelTrigger === null || cancelReason === null
+          ? null
+          : { reason: cancelReason, trigger: cancelTrigger },
+    };
+  }
+}
+
+export function createInspectionStore(store: Store): InspectionStore {
+  return {
+    inspectInstance: ({ instanceId, maxPending }) =>
+      store.read('inspectInstance', () =>
+        store.inspection.read(instanceId, maxPending, store.now()),
+      ),
+  };
+}

@@ -1,0 +1,152 @@
+import type Database from 'better-sqlite3';
+import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import type {
+  ExecutionRecord,
+  InstanceRecord,
+  ListExecutionsParams,
+  ListInstancesParams,
+} from '../../contract/instances.ts';
+import {
+  payloadBytes,
+  toInstanceRecord,
+  withoutPayloads,
+  type InstanceRecordRow,
+} from '../../shared/instance-record-row.ts';
+import { takeWithin } from '../../contract/page-bytes.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { listQuery } from './list-query.ts';
+
+interface CurrentExecution {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly definitionKey: number;
+  readonly status: InstanceStatus;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly historyLength: number;
+}
+
+const columns = (
+  payload: (column: string) => string,
+) => `instances.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+  instances.definition_key AS definitionKey, status, execution_id AS executionId,
+  parent_instance_id AS parentInstanceId, ${payload('output')} AS output, failure, ${payload('custom_status')} AS customStatus,
+  custom_status_version AS customStatusVersion,
+  created_at AS createdAt, started_at AS startedAt, ended_at AS endedAt,
+  cancel_requested_at AS cancelRequestedAt, cancel_reason AS cancelReason, cancel_actor AS cancelActor,
+  cleanup_skipped AS cleanupSkipped, leaked, terminate_reason AS terminateReason,
+  terminate_actor AS terminateActor, blocked_reason AS blockedReason, blocked_at AS blockedAt, priority,
+  ${payload('input')} AS input, options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
+  on_fail_failure AS onFailFailure`;
+
+const all = columns((column) => column);
+const withoutLarge = columns(() => 'NULL');
+
+const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
+
+/** Reads instances as clients see them. */
+export class InstanceRecords {
+  readonly #db: Database.Database;
+  readonly #definitions: Definitions;
+  readonly #select;
+  readonly #selectCurrent;
+  readonly #selectArchived;
+  // One statement per shape of a filter; there are few shapes.
+  readonly #lists = new Map<
+    string,
+    Database.Statement<[Record<string, unknown>], InstanceRecordRow>
+  >();
+
+  constructor(db: Database.Database, definitions: Definitions) {
+    this.#db = db;
+    this.#definitions = definitions;
+    this.#select = db.prepare<[string], InstanceRecordRow>(
+      `SELECT ${all} FROM ${source} WHERE instance_id = ?`,
+    );
+    this.#selectCurrent = db.prepare<[string], CurrentExecution>(
+      `SELECT instance_key AS instanceKey, execution_id AS executionId, definition_key AS definitionKey, status,
+              execution_started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+       FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectArchived = db.prepare<
+      [number, number, number],
+      Omit<ExecutionRecord, 'version'> & { definitionKey: number }
+    >(
+      `SELECT execution_id AS executionId, definition_key AS definitionKey, status,
+              started_at AS startedAt, ended_at AS endedAt, history_length AS historyLength
+       FROM executions WHERE instance_key = ? AND execution_id > ? ORDER BY execution_id LIMIT +?`,
+    );
+  }
+
+  /** As many of the first ones as fit, at least one. */
+  get(
+    instanceIds: readonly string[],
+    maxBytes = Number.POSITIVE_INFINITY,
+  ): readonly (InstanceRecord | undefined)[] {
+    const records: (InstanceRecord | undefined)[] = [];
+    let bytes = 0;
+    for (const id of instanceIds) {
+      const row = this.#select.get(id);
+      if (row !== undefined && maxBytes !== Number.POSITIVE_INFINITY) {
+        bytes += payloadBytes(row);
+        if (bytes > maxBytes && records.length > 0) break;
+      }
+      records.push(row === undefined ? undefined : this.#toRecord(row));
+    }
+    return records;
+  }
+
+  list(params: ListInstancesParams): readonly InstanceRecord[] {
+    const { name, kind, version } = params.filter;
+    const kinds = kind === undefined ? (['orchestration', 'task'] as const) : [kind];
+    const isAnything = name === undefined && kind === undefined && version === undefined;
+    const keys = isAnything ? undefined : this.#definitions.keysOf(kinds, name, version);
+    const query = listQuery(params, keys);
+    if (query === undefined) return [];
+    const { payloads = true, maxBytes = Number.POSITIVE_INFINITY } = params;
+    const text = `SELECT ${payloads ? all : withoutLarge} FROM ${source} WHERE instance_key IN (${query.keys})
+       ORDER BY instance_key DESC LIMIT +:limit`;
+    let statement = this.#lists.get(text);
+    if (statement === undefined) {
+      statement = this.#db.prepare(text);
+      if (this.#lists.size >= 100) this.#lists.clear();
+      this.#lists.set(text, statement);
+    }
+    if (maxBytes === Number.POSITIVE_INFINITY) {
+      return statement.all(query.values).map((row) => this.#toRecord(row));
+    }
+    // Row by row, so that what does not fit stays in the file.
+    const { rows, withheld } = takeWithin(statement.iterate(query.values), {
+      maxBytes,
+      bytesOf: payloadBytes,
+    });
+    const records = rows.map((row) => this.#toRecord(row));
+    if (withheld === undefined) return records;
+    return [...records, { ...this.#toRecord(withoutPayloads(withheld)), withheld: true }];
+  }
+
+  listExecutions({ instanceId, after, limit }: ListExecutionsParams): readonly ExecutionRecord[] {
+    const current = this.#selectCurrent.get(instanceId);
+    if (current === undefined) return [];
+    const archived = this.#selectArchived.all(current.instanceKey, after, Math.max(limit, 0));
+    const isOnPage = archived.length < limit && current.executionId > after;
+    const last = isOnPage ? [{ ...current, status: executionStatus(current) }] : [];
+    return [...archived, ...last].map((row) => ({
+      executionId: row.executionId,
+      status: row.status,
+      version: this.#definitions.get(row.definitionKey).version,
+      startedAt: row.startedAt,
+      endedAt: row.endedAt,
+      historyLength: row.historyLength,
+    }));
+  }
+
+  #toRecord(row: InstanceRecordRow): InstanceRecord {
+    return toInstanceRecord(row, this.#definitions.get(row.definitionKey));
+  }
+}
+
+/** The next execution of a running instance is pending until its own first turn. */
+function executionStatus({ status, startedAt }: CurrentExecution): InstanceStatus {
+  return startedAt === null && !isTerminal(status) && status !== 'canceling' ? 'pending' : status;
+}

@@ -1,0 +1,77 @@
+import type {
+  CancellationStore,
+  PointOfNoReturn,
+  RunningItem,
+  StopResult,
+} from '../../contract/cancellation.ts';
+import type { FullRow } from '../tables/instance-rows.ts';
+import type { Store } from '../store.ts';
+import { toCancelInfo } from '../tables/work-items.ts';
+
+// For children of a terminated instance, when nobody says otherwise.
+const defaultCleanupMs = 300_000;
+
+/** Requests to stop, and what still runs. */
+export function createCancellationStore(store: Store): CancellationStore {
+  /** Stops an instance, and reads what became of it. */
+  const stop = (
+    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation?: string },
+    how: (row: FullRow) => boolean,
+  ): StopResult => {
+    const row = store.instances.find(instanceId);
+    if (row === undefined || row.incarnation !== (incarnation ?? row.incarnation)) {
+      return { found: false, changed: false, status: null };
+    }
+    const changed = how(row);
+    const status = store.instances.get(row.instanceKey)?.status ?? null;
+    return { found: true, changed, status };
+  };
+
+  return {
+    requestCancel: (requests) =>
+      store.write('requestCancel', requests, (scope, request) =>
+        stop(request, (row) => store.stops.request(scope, row, request)),
+      ),
+
+    terminate: (requests) =>
+      store.write('terminate', requests, (scope, request) =>
+        stop(request, (row) =>
+          store.stops.terminate(scope, row, { cleanupMs: defaultCleanupMs, ...request }),
+        ),
+      ),
+
+    async markPointOfNoReturn(lockToken) {
+      const [result] = await store.write('markPointOfNoReturn', [lockToken], ({ now }, token) =>
+        markPointOfNoReturn(store, token, now),
+      );
+      return result ?? { kind: 'lost' };
+    },
+
+    listRunningItems: (instanceId) =>
+      store.read('listRunningItems', () => listRunningItems(store, instanceId)),
+  };
+}
+
+function markPointOfNoReturn(store: Store, lockToken: string, now: number): PointOfNoReturn {
+  if (store.workItems.passPointOfNoReturn(lockToken, now)) return { kind: 'passed' };
+  const item = store.workItems.heldBy(lockToken, now);
+  const cancel = item === undefined ? null : toCancelInfo(store.workItems.cancelOf(item.itemKey));
+  return cancel === null ? { kind: 'lost' } : { kind: 'canceled', cancel };
+}
+
+function listRunningItems(store: Store, instanceId: string): readonly RunningItem[] {
+  const instance = store.instances.findReceiver(instanceId);
+  if (instance === undefined) return [];
+  return store.workItems.selectRunning(instance.instanceKey, store.now()).map((row) => ({
+    operation: row.operation,
+    name: store.definitions.get(row.definitionKey).name,
+    attempt: row.failures + 1,
+    lockedUntil: row.lockedUntil,
+    worker: row.worker,
+    claimedAt: row.claimedAt,
+    cancel:
+      row.cancelTrigger === null || row.cancelReason === null
+        ? null
+        : { reason: row.cancelReason, trigger: row.cancelTrigger },
+  }));
+}

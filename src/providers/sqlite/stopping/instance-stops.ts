@@ -1,0 +1,219 @@
+import { encodeEvent, type HistoryEvent, type ParentRef } from '../../../model/event.ts';
+import { platformFailure } from '../../../model/failures/failure.ts';
+import { encodeMessage, type Message } from '../../../model/message.ts';
+import { isTerminal } from '../../../model/status.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { History } from '../tables/history.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import { parentOf, type FullRow, type InstanceRows } from '../tables/instance-rows.ts';
+import type { ItemCancels, Reach } from '../tables/item-cancels.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { TaskRuns } from '../tasks/task-runs.ts';
+import type { TurnTarget } from '../instances/turns.ts';
+
+interface StopRequest {
+  readonly reason: string;
+  readonly actor: string | null;
+  /** How long the code of what is asked to stop may clean up. */
+  readonly cleanupMs: number;
+}
+
+interface TerminateRequest extends StopRequest {
+  readonly tree: boolean;
+}
+
+/** Stops instances, whoever asks for it: a client, a turn, the end of a parent. */
+export class InstanceStops {
+  readonly #history: History;
+  readonly #instances: InstanceRows;
+  readonly #rows: StopRows;
+  readonly #locks: InstanceLocks;
+  readonly #messages: Messages;
+  readonly #itemCancels: ItemCancels;
+  readonly #taskRuns: TaskRuns;
+
+  constructor(parts: {
+    readonly history: History;
+    readonly instances: InstanceRows;
+    readonly stopRows: StopRows;
+    readonly locks: InstanceLocks;
+    readonly messages: Messages;
+    readonly itemCancels: ItemCancels;
+    readonly taskRuns: TaskRuns;
+  }) {
+    this.#history = parts.history;
+    this.#instances = parts.instances;
+    this.#rows = parts.stopRows;
+    this.#locks = parts.locks;
+    this.#messages = parts.messages;
+    this.#itemCancels = parts.itemCancels;
+    this.#taskRuns = parts.taskRuns;
+  }
+
+  /** Asks an instance to stop; says whether that changed anything. */
+  request(scope: Scope, row: FullRow, request: StopRequest): boolean {
+    if (row.status !== 'pending' && row.status !== 'running') return false;
+    if (row.isTask === 1) {
+      this.#taskRuns.cancel(scope, row, request);
+    } else if (row.status === 'pending') this.#cancelPending(scope, row, request);
+    else this.#askToStop(scope, row, request);
+    return true;
+  }
+
+  /** Ends an instance at once, and asks its children to stop or ends them too; says whether that changed anything. */
+  terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
+    if (isTerminal(row.status)) return false;
+    if (row.isTask === 1) {
+      this.#taskRuns.terminate(scope, row, request);
+      return true;
+    }
+    let changed = this.#terminateOne(scope, row, request);
+    const parents = [row];
+    // In a damaged store an instance may be its own ancestor.
+    const seen = new Set([row.instanceKey]);
+    for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
+      // A tree goes on below a child that has ended: its own children may still clean up.
+      const children = this.#childrenOf(parent.instanceId, 1, request.tree ? 'all' : 'live');
+      for (const child of children) {
+        if (seen.has(child.instanceKey)) continue;
+        seen.add(child.instanceKey);
+        if (request.tree) parents.push(child);
+        if (isTerminal(child.status)) continue;
+        const stopped = request.tree
+          ? this.#terminateOne(scope, child, request)
+          : this.request(scope, child, request);
+        changed ||= stopped;
+      }
+    }
+    return changed;
+  }
+
+  /** Cancels the items of an execution that is over, without a word to it. */
+  cancelItems(scope: Scope, target: TurnTarget, reason: string): void {
+    this.#cancelItems(scope, 'end', target, reason);
+  }
+
+  /** Asks the children of an execution that is over to stop. */
+  requestChildren(scope: Scope, target: TurnTarget, request: StopRequest): void {
+    for (const child of this.#childrenOf(target.instanceId, target.executionId)) {
+      this.request(scope, child, request);
+    }
+  }
+
+  /** Makes an instance that was closed `canceled`, unless something of it still runs; says whether it was closed. */
+  finishClosing(scope: Scope, instanceKey: number): boolean {
+    const row = this.#instances.getFull(instanceKey);
+    if (row === undefined || row.closingReason === null) return false;
+    if (this.#itemCancels.hasAttended(instanceKey)) return true;
+    this.#rows.finishClosing(instanceKey, scope.now);
+    this.#tellParentOfCancel(scope, row, row.closingReason);
+    scope.effects.finished.push(row.instanceId);
+    return true;
+  }
+
+  #cancelPending(scope: Scope, row: FullRow, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
+    this.#record(row, { kind: 'executionCanceled', at: now, reason });
+    this.#forget(row.instanceKey);
+    this.#tellParentOfCancel(scope, row, reason);
+    effects.finished.push(row.instanceId);
+  }
+
+  #askToStop(scope: Scope, row: FullRow, { reason, actor, cleanupMs }: StopRequest): void {
+    const { instanceKey, definitionKey, executionId } = row;
+    const { now, effects } = scope;
+    const cleanupAt = now + Math.ceil(cleanupMs);
+    this.#rows.requestCancel(instanceKey, { reason, actor, requestedAt: now });
+    // Ahead of what it cancels, so that the code learns of the request first.
+    this.#messages.insert(instanceKey, encodeMessage({ kind: 'cancel', reason, actor }), now);
+    const items = { instanceKey, executionId, now, reason, trigger: 'cancel' } as const;
+    effects.addCancelRequests(this.#itemCancels.cancelRequested(items));
+    const expired = encodeMessage({ kind: 'cleanupExpired', reason });
+    this.#messages.insert(instanceKey, expired, cleanupAt);
+    this.#locks.limitCleanup({ instanceKey, definitionKey, now, cleanupAt });
+    effects.due('orchestrations', now);
+  }
+
+  #terminateOne(scope: Scope, row: FullRow, { reason, actor }: TerminateRequest): boolean {
+    const { instanceKey, instanceId, executionId, historyLength } = row;
+    // Its end is decided and recorded: all that can still be stopped is what went past its point of no return.
+    if (row.closingReason !== null) {
+      const changed = this.#cancelItems(scope, 'terminate', row, reason) > 0;
+      this.finishClosing(scope, instanceKey);
+      return changed;
+    }
+    const { now } = scope;
+    this.#rows.terminate({ instanceKey, reason, actor, now });
+    // Time never goes back within an execution, whatever the clock does.
+    const at = Math.max(now, this.#history.timeOf(instanceKey, executionId, historyLength));
+    this.#record(row, { kind: 'executionTerminated', at, reason, actor });
+    this.#forget(instanceKey);
+    this.#cancelItems(scope, 'terminate', row, reason);
+    const said = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
+    const failure = platformFailure('INSTANCE_TERMINATED', said);
+    this.#tellParent(scope, row, (parent) => ({
+      kind: 'childFailed',
+      executionId: parent.executionId,
+      operation: parent.operation,
+      failure,
+    }));
+    scope.effects.finished.push(instanceId);
+    return true;
+  }
+
+  /** Removes and flags items; says how many. */
+  #cancelItems(
+    { now, effects }: Scope,
+    reach: Reach,
+    { instanceKey }: Pick<TurnTarget, 'instanceKey'>,
+    reason: string,
+  ): number {
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    const { count, flagged } = this.#itemCancels.cancelAll(reach, items);
+    effects.addCancelRequests(flagged);
+    return count;
+  }
+
+  #childrenOf(
+    instanceId: string,
+    fromExecutionId: number,
+    which: 'live' | 'all' = 'live',
+  ): readonly FullRow[] {
+    return this.#rows
+      .selectChildren(instanceId, fromExecutionId, which)
+      .map((key) => this.#instances.getFull(key))
+      .filter((row) => row !== undefined);
+  }
+
+  #record({ instanceKey, executionId, historyLength }: FullRow, event: HistoryEvent): void {
+    const { kind, at, data, payload } = encodeEvent(event);
+    this.#history.insert([[instanceKey, executionId, historyLength + 1, kind, at, data, payload]]);
+  }
+
+  #forget(instanceKey: number): void {
+    this.#messages.deleteAll(instanceKey);
+    this.#locks.delete(instanceKey);
+  }
+
+  #tellParentOfCancel(scope: Scope, row: FullRow, reason: string): void {
+    this.#tellParent(scope, row, ({ executionId, operation }) => ({
+      kind: 'childCanceled',
+      executionId,
+      operation,
+      reason,
+    }));
+  }
+
+  #tellParent(scope: Scope, row: FullRow, message: (parent: ParentRef) => Message): void {
+    const parent = parentOf(row);
+    if (parent === null) return;
+    const receiver = this.#instances.findReceiver(parent.instanceId);
+    const waits = receiver?.isOver === 0 && receiver.executionId === parent.executionId;
+    if (!waits) return;
+    this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
+    this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
+    scope.effects.due('orchestrations', scope.now);
+  }
+}

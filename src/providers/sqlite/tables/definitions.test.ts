@@ -1,0 +1,97 @@
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Definitions } from './definitions.ts';
+import { migrate } from '../migrations/migrate.ts';
+
+let db: Database.Database;
+let definitions: Definitions;
+
+beforeEach(() => {
+  db = new Database(':memory:');
+  migrate(db, 0);
+  definitions = new Definitions(db);
+});
+
+afterEach(() => {
+  db.close();
+});
+
+function commit(work: () => void): void {
+  db.exec('BEGIN');
+  work();
+  db.exec('COMMIT');
+  definitions.confirm();
+}
+
+describe('Definitions', () => {
+  it('gives equal definitions one key, and different ones different keys', () => {
+    const keys: number[] = [];
+    commit(() => {
+      keys.push(
+        definitions.intern('orchestration', 'a', null),
+        definitions.intern('orchestration', 'a', '1'),
+        definitions.intern('orchestration', '1a', null),
+        definitions.intern('orchestration', '', '1a'),
+        definitions.intern('orchestration', '1:a', '1'),
+        definitions.intern('orchestration', 'a', '11:'),
+        definitions.intern('activity', 'a', null),
+      );
+    });
+    expect(new Set(keys).size).toBe(7);
+    expect(definitions.intern('orchestration', 'a', '1')).toBe(keys[1]);
+    expect(definitions.get(keys[1]!)).toMatchObject({ name: 'a', version: '1' });
+    expect(new Definitions(db).find('orchestration', 'a', '1')).toBe(keys[1]);
+    expect(new Definitions(db).get(keys[0]!)).toMatchObject({ name: 'a', version: null });
+  });
+
+  it('finds nothing that no one has used', () => {
+    expect(definitions.find('activity', 'a', null)).toBeUndefined();
+  });
+
+  it('forgets the key of a definition whose transaction was undone', () => {
+    db.exec('BEGIN');
+    const lost = definitions.intern('activity', 'lost', null);
+    db.exec('ROLLBACK');
+    definitions.forgetUnconfirmed();
+    commit(() => expect(definitions.intern('activity', 'other', null)).toBe(lost));
+    expect(definitions.find('activity', 'lost', null)).toBeUndefined();
+    expect(definitions.get(lost)).toMatchObject({ name: 'other', version: null });
+  });
+
+  it('forgets what it read inside a transaction that was undone later', () => {
+    db.exec('BEGIN');
+    const key = definitions.intern('activity', 'lost', null);
+    db.exec('SAVEPOINT item');
+    db.exec('ROLLBACK TO item');
+    definitions.forgetUnconfirmed();
+    expect(definitions.find('activity', 'lost', null)).toBe(key);
+    db.exec('ROLLBACK');
+    definitions.forgetUnconfirmed();
+    expect(definitions.find('activity', 'lost', null)).toBeUndefined();
+  });
+
+  it('finds what another has added since', () => {
+    expect(definitions.find('activity', 'late', null)).toBeUndefined();
+    const other = new Definitions(db);
+    const key = other.intern('activity', 'late', null);
+    expect(definitions.find('activity', 'late', null)).toBe(key);
+    const newer = other.intern('orchestration', 'later', '2');
+    expect(definitions.get(newer)).toMatchObject({ name: 'later', version: '2' });
+    const wanted = [
+      { name: 'later', version: '1' },
+      { name: 'later', version: '2' },
+      { name: 'late', version: null },
+    ];
+    expect(definitions.findAll('orchestration', wanted)).toEqual([newer]);
+  });
+
+  it('lists all versions of a name', () => {
+    commit(() => {
+      const first = definitions.intern('orchestration', 'a', '1');
+      const second = definitions.intern('orchestration', 'a', '2');
+      definitions.intern('orchestration', 'b', '1');
+      definitions.intern('activity', 'a', null);
+      expect(definitions.keysOf(['orchestration'], 'a')).toEqual([first, second]);
+    });
+  });
+});

@@ -1,0 +1,329 @@
+import type Database from 'better-sqlite3';
+import type { Blocked } from '../../contract/orchestration-queue.ts';
+import { parseToken, type Secrets } from '../../shared/lock-token.ts';
+import type { Messages } from './messages.ts';
+
+/** A row of `instance_locks` as the fences read it. */
+export interface InstanceLock {
+  readonly definitionKey: number;
+  readonly lockToken: string | null;
+  readonly lockedUntil: number | null;
+  readonly claims: number;
+}
+
+export interface DueInstance {
+  readonly instanceKey: number;
+  readonly nextAt: number;
+  readonly claims: number;
+}
+
+/**
+ * The rows of `instance_locks`: which instance may be claimed, when, and who holds it.
+ *
+ * L1. An instance with messages has a row; one without messages, lock, claims and hold-back has none.
+ * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
+ * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
+ *     it is locked.
+ */
+export class InstanceLocks {
+  readonly #messages: Messages;
+  readonly #secrets: Secrets;
+  readonly #select;
+  readonly #touch;
+  readonly #selectDue;
+  readonly #firstNextAt;
+  readonly #selectCleanupDue;
+  readonly #firstCleanupAt;
+  readonly #selectBlocked;
+  readonly #claim;
+  readonly #setNextAt;
+  readonly #refresh;
+  readonly #release;
+  readonly #hold;
+  readonly #holdFree;
+  readonly #renew;
+  readonly #limitCleanup;
+  readonly #delete;
+  readonly #deleteAll;
+
+  constructor(db: Database.Database, messages: Messages, secrets: Secrets) {
+    this.#messages = messages;
+    this.#secrets = secrets;
+    this.#select = db.prepare<[number], InstanceLock>(
+      `SELECT definition_key AS definitionKey, lock_token AS lockToken, locked_until AS lockedUntil, claims
+       FROM instance_locks WHERE instance_key = ?`,
+    );
+    this.#touch = db.prepare<[number, number, number]>(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims) VALUES (?, ?, ?, 0)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET next_at = min(coalesce(next_at, excluded.next_at), max(excluded.next_at, coalesce(held_until, 0)))
+       WHERE lock_token IS NULL`,
+    );
+    // The index holds exactly these rows in this order, so the cost does not depend on what else waits.
+    this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueInstance>(
+      `SELECT instance_key AS instanceKey, next_at AS nextAt, claims FROM instance_locks
+       WHERE definition_key = ? AND (claims > 1) = ? AND next_at <= ? AND next_at IS NOT NULL
+       ORDER BY next_at, instance_key LIMIT +?`,
+    );
+    this.#firstNextAt = db
+      .prepare<[number, 0 | 1], number | null>(
+        'SELECT min(next_at) FROM instance_locks WHERE definition_key = ? AND (claims > 1) = ? AND next_at IS NOT NULL',
+      )
+      .pluck();
+    const cleanupDue = 'max(cleanup_at, coalesce(locked_until, 0))';
+    this.#selectCleanupDue = db.prepare<[number, number], DueInstance>(
+      `SELECT instance_key AS instanceKey, ${cleanupDue} AS nextAt, claims FROM instance_locks
+       WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ? ORDER BY ${cleanupDue}, instance_key LIMIT +?`,
+    );
+    this.#firstCleanupAt = db
+      .prepare<[], number | null>(
+        `SELECT min(${cleanupDue}) FROM instance_locks WHERE cleanup_at IS NOT NULL`,
+      )
+      .pluck();
+    const blockedBy = (comparison: '<' | '>') =>
+      `SELECT instance_key, next_at, claims FROM instance_locks AS lock
+       WHERE definition_key = :definitionKey AND blocked_build ${comparison} :buildId AND lock_token IS NULL
+         AND EXISTS (SELECT 1 FROM orchestrator_queue
+                     WHERE instance_key = lock.instance_key AND visible_at <= :now)`;
+    this.#selectBlocked = db.prepare<
+      [{ definitionKey: number; buildId: string; now: number; max: number }],
+      DueInstance
+    >(
+      `SELECT instance_key AS instanceKey, next_at AS nextAt, claims
+       FROM (${blockedBy('<')} UNION ALL ${blockedBy('>')}) LIMIT +:max`,
+    );
+    this.#claim = db.prepare<[string, number, number, string]>(
+      `UPDATE instance_locks
+       SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
+       WHERE instance_key IN (SELECT value FROM json_each(?))`,
+    );
+    // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
+    const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
+      (SELECT min(visible_at) FROM orchestrator_queue
+       WHERE instance_key = instance_locks.instance_key AND kind = 'cleanupExpired'))`;
+    this.#setNextAt = db.prepare<[number | null, number]>(
+      `UPDATE instance_locks SET lock_token = NULL, locked_until = NULL, next_at = ?, ${cleanupAt}
+       WHERE instance_key = ?`,
+    );
+    this.#refresh = db.prepare<[number]>(
+      `UPDATE instance_locks
+       SET next_at = (SELECT max(min(visible_at), coalesce(held_until, 0)) FROM orchestrator_queue
+                      WHERE instance_key = instance_locks.instance_key)
+       WHERE instance_key = ? AND lock_token IS NULL`,
+    );
+    this.#release = db.prepare<[number, number, number]>(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims) VALUES (?, ?, ?, 0)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET definition_key = excluded.definition_key, next_at = excluded.next_at, held_until = NULL,
+           lock_token = NULL, locked_until = NULL, claims = 0, ${cleanupAt},
+           blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL`,
+    );
+    this.#hold = db.prepare<
+      [
+        {
+          instanceKey: number;
+          nextAt: number | null;
+          heldUntil: number | null;
+          claimsBack: number;
+          reason: string | null;
+          buildId: string | null;
+          now: number;
+        },
+      ]
+    >(
+      `UPDATE instance_locks
+       SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, held_until = :heldUntil,
+           cleanup_at = iif(cleanup_at <= :now, max(cleanup_at, coalesce(:heldUntil, 0)), cleanup_at),
+           claims = max(claims - :claimsBack, 0),
+           blocked_reason = coalesce(:reason, blocked_reason),
+           blocked_build = coalesce(:buildId, blocked_build),
+           blocked_at = coalesce(blocked_at, iif(:reason IS NULL, NULL, :now))
+       WHERE instance_key = :instanceKey`,
+    );
+    // Also without messages: `next_at` then keeps those that come from being offered before the hold-back ends.
+    this.#holdFree = db.prepare<
+      [
+        {
+          instanceKey: number;
+          definitionKey: number;
+          heldUntil: number;
+          reason: string;
+          buildId: string;
+          now: number;
+        },
+      ]
+    >(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, held_until, claims,
+                                   blocked_reason, blocked_build, blocked_at)
+       VALUES (:instanceKey, :definitionKey, :heldUntil, :heldUntil, 0, :reason, :buildId, :now)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
+           cleanup_at = iif(cleanup_at <= :now, max(cleanup_at, :heldUntil), cleanup_at),
+           blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
+           blocked_at = coalesce(blocked_at, excluded.blocked_at)`,
+    );
+    this.#renew = db.prepare<[number, number, number, string, number]>(
+      `UPDATE instance_locks SET locked_until = ?, next_at = ?
+       WHERE instance_key = ? AND lock_token = ? AND locked_until > ?`,
+    );
+    this.#limitCleanup = db.prepare<
+      [{ instanceKey: number; definitionKey: number; now: number; cleanupAt: number }]
+    >(
+      `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims, cleanup_at)
+       VALUES (:instanceKey, :definitionKey, :now, 0, :cleanupAt)
+       ON CONFLICT (instance_key) DO UPDATE
+       SET cleanup_at = excluded.cleanup_at,
+           next_at = iif(lock_token IS NULL, min(coalesce(next_at, :now), :now), next_at)`,
+    );
+    this.#delete = db.prepare<[number]>('DELETE FROM instance_locks WHERE instance_key = ?');
+    this.#deleteAll = db.prepare<[string]>(
+      'DELETE FROM instance_locks WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
+  }
+
+  get(instanceKey: number): InstanceLock | undefined {
+    return this.#select.get(instanceKey);
+  }
+
+  /** The key of the instance that a token holds now; `undefined` if it holds none. */
+  heldBy(token: string, now: number): number | undefined {
+    const { key, secret } = parseToken(token);
+    const lock = this.#select.get(key);
+    return lock?.lockToken === secret && isLive(lock, now) ? key : undefined;
+  }
+
+  /** A message becomes visible at a time: the instance may be claimed then, if not held back or locked. */
+  touch(instanceKey: number, definitionKey: number, visibleAt: number): void {
+    this.#touch.run(instanceKey, definitionKey, visibleAt);
+  }
+
+  /** What is due of a definition, the longest due first. `suspect`: what was claimed twice with no turn committed. */
+  selectDue(options: {
+    readonly definitionKey: number;
+    readonly suspect: boolean;
+    readonly now: number;
+    readonly max: number;
+  }): readonly DueInstance[] {
+    const { definitionKey, suspect, now, max } = options;
+    return this.#selectDue.all(definitionKey, suspect ? 1 : 0, now, max);
+  }
+
+  /** What another build held back and has visible messages, whatever its delay. */
+  selectBlocked(options: {
+    readonly definitionKey: number;
+    readonly buildId: string;
+    readonly now: number;
+    readonly max: number;
+  }): readonly DueInstance[] {
+    return this.#selectBlocked.all(options);
+  }
+
+  /** What anyone may claim, to end it: its time to clean up is over. */
+  selectCleanupDue(now: number, max: number): readonly DueInstance[] {
+    return this.#selectCleanupDue.all(now, max);
+  }
+
+  firstCleanupAt(): number {
+    return this.#firstCleanupAt.get() ?? Infinity;
+  }
+
+  firstNextAt(definitionKey: number): number {
+    return Math.min(
+      this.#firstNextAt.get(definitionKey, 0) ?? Infinity,
+      this.#firstNextAt.get(definitionKey, 1) ?? Infinity,
+    );
+  }
+
+  /** Locks instances and counts the claims; returns the secret of their tokens, which differ by their keys. */
+  claim(instanceKeys: readonly number[], lockedUntil: number): string {
+    const secret = this.#secrets.next();
+    this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
+    return secret;
+  }
+
+  /** Corrects a row whose instance turned out to have no visible message. */
+  correct(instanceKey: number): void {
+    this.#setNextAt.run(this.#messages.firstVisibleAt(instanceKey), instanceKey);
+  }
+
+  /** Messages were taken away without a turn: whoever waits for the instance need not look for them. */
+  refresh(instanceKey: number): void {
+    this.#refresh.run(instanceKey);
+  }
+
+  /** Releases after a committed turn; returns when the next message is visible, which may be never. */
+  release(instanceKey: number, definitionKey: number): number {
+    const nextAt = this.#messages.firstVisibleAt(instanceKey);
+    if (nextAt === null) this.#delete.run(instanceKey);
+    else this.#release.run(instanceKey, definitionKey, nextAt);
+    return nextAt ?? Infinity;
+  }
+
+  /** Releases without a turn: claimable again after a delay, perhaps with the reason why it is held back. */
+  hold(options: {
+    readonly instanceKey: number;
+    readonly delayMs: number;
+    readonly giveBackClaim: boolean;
+    readonly blocked: Blocked | undefined;
+    readonly now: number;
+  }): void {
+    const { instanceKey, delayMs, giveBackClaim, blocked, now } = options;
+    const firstVisibleAt = this.#messages.firstVisibleAt(instanceKey);
+    const heldUntil = delayMs > 0 ? now + Math.ceil(delayMs) : null;
+    this.#hold.run({
+      instanceKey,
+      nextAt: firstVisibleAt === null ? null : Math.max(firstVisibleAt, heldUntil ?? 0),
+      heldUntil,
+      claimsBack: giveBackClaim ? 1 : 0,
+      reason: blocked?.reason ?? null,
+      buildId: blocked?.buildId ?? null,
+      now,
+    });
+  }
+
+  /** Holds back an instance without a live claim, whether or not it has messages. */
+  holdFree(options: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly delayMs: number;
+    readonly blocked: Blocked;
+    readonly now: number;
+  }): void {
+    const { instanceKey, definitionKey, delayMs, blocked, now } = options;
+    const heldUntil = now + Math.ceil(delayMs);
+    this.#holdFree.run({ instanceKey, definitionKey, heldUntil, ...blocked, now });
+  }
+
+  /** The instance was asked to stop: it may be claimed at once, also when held back, and later by anyone. */
+  limitCleanup(options: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly now: number;
+    readonly cleanupAt: number;
+  }): void {
+    this.#limitCleanup.run(options);
+  }
+
+  renew(token: string, now: number, lockedUntil: number): boolean {
+    const { key, secret } = parseToken(token);
+    return this.#renew.run(lockedUntil, lockedUntil, key, secret, now).changes === 1;
+  }
+
+  delete(instanceKey: number): void {
+    this.#delete.run(instanceKey);
+  }
+
+  deleteAll(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#delete.run(first);
+    else this.#deleteAll.run(JSON.stringify(instanceKeys));
+  }
+}
+
+/** Says whether a lock is held and has not expired. */
+export function isLive(
+  lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
+  now: number,
+): boolean {
+  return lock.lockToken !== null && lock.lockedUntil !== null && lock.lockedUntil > now;
+}

@@ -1,0 +1,262 @@
+import type Database from 'better-sqlite3';
+import type { CancellationType } from '../../../model/cancel.ts';
+import type { ParentRef } from '../../../model/event.ts';
+import type { Turn } from '../../contract/turn.ts';
+import { parseToken } from '../../shared/lock-token.ts';
+import type { TurnTarget } from '../instances/turns.ts';
+
+/** A turn's target with what fences it. */
+export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {
+  readonly incarnation: string;
+  readonly lastTurn: string | null;
+}
+
+/** Everything of an instance that decides what becomes of it. */
+export interface FullRow extends InstanceRow {
+  readonly parentInstanceId: string | null;
+  readonly parentExecutionId: number | null;
+  readonly parentOperation: number | null;
+  readonly cancelReason: string | null;
+  /** Why it was canceled, once that is decided; its last running activity makes it `canceled`. */
+  readonly closingReason: string | null;
+  readonly isTask: 0 | 1;
+}
+
+interface Receiver {
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+  readonly executionId: number;
+  /** It takes no turn any more, or never does: a task run. */
+  readonly isOver: 0 | 1;
+  readonly bufferedEvents: number;
+}
+
+interface NewRow {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly inputHash: string;
+  readonly cancellation?: CancellationType;
+}
+
+/** Writes and fences of the rows of `instances`; the clauses that keep a terminal state stand here. */
+export class InstanceRows {
+  readonly #insert;
+  readonly #insertStarted;
+  readonly #select;
+  readonly #selectHeld;
+  readonly #selectFull;
+  readonly #selectAll;
+  readonly #selectById;
+  readonly #selectReceiver;
+  readonly #selectStart;
+  readonly #setHasChildren;
+  readonly #setCustomStatus;
+  readonly #setBufferedEvents;
+  readonly #continueAsNew;
+  readonly #archive;
+
+  constructor(db: Database.Database) {
+    this.#insert = db.prepare<
+      [
+        string,
+        string,
+        number,
+        string,
+        string | null,
+        number | null,
+        number | null,
+        string | null,
+        number,
+      ]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              input_hash, parent_instance_id, parent_execution_id, parent_operation,
+                              cancellation, created_at)
+       VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    this.#insertStarted = db.prepare<
+      [string, string, number, number, string, string, number, number, number]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              last_turn, input_hash, created_at, started_at, execution_started_at)
+       VALUES (?, ?, ?, 'running', 1, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    const columns = `instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+      definition_key AS definitionKey, status, execution_id AS executionId, history_length AS historyLength,
+      last_turn AS lastTurn, has_children AS hasChildren`;
+    const allColumns = `${columns}, parent_instance_id AS parentInstanceId,
+      parent_execution_id AS parentExecutionId, parent_operation AS parentOperation,
+      cancel_reason AS cancelReason, closing_reason AS closingReason, priority IS NOT NULL AS isTask`;
+    this.#select = db.prepare<[number], InstanceRow>(
+      `SELECT ${columns} FROM instances WHERE instance_key = ?`,
+    );
+    // One statement where a look at the lock and one at the row would be two, in every ack. One that ended just now
+    // may still have its lock, which is cleared away late.
+    this.#selectHeld = db.prepare<[number, string, number], InstanceRow>(
+      `SELECT ${columns} FROM instances WHERE instance_key = ? AND ended_at IS NULL AND EXISTS (
+         SELECT 1 FROM instance_locks
+         WHERE instance_key = instances.instance_key AND lock_token = ? AND locked_until > ?)`,
+    );
+    this.#selectFull = db.prepare<[number], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_key = ?`,
+    );
+    this.#selectAll = db.prepare<[string], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_key IN (SELECT value FROM json_each(?))`,
+    );
+    this.#selectById = db.prepare<[string], FullRow>(
+      `SELECT ${allColumns} FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectReceiver = db.prepare<[string], Receiver>(
+      `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isOver,
+              buffered_events AS bufferedEvents
+       FROM instances WHERE instance_id = ?`,
+    );
+    this.#selectStart = db.prepare<[string], { definitionKey: number; inputHash: string }>(
+      `SELECT definition_key AS definitionKey, input_hash AS inputHash FROM instances WHERE instance_id = ?`,
+    );
+    this.#setHasChildren = db.prepare<[number]>(
+      'UPDATE instances SET has_children = 1 WHERE instance_key = ?',
+    );
+    this.#setBufferedEvents = db.prepare<[number, number]>(
+      'UPDATE instances SET buffered_events = ? WHERE instance_key = ?',
+    );
+    this.#setCustomStatus = db.prepare<[string | null, number, number]>(
+      `UPDATE instances SET custom_status = ?, custom_status_version = custom_status_version + ?
+       WHERE instance_key = ?`,
+    );
+    this.#archive = db.prepare<
+      [{ instanceKey: number; endedKey: number; historyLength: number; now: number }]
+    >(
+      `INSERT INTO executions (instance_key, execution_id, definition_key, status, history_length, started_at, ended_at)
+       SELECT instance_key, execution_id, :endedKey, 'continuedAsNew', :historyLength,
+              coalesce(execution_started_at, :now), :now
+       FROM instances WHERE instance_key = :instanceKey AND ended_at IS NULL`,
+    );
+    this.#continueAsNew = db.prepare<[number, number, number]>(
+      `UPDATE instances SET status = iif(status = 'canceling', 'canceling', 'running'), definition_key = ?,
+         execution_id = execution_id + 1, last_turn = NULL, history_length = 0, execution_started_at = NULL,
+         started_at = coalesce(started_at, ?)
+       WHERE instance_key = ? AND ended_at IS NULL`,
+    );
+  }
+
+  get(instanceKey: number): InstanceRow | undefined {
+    return this.#select.get(instanceKey);
+  }
+
+  /** The instance that a token holds now; `undefined` if it holds none. */
+  getHeld(token: string, now: number): InstanceRow | undefined {
+    const { key, secret } = parseToken(token);
+    return this.#selectHeld.get(key, secret, now);
+  }
+
+  getFull(instanceKey: number): FullRow | undefined {
+    return this.#selectFull.get(instanceKey);
+  }
+
+  /** Those of several instances that are there. */
+  getAll(instanceKeys: readonly number[]): readonly FullRow[] {
+    return this.#selectAll.all(JSON.stringify(instanceKeys));
+  }
+
+  find(instanceId: string): FullRow | undefined {
+    return this.#selectById.get(instanceId);
+  }
+
+  findReceiver(instanceId: string): Receiver | undefined {
+    return this.#selectReceiver.get(instanceId);
+  }
+
+  /** By what a repeated start is recognised. */
+  findStart(instanceId: string): { definitionKey: number; inputHash: string } | undefined {
+    return this.#selectStart.get(instanceId);
+  }
+
+  /** Inserts an instance that waits for its first turn; `undefined` when the id is taken. */
+  insertPending(options: {
+    readonly instance: NewRow;
+    readonly definitionKey: number;
+    readonly parent: ParentRef | null;
+    readonly now: number;
+  }): number | undefined {
+    const { instance, definitionKey, parent, now } = options;
+    const { changes, lastInsertRowid } = this.#insert.run(
+      instance.instanceId,
+      instance.incarnation,
+      definitionKey,
+      instance.inputHash,
+      parent?.instanceId ?? null,
+      parent?.executionId ?? null,
+      parent?.operation ?? null,
+      parent === null ? null : (instance.cancellation ?? null),
+      now,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  /** Inserts an instance that has had its first turn already, and waits on; `undefined` when the id is taken. */
+  insertStarted(options: {
+    readonly instance: NewRow;
+    readonly definitionKey: number;
+    readonly turn: Turn;
+    readonly now: number;
+  }): number | undefined {
+    const { instance, definitionKey, turn, now } = options;
+    const { changes, lastInsertRowid } = this.#insertStarted.run(
+      instance.instanceId,
+      instance.incarnation,
+      definitionKey,
+      turn.events.length,
+      turn.turnId,
+      instance.inputHash,
+      now,
+      now,
+      now,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  /** Remembers that an instance has children, so that the end of one without need not look for them. */
+  setHasChildren(instanceKey: number): void {
+    this.#setHasChildren.run(instanceKey);
+  }
+
+  setBufferedEvents(instanceKey: number, count: number): void {
+    this.#setBufferedEvents.run(count, instanceKey);
+  }
+
+  setCustomStatus(instanceKey: number, customStatus: string | null, versions: number): void {
+    this.#setCustomStatus.run(customStatus, versions, instanceKey);
+  }
+
+  /** Keeps the execution that has ended and turns the instance to its next one. */
+  continueAsNew(options: {
+    readonly target: TurnTarget;
+    readonly turn: Turn;
+    readonly endedKey: number;
+    readonly nextKey: number;
+    readonly now: number;
+  }): void {
+    const { target, turn, endedKey, nextKey, now } = options;
+    const { instanceKey } = target;
+    const historyLength = target.historyLength + turn.events.length;
+    mustChangeOne(this.#archive.run({ instanceKey, endedKey, historyLength, now }));
+    mustChangeOne(this.#continueAsNew.run(nextKey, now, instanceKey));
+  }
+}
+
+export function parentOf(row: FullRow): ParentRef | null {
+  const { parentInstanceId, parentExecutionId, parentOperation } = row;
+  return parentInstanceId === null || parentExecutionId === null || parentOperation === null
+    ? null
+    : { instanceId: parentInstanceId, executionId: parentExecutionId, operation: parentOperation };
+}
+
+/** Every write to an instance is meant for one live row. */
+export function mustChangeOne({ changes }: { readonly changes: number }): void {
+  if (changes !== 1)
+    throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+}

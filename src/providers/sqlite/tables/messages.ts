@@ -1,0 +1,168 @@
+import type Database from 'better-sqlite3';
+import type { StoredMessage } from '../../../model/message.ts';
+import type { FetchedMessage } from '../../contract/orchestration-queue.ts';
+
+interface VisibleMessage extends FetchedMessage {
+  readonly instanceKey: number;
+}
+
+/** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
+export class Messages {
+  readonly #insert;
+  readonly #selectVisible;
+  readonly #selectVisibleOfAll;
+  readonly #firstVisibleAt;
+  readonly #count;
+  readonly #countOfKind;
+  readonly #deleteOne;
+  readonly #deleteMany;
+  readonly #deleteTimers;
+  readonly #selectCleanupExpired;
+  readonly #selectStart;
+  readonly #deleteOfExecutions;
+  readonly #deleteAll;
+  readonly #deleteOf;
+
+  constructor(db: Database.Database) {
+    this.#insert = db.prepare<
+      [number, number, string, number | null, number | null, string, string | null]
+    >(
+      `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    );
+    // In the order in which they became visible: timers by their time, the rest as enqueued.
+    this.#selectVisible = db.prepare<[number, number, number], FetchedMessage>(
+      `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
+       FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
+       ORDER BY visible_at, message_key LIMIT +?`,
+    );
+    this.#selectVisibleOfAll = db.prepare<[string, number, number], VisibleMessage>(
+      `SELECT instance_key AS instanceKey, message_key AS messageKey, kind, execution_id AS executionId,
+              operation, data, payload
+       FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?)) AND visible_at <= ?
+       ORDER BY instance_key, visible_at, message_key LIMIT +?`,
+    );
+    this.#firstVisibleAt = db
+      .prepare<[number], number | null>(
+        'SELECT min(visible_at) FROM orchestrator_queue WHERE instance_key = ?',
+      )
+      .pluck();
+    this.#count = db
+      .prepare<[number, number], number>(
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? LIMIT +?)',
+      )
+      .pluck();
+    this.#countOfKind = db
+      .prepare<[number, string, number], number>(
+        'SELECT count(*) FROM (SELECT 1 FROM orchestrator_queue WHERE instance_key = ? AND kind = ? LIMIT +?)',
+      )
+      .pluck();
+    this.#deleteOne = db.prepare<[number, number]>(
+      'DELETE FROM orchestrator_queue WHERE message_key = ? AND instance_key = ?',
+    );
+    // The plus keeps the planner on the keys, away from all the messages of the instance.
+    this.#deleteMany = db.prepare<[string, number]>(
+      `DELETE FROM orchestrator_queue
+       WHERE message_key IN (SELECT value FROM json_each(?)) AND +instance_key = ?`,
+    );
+    this.#deleteTimers = db.prepare<[number, number, string]>(
+      `DELETE FROM orchestrator_queue
+       WHERE instance_key = ? AND execution_id = ? AND kind = 'timerFired'
+         AND operation IN (SELECT value FROM json_each(?))`,
+    );
+    this.#selectCleanupExpired = db.prepare<[number, number], FetchedMessage>(
+      `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
+       FROM orchestrator_queue
+       WHERE instance_key = ? AND visible_at <= ? AND kind = 'cleanupExpired' LIMIT 1`,
+    );
+    this.#selectStart = db.prepare<[number], FetchedMessage>(
+      `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
+       FROM orchestrator_queue WHERE instance_key = ? AND kind = 'start' LIMIT 1`,
+    );
+    this.#deleteOfExecutions = db.prepare<[number, number]>(
+      'DELETE FROM orchestrator_queue WHERE instance_key = ? AND execution_id <= ?',
+    );
+    this.#deleteAll = db.prepare<[number]>('DELETE FROM orchestrator_queue WHERE instance_key = ?');
+    this.#deleteOf = db.prepare<[string]>(
+      'DELETE FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?))',
+    );
+  }
+
+  insert(instanceKey: number, message: StoredMessage, visibleAt: number): void {
+    const { kind, executionId, operation, data, payload } = message;
+    this.#insert.run(instanceKey, visibleAt, kind, executionId, operation, data, payload);
+  }
+
+  readVisible(instanceKey: number, now: number, max: number): readonly FetchedMessage[] {
+    return this.#selectVisible.all(instanceKey, now, max);
+  }
+
+  /** The visible messages of each instance that has any; `undefined` if there are `max` or more of them all. */
+  readVisibleOfAll(
+    instanceKeys: readonly number[],
+    now: number,
+    max: number,
+  ): ReadonlyMap<number, readonly FetchedMessage[]> | undefined {
+    const rows = this.#selectVisibleOfAll.all(JSON.stringify(instanceKeys), now, max);
+    if (rows.length === max) return undefined;
+    const byInstance = new Map<number, FetchedMessage[]>();
+    for (const { instanceKey, messageKey, kind, executionId, operation, data, payload } of rows) {
+      const message = { messageKey, kind, executionId, operation, data, payload };
+      const known = byInstance.get(instanceKey);
+      if (known === undefined) byInstance.set(instanceKey, [message]);
+      else known.push(message);
+    }
+    return byInstance;
+  }
+
+  /** The message that ends a canceling instance, if it is due; it may stand behind thousands of others. */
+  readCleanupExpired(instanceKey: number, now: number): FetchedMessage | undefined {
+    return this.#selectCleanupExpired.get(instanceKey, now);
+  }
+
+  /** The message that begins an execution, visible or not. */
+  readStart(instanceKey: number): FetchedMessage | undefined {
+    return this.#selectStart.get(instanceKey);
+  }
+
+  /** When the first message of an instance is, or was, visible; `null` when it has none. */
+  firstVisibleAt(instanceKey: number): number | null {
+    return this.#firstVisibleAt.get(instanceKey) ?? null;
+  }
+
+  /** Says whether at least `max` messages of a kind wait. */
+  isFull(instanceKey: number, kind: string, max: number): boolean {
+    // The first count reads the index alone, and is nearly always enough.
+    return (
+      this.#count.get(instanceKey, max) === max &&
+      this.#countOfKind.get(instanceKey, kind, max) === max
+    );
+  }
+
+  delete(instanceKey: number, messageKeys: readonly number[]): void {
+    // From about ten keys on, one statement is faster than one each.
+    if (messageKeys.length > 10) this.#deleteMany.run(JSON.stringify(messageKeys), instanceKey);
+    else for (const messageKey of messageKeys) this.#deleteOne.run(messageKey, instanceKey);
+  }
+
+  deleteTimers(instanceKey: number, executionId: number, operations: readonly number[]): void {
+    if (operations.length === 0) return;
+    this.#deleteTimers.run(instanceKey, executionId, JSON.stringify(operations));
+  }
+
+  /** Deletes timers and completions up to an execution; external events belong to none and stay. */
+  deleteOfExecutions(instanceKey: number, upToExecutionId: number): void {
+    this.#deleteOfExecutions.run(instanceKey, upToExecutionId);
+  }
+
+  deleteAll(instanceKey: number): void {
+    this.#deleteAll.run(instanceKey);
+  }
+
+  /** Deletes all messages of several instances. */
+  deleteOf(instanceKeys: readonly number[]): void {
+    const [first, second] = instanceKeys;
+    if (first !== undefined && second === undefined) this.#deleteAll.run(first);
+    else this.#deleteOf.run(JSON.stringify(instanceKeys));
+  }
+}

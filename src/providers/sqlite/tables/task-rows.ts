@@ -1,0 +1,202 @@
+import type Database from 'better-sqlite3';
+import type { TerminalStatus } from '../../../model/status.ts';
+import type { TaskTimes } from '../../rules/task-times.ts';
+import type { NewTask, OnFailState } from '../../contract/tasks.ts';
+import { mustChangeOne } from './instance-rows.ts';
+
+/** A task run that a write has ended just now. */
+export interface EndedRun {
+  readonly instanceId: string;
+  readonly dedupeKey: string | null;
+}
+
+/** A task run that has failed just now. */
+export interface FailedRun extends EndedRun {
+  /** `ready`: it was created with a handler for failures. */
+  readonly onFail: 'ready' | null;
+  readonly onFailOptions: string | null;
+}
+
+interface End {
+  readonly instanceKey: number;
+  readonly now: number;
+}
+
+/** The writes to rows of `instances` that are task runs; none touches a terminal state. */
+export class TaskRows {
+  readonly #insert;
+  readonly #start;
+  readonly #unstart;
+  readonly #countFailure;
+  readonly #complete;
+  readonly #fail;
+  readonly #skip;
+  readonly #expire;
+  readonly #cancel;
+  readonly #terminate;
+  readonly #requestCancel;
+  readonly #setOnFail;
+  readonly #endOnFail;
+  readonly #selectKey;
+
+  constructor(db: Database.Database) {
+    this.#insert = db.prepare<
+      [
+        string,
+        string,
+        number,
+        string,
+        number,
+        number,
+        string | null,
+        string | null,
+        number | null,
+        number | null,
+        string | null,
+        string | null,
+        string | null,
+      ]
+    >(
+      `INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length,
+                              input_hash, created_at, priority, input, options, run_at, expires_at,
+                              dedupe_key, failures, on_fail, on_fail_options)
+       VALUES (?, ?, ?, 'pending', 1, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+       ON CONFLICT (instance_id) DO NOTHING`,
+    );
+    this.#start = db.prepare<[number, number, number]>(
+      `UPDATE instances SET status = 'running', started_at = ?, execution_started_at = ?
+       WHERE instance_key = ? AND status = 'pending'`,
+    );
+    this.#unstart = db
+      .prepare<[{ instanceKey: number; claimedAt: number | null }], number | null>(
+        `UPDATE instances SET status = 'pending', started_at = NULL, execution_started_at = NULL
+         WHERE instance_key = :instanceKey AND status = 'running' AND started_at = :claimedAt
+         RETURNING expires_at`,
+      )
+      .pluck();
+    this.#countFailure = db.prepare<[number]>(
+      'UPDATE instances SET failures = failures + 1 WHERE instance_key = ?',
+    );
+    const update = (status: TerminalStatus, assignments = '') =>
+      `UPDATE instances SET status = '${status}', ended_at = :now, ${status}_at = :now ${assignments}
+       WHERE instance_key = :instanceKey AND ended_at IS NULL
+       RETURNING instance_id AS instanceId, dedupe_key AS dedupeKey`;
+    const end = <Values extends object = object>(status: TerminalStatus, assignments = '') =>
+      db.prepare<[End & Values], EndedRun>(update(status, assignments));
+    this.#complete = end<{ output: string | null }>('completed', ', output = :output');
+    this.#fail = db.prepare<[End & { failure: string }], FailedRun>(
+      `${update('failed', ', failure = :failure, failures = failures + 1')},
+                 on_fail AS onFail, on_fail_options AS onFailOptions`,
+    );
+    this.#skip = end('skipped');
+    this.#expire = end('expired');
+    // The first wish stays; one that ends as canceled without having been asked to has its own reason on record.
+    this.#cancel = end<{ reason: string; actor: string | null }>(
+      'canceled',
+      `, cancel_actor = iif(cancel_requested_at IS NULL, :actor, cancel_actor),
+         cancel_reason = coalesce(cancel_reason, :reason),
+         cancel_requested_at = coalesce(cancel_requested_at, :now)`,
+    );
+    this.#terminate = end<{ reason: string; actor: string | null }>(
+      'terminated',
+      ', terminate_reason = :reason, terminate_actor = :actor',
+    );
+    this.#requestCancel = db.prepare<[End & { reason: string; actor: string | null }]>(
+      `UPDATE instances
+       SET status = 'canceling', cancel_requested_at = :now, cancel_reason = :reason, cancel_actor = :actor
+       WHERE instance_key = :instanceKey AND status IN ('pending', 'running')`,
+    );
+    this.#setOnFail = db.prepare<[OnFailState, number]>(
+      'UPDATE instances SET on_fail = ? WHERE instance_key = ?',
+    );
+    this.#endOnFail = db.prepare<[OnFailState, string | null, number]>(
+      'UPDATE instances SET on_fail = ?, on_fail_failure = ? WHERE instance_key = ?',
+    );
+    this.#selectKey = db
+      .prepare<[number], string | null>('SELECT dedupe_key FROM instances WHERE instance_key = ?')
+      .pluck();
+  }
+
+  /** Inserts a run that waits for its first claim; `undefined` when the id is taken. */
+  insert(
+    task: NewTask,
+    how: TaskTimes & { readonly definitionKey: number; readonly now: number },
+  ): number | undefined {
+    const { changes, lastInsertRowid } = this.#insert.run(
+      task.instanceId,
+      task.incarnation,
+      how.definitionKey,
+      task.inputHash,
+      how.now,
+      task.priority,
+      task.payload,
+      task.options,
+      how.runAt,
+      how.expiresAt,
+      task.dedupeKey ?? null,
+      task.onFail === undefined ? null : 'ready',
+      task.onFail?.options ?? null,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  /** Makes a pending run `running`. */
+  start(instanceKey: number, now: number): void {
+    this.#start.run(now, now, instanceKey);
+  }
+
+  /** Makes a run `pending` again that its first claim made `running`; answers when it expires, if it does. */
+  unstart(instanceKey: number, claimedAt: number | null): number | null {
+    return this.#unstart.get({ instanceKey, claimedAt }) ?? null;
+  }
+
+  countFailure(instanceKey: number): void {
+    this.#countFailure.run(instanceKey);
+  }
+
+  complete(instanceKey: number, output: string | null, now: number): EndedRun | undefined {
+    return this.#complete.get({ instanceKey, now, output });
+  }
+
+  fail(instanceKey: number, failure: string, now: number): FailedRun | undefined {
+    return this.#fail.get({ instanceKey, now, failure });
+  }
+
+  skip(instanceKey: number, now: number): EndedRun | undefined {
+    return this.#skip.get({ instanceKey, now });
+  }
+
+  expire(instanceKey: number, now: number): EndedRun | undefined {
+    return this.#expire.get({ instanceKey, now });
+  }
+
+  cancel(
+    end: End & { readonly reason: string; readonly actor: string | null },
+  ): EndedRun | undefined {
+    return this.#cancel.get(end);
+  }
+
+  terminate(
+    end: End & { readonly reason: string; readonly actor: string | null },
+  ): EndedRun | undefined {
+    return this.#terminate.get(end);
+  }
+
+  /** Makes a run whose item is held `canceling`. */
+  requestCancel(request: End & { readonly reason: string; readonly actor: string | null }): void {
+    mustChangeOne(this.#requestCancel.run(request));
+  }
+
+  setOnFail(instanceKey: number, state: OnFailState): void {
+    this.#setOnFail.run(state, instanceKey);
+  }
+
+  endOnFail(instanceKey: number, state: OnFailState, failure: string | null): void {
+    this.#endOnFail.run(state, failure, instanceKey);
+  }
+
+  /** The key that a run was created with, whether it still has it or not. */
+  keyOf(instanceKey: number): string | null {
+    return this.#selectKey.get(instanceKey) ?? null;
+  }
+}

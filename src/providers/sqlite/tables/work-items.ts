@@ -1,0 +1,312 @@
+import type Database from 'better-sqlite3';
+import type { CancelTrigger } from '../../../model/failures/errors.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
+import type { OnFailState } from '../../contract/tasks.ts';
+import type { NewWorkItem } from '../../contract/turn.ts';
+import type { CancelInfo } from '../../contract/work-queue.ts';
+import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
+
+/** The cancel request on an item; no time where there is none to deliver. */
+export interface CancelColumns {
+  readonly cancelRequestedAt: number | null;
+  readonly cancelTrigger: CancelTrigger | null;
+  readonly cancelReason: string | null;
+}
+
+/** A held item as the fences read it. */
+export interface HeldItem {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly claims: number;
+  readonly claimedAt: number | null;
+  readonly cancelRequested: 0 | 1;
+}
+
+/** A claimed item with what its handler needs to know of its instance. */
+export interface ClaimedItem extends CancelColumns {
+  readonly instanceKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly instanceDefinitionKey: number;
+  readonly payload: string | null;
+  readonly options: string | null;
+  readonly claims: number;
+  readonly failures: number;
+  readonly heartbeat: string | null;
+  /** Absent: it is an activity. */
+  readonly run?: ClaimedRun;
+}
+
+/** The task run that a claimed item belongs to. */
+export interface ClaimedRun {
+  readonly status: InstanceStatus;
+  readonly input: string | null;
+  readonly options: string | null;
+  readonly failure: string | null;
+  readonly onFail: OnFailState | 'ready' | null;
+}
+
+/** Who claims an item, when, and until when. */
+interface ClaimBy {
+  readonly worker: string | null;
+  readonly now: number;
+  readonly lockedUntil: number;
+}
+
+/** A held item as operators see it. */
+export interface RunningRow {
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly failures: number;
+  readonly lockedUntil: number;
+  readonly worker: string | null;
+  readonly claimedAt: number;
+  readonly cancelTrigger: CancelTrigger | null;
+  readonly cancelReason: string | null;
+}
+
+// A request that is only on record, because it came past the point of no return, is none for the handler.
+export const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
+  cancel_trigger AS cancelTrigger, worker_queue.cancel_reason AS cancelReason`;
+
+const noCancel: CancelColumns = {
+  cancelRequestedAt: null,
+  cancelTrigger: null,
+  cancelReason: null,
+};
+
+/** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
+export class WorkItems {
+  readonly #secrets: Secrets;
+  readonly #insert;
+  readonly #setCancellation;
+  readonly #selectHeld;
+  readonly #selectCancel;
+  readonly #claim;
+  readonly #claimTask;
+  readonly #selectClaimed;
+  readonly #selectRun;
+  readonly #delete;
+  readonly #renew;
+  readonly #renewWithHeartbeat;
+  readonly #handBack;
+  readonly #pass;
+  readonly #selectRunning;
+
+  constructor(db: Database.Database, secrets: Secrets) {
+    this.#secrets = secrets;
+    this.#insert = db.prepare<
+      [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        string | null,
+        number | null,
+        string | null,
+        number,
+        number,
+        string | null,
+        string | null,
+      ]
+    >(
+      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
+                                 locked_until, claimed_by, claims, failures, created_at, options, payload)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+    );
+    this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
+      'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
+    );
+    this.#selectCancel = db.prepare<[number], CancelColumns>(
+      `SELECT ${cancelColumns} FROM worker_queue WHERE item_key = ?`,
+    );
+    this.#selectHeld = db.prepare<[number, string, number], HeldItem>(
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, execution_id AS executionId, operation,
+              definition_key AS definitionKey, claims, claimed_at AS claimedAt, cancel_requested AS cancelRequested
+       FROM worker_queue WHERE item_key = ? AND lock_token = ? AND locked_until > ?`,
+    );
+    const claim = (assignment: string) =>
+      db.prepare<[ClaimBy & { itemKey: number; secret: string }]>(
+        `UPDATE worker_queue
+         SET lock_token = :secret, locked_until = :lockedUntil, next_at = :lockedUntil, claims = claims + 1,
+             claimed_by = :worker, claimed_at = :now ${assignment}
+         WHERE item_key = :itemKey`,
+      );
+    this.#claim = claim('');
+    // What has started does not expire. Apart, because an index more to look at would cost every activity.
+    this.#claimTask = claim(', expires_at = NULL');
+    this.#selectClaimed = db.prepare<[number], ClaimedItem>(
+      `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
+              worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
+              instances.definition_key AS instanceDefinitionKey, payload, worker_queue.options, claims,
+              worker_queue.failures, heartbeat, ${cancelColumns}
+       FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
+    );
+    this.#selectRun = db.prepare<[number], ClaimedRun>(
+      `SELECT status, input, options, failure, on_fail AS onFail FROM instances WHERE instance_key = ?`,
+    );
+    this.#delete = db.prepare<[number]>('DELETE FROM worker_queue WHERE item_key = ?');
+    const renew = (assignment: string) =>
+      `UPDATE worker_queue SET locked_until = :until, next_at = :until ${assignment}
+       WHERE item_key = :key AND lock_token = :secret AND locked_until > :now RETURNING ${cancelColumns}`;
+    this.#renew = db.prepare<
+      [{ key: number; secret: string; now: number; until: number }],
+      CancelColumns
+    >(renew(''));
+    this.#renewWithHeartbeat = db.prepare<
+      [{ key: number; secret: string; now: number; until: number; heartbeat: string | null }],
+      CancelColumns
+    >(renew(', heartbeat = :heartbeat'));
+    this.#handBack = db.prepare<
+      [
+        {
+          itemKey: number;
+          nextAt: number;
+          claims: number;
+          failures: number;
+          failure: string | null;
+        },
+      ]
+    >(
+      `UPDATE worker_queue
+       SET lock_token = NULL, locked_until = NULL, next_at = :nextAt, claims = :claims,
+           failures = failures + :failures, last_failure = coalesce(:failure, last_failure)
+       WHERE item_key = :itemKey`,
+    );
+    this.#pass = db.prepare<[number, string, number]>(
+      `UPDATE worker_queue SET point_of_no_return = 1
+       WHERE item_key = ? AND lock_token = ? AND locked_until > ? AND cancel_requested = 0`,
+    );
+    this.#selectRunning = db.prepare<[number, number], RunningRow>(
+      `SELECT operation, definition_key AS definitionKey, failures, locked_until AS lockedUntil,
+              claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
+              cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason
+       FROM worker_queue WHERE instance_key = ? AND locked_until > ? ORDER BY execution_id, operation`,
+    );
+  }
+
+  /** Inserts an item, claimed already where it says so; returns its lock token then. */
+  insert(options: {
+    readonly instanceKey: number;
+    readonly executionId: number;
+    readonly definitionKey: number;
+    readonly item: NewWorkItem;
+    readonly now: number;
+  }): string | undefined {
+    const { instanceKey, executionId, definitionKey, item, now } = options;
+    const { operation, claimMs } = item;
+    const secret = claimMs === undefined ? null : this.#secrets.next();
+    const lockedUntil = claimMs === undefined ? null : now + Math.ceil(claimMs);
+    const { lastInsertRowid } = this.#insert.run(
+      instanceKey,
+      executionId,
+      operation,
+      definitionKey,
+      item.priority ?? 0,
+      lockedUntil ?? now,
+      secret,
+      lockedUntil,
+      item.claimedBy ?? null,
+      secret === null ? 0 : 1,
+      now,
+      item.options,
+      item.payload,
+    );
+    // The defaults are what nearly every item has.
+    if (item.cancellation !== 'request' || item.shielded) {
+      this.#setCancellation.run(item.cancellation, item.shielded ? 1 : 0, lastInsertRowid);
+    }
+    return secret === null ? undefined : formatToken(Number(lastInsertRowid), secret);
+  }
+
+  /** The item that a token holds now; `undefined` if it holds none. */
+  heldBy(token: string, now: number): HeldItem | undefined {
+    const { key, secret } = parseToken(token);
+    return this.#selectHeld.get(key, secret, now);
+  }
+
+  /** The cancel request on an item, as far as there is one. */
+  cancelOf(itemKey: number): CancelColumns {
+    return this.#selectCancel.get(itemKey) ?? noCancel;
+  }
+
+  /** Locks an item and counts the claim; `undefined`, and the item deleted, when its instance is gone. */
+  claim(
+    itemKey: number,
+    by: ClaimBy,
+    isTask: boolean,
+  ): { readonly lockToken: string; readonly row: ClaimedItem } | undefined {
+    const secret = this.#secrets.next();
+    const claim = isTask ? this.#claimTask : this.#claim;
+    claim.run({ ...by, itemKey, secret });
+    const row = this.#selectClaimed.get(itemKey);
+    if (row === undefined) {
+      this.#delete.run(itemKey);
+      return undefined;
+    }
+    const lockToken = formatToken(itemKey, secret);
+    const run = isTask ? this.#selectRun.get(row.instanceKey) : undefined;
+    return { lockToken, row: run === undefined ? row : { ...row, run } };
+  }
+
+  delete(itemKey: number): void {
+    this.#delete.run(itemKey);
+  }
+
+  /** Extends a lock; answers the cancel request, `null` when there is none, `undefined` when not held. */
+  renew(options: {
+    readonly lockToken: string;
+    readonly now: number;
+    readonly until: number;
+    readonly heartbeat: string | null | undefined;
+  }): CancelInfo | null | undefined {
+    const { now, until, heartbeat } = options;
+    const { key, secret } = parseToken(options.lockToken);
+    const row =
+      heartbeat === undefined
+        ? this.#renew.get({ key, secret, now, until })
+        : this.#renewWithHeartbeat.get({ key, secret, now, until, heartbeat });
+    return row === undefined ? undefined : toCancelInfo(row);
+  }
+
+  /** Back to the queue, perhaps with one failure more. */
+  handBack(options: {
+    readonly itemKey: number;
+    readonly nextAt: number;
+    readonly claims: number;
+    readonly failure: string | undefined;
+  }): void {
+    const { itemKey, nextAt, claims, failure } = options;
+    const failures = failure === undefined ? 0 : 1;
+    this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
+  }
+
+  /** Marks an item as past its point of no return; `false` when it is not held, or was asked to stop. */
+  passPointOfNoReturn(token: string, now: number): boolean {
+    const { key, secret } = parseToken(token);
+    return this.#pass.run(key, secret, now).changes === 1;
+  }
+
+  /** The items of an instance that somebody holds. */
+  selectRunning(instanceKey: number, now: number): readonly RunningRow[] {
+    return this.#selectRunning.all(instanceKey, now);
+  }
+}
+
+export function toCancelInfo(row: CancelColumns): CancelInfo | null {
+  return row.cancelRequestedAt === null || row.cancelTrigger === null
+    ? null
+    : {
+        reason: row.cancelReason ?? '',
+        requestedAt: row.cancelRequestedAt,
+        trigger: row.cancelTrigger,
+      };
+}

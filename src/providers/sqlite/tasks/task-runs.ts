@@ -1,0 +1,241 @@
+import type { TerminalStatus } from '../../../model/status.ts';
+import { taskTimes } from '../../rules/task-times.ts';
+import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
+import type { WorkOutcome } from '../../contract/work-queue.ts';
+import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
+import { knownStart } from '../tables/existing-start.ts';
+import { parseFailure } from '../../rules/outcome-message.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import {
+  onFailOperation,
+  taskOperation,
+  type ExpiredItem,
+  type TaskItems,
+} from '../tables/task-items.ts';
+import type { EndedRun, FailedRun, TaskRows } from '../tables/task-rows.ts';
+import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
+
+interface Run {
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+interface StopRequest {
+  readonly reason: string;
+  readonly actor: string | null;
+}
+
+// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+const onFailPriority = 100;
+
+// Bounds how long one claim is kept by runs that nobody came for.
+const maxExpiredAtOnce = 500;
+
+/** The life of task runs: an instance, its one item, perhaps a key; every way in which they come and go. */
+export class TaskRuns {
+  readonly #definitions: Definitions;
+  readonly #instances: InstanceRows;
+  readonly #rows: TaskRows;
+  readonly #keys: DedupeKeys;
+  readonly #workItems: WorkItems;
+  readonly #items: TaskItems;
+  readonly #itemCancels: ItemCancels;
+  readonly #stopRows: StopRows;
+
+  constructor(parts: {
+    readonly definitions: Definitions;
+    readonly instances: InstanceRows;
+    readonly taskRows: TaskRows;
+    readonly dedupeKeys: DedupeKeys;
+    readonly workItems: WorkItems;
+    readonly taskItems: TaskItems;
+    readonly itemCancels: ItemCancels;
+    readonly stopRows: StopRows;
+  }) {
+    this.#definitions = parts.definitions;
+    this.#instances = parts.instances;
+    this.#rows = parts.taskRows;
+    this.#keys = parts.dedupeKeys;
+    this.#workItems = parts.workItems;
+    this.#items = parts.taskItems;
+    this.#itemCancels = parts.itemCancels;
+    this.#stopRows = parts.stopRows;
+  }
+
+  create({ now, effects }: Scope, task: NewTask): CreateTaskResult {
+    const { dedupeKey } = task;
+    const definitionKey = this.#definitions.intern('task', task.name, null);
+    const holder =
+      dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
+    if (holder !== undefined) return this.#refuse(task, holder);
+    const times = taskTimes(task, now);
+    const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
+    if (instanceKey === undefined) return this.#known(task);
+    if (dedupeKey !== undefined) {
+      this.#keys.take(definitionKey, dedupeKey, instanceKey);
+    }
+    // One whose time has passed takes its place behind those that wait already.
+    const nextAt = Math.max(times.runAt ?? now, now);
+    const { expiresAt } = times;
+    const operation = taskOperation;
+    const { priority } = task;
+    const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
+    this.#items.insert({ ...item, options: null, now });
+    effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
+    return { kind: 'created', instanceKey };
+  }
+
+  /** An item of a run was claimed. */
+  started({ now }: Scope, { instanceKey, operation }: ClaimedItem, run: ClaimedRun): void {
+    if (run.status === 'pending') this.#rows.start(instanceKey, now);
+    if (operation === onFailOperation && run.onFail === 'queued') {
+      this.#rows.setOnFail(instanceKey, 'running');
+    }
+  }
+
+  /** A run was handed back as it was claimed: if that was its first claim, it has not begun. */
+  unstarted({ effects }: Scope, { itemKey, instanceKey, operation, claimedAt }: HeldItem): void {
+    if (operation !== taskOperation) return;
+    const expiresAt = this.#rows.unstart(instanceKey, claimedAt);
+    if (expiresAt === null) return;
+    this.#items.setExpiry(itemKey, expiresAt);
+    effects.due('work', expiresAt);
+  }
+
+  /** An attempt at a run failed, and another follows. */
+  retried({ instanceKey, operation }: HeldItem): void {
+    if (operation === taskOperation) this.#rows.countFailure(instanceKey);
+  }
+
+  /** Deletes an item that is done and, if it was the run itself, ends the run; answers how it ended then. */
+  settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): TerminalStatus | undefined {
+    const { instanceKey } = item;
+    if (outcome.kind === 'failed') parseFailure(outcome.failure);
+    this.#workItems.delete(item.itemKey);
+    if (outcome.kind === 'canceled' && outcome.leaked) this.#stopRows.countLeaked(instanceKey);
+    if (item.operation === onFailOperation) {
+      const failure = outcome.kind === 'failed' ? outcome.failure : null;
+      const state = outcome.kind === 'completed' ? 'completed' : 'failed';
+      this.#rows.endOnFail(instanceKey, state, failure);
+      return undefined;
+    }
+    // What was asked to stop has stopped, whatever it brings.
+    const isStopped = item.cancelRequested === 1 || outcome.kind === 'canceled';
+    const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
+    if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
+    // Terminated before: what remains of it is its key.
+    this.#keys.free({ ...item, dedupeKey: this.#rows.keyOf(instanceKey) });
+    return undefined;
+  }
+
+  /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
+  cancel(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const { instanceKey } = run;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    const { flagged, keeps } = this.#itemCancels.cancelAll('request', items);
+    effects.addCancelRequests(flagged);
+    const request = { instanceKey, now, reason, actor };
+    if (keeps) this.#rows.requestCancel(request);
+    else this.#ended(scope, run, this.#rows.cancel(request));
+  }
+
+  /** Ends a run at once; a key stays with it until its handler has stopped. */
+  terminate(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
+    const { now, effects } = scope;
+    const { instanceKey } = run;
+    const ended = this.#rows.terminate({ instanceKey, now, reason, actor });
+    if (ended === undefined) return;
+    const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
+    const { flagged, keeps } = this.#itemCancels.cancelAll('terminate', items);
+    effects.addCancelRequests(flagged);
+    effects.finished.push(ended.instanceId);
+    if (!keeps) this.#keys.free({ ...run, ...ended });
+  }
+
+  /** Ends runs that were to have started by now; some stay for the next call where there are many. */
+  expireDue(scope: Scope): void {
+    for (const item of this.#items.selectExpired(scope.now, maxExpiredAtOnce)) {
+      this.#expire(scope, item);
+    }
+  }
+
+  /** Ends one run that was to have started by now. */
+  expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
+    const instanceKey = this.#items.instanceOf(itemKey);
+    if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
+  }
+
+  #expire(scope: Scope, item: ExpiredItem): void {
+    this.#workItems.delete(item.itemKey);
+    this.#ended(scope, item, this.#rows.expire(item.instanceKey, scope.now));
+  }
+
+  /** Ends a run as its handler says; `undefined` when it is over already. */
+  #end(
+    scope: Scope,
+    item: HeldItem,
+    outcome: Exclude<WorkOutcome, { kind: 'canceled' }>,
+  ): EndedRun | undefined {
+    const { now } = scope;
+    const { instanceKey } = item;
+    switch (outcome.kind) {
+      case 'completed':
+        return this.#ended(scope, item, this.#rows.complete(instanceKey, outcome.payload, now));
+      case 'skipped':
+        return this.#ended(scope, item, this.#rows.skip(instanceKey, now));
+      case 'failed': {
+        const failed = this.#rows.fail(instanceKey, outcome.failure, now);
+        const ended = this.#ended(scope, item, failed);
+        if (failed !== undefined) this.#enqueueOnFail(scope, item, { failed, outcome });
+        return ended;
+      }
+    }
+  }
+
+  #cancelEnd(scope: Scope, { instanceKey, definitionKey }: HeldItem): EndedRun | undefined {
+    const canceled = { instanceKey, now: scope.now, reason: 'canceled', actor: null };
+    return this.#ended(scope, { instanceKey, definitionKey }, this.#rows.cancel(canceled));
+  }
+
+  /** The item is gone and the run is over. */
+  #ended({ effects }: Scope, run: Run, ended: EndedRun | undefined): EndedRun | undefined {
+    if (ended === undefined) return undefined;
+    const { instanceKey, definitionKey } = run;
+    this.#keys.free({ instanceKey, definitionKey, dedupeKey: ended.dedupeKey });
+    effects.finished.push(ended.instanceId);
+    return ended;
+  }
+
+  #enqueueOnFail(
+    { now, effects }: Scope,
+    { instanceKey, definitionKey }: Run,
+    {
+      failed,
+      outcome,
+    }: { readonly failed: FailedRun; readonly outcome: Extract<WorkOutcome, { kind: 'failed' }> },
+  ): void {
+    const onFail = failed.onFail === null ? outcome.onFail : { options: failed.onFailOptions };
+    if (onFail === undefined) return;
+    const { options } = onFail;
+    const priority = onFailPriority;
+    const item = { instanceKey, operation: onFailOperation, definitionKey, priority, options };
+    this.#items.insert({ ...item, nextAt: now, expiresAt: null, now });
+    this.#rows.setOnFail(instanceKey, 'queued');
+    effects.due('work', now);
+  }
+
+  #refuse(task: NewTask, holder: string): CreateTaskResult {
+    const isKnown = this.#instances.findStart(task.instanceId) !== undefined;
+    return isKnown ? this.#known(task) : { kind: 'active', instanceId: holder };
+  }
+
+  #known(task: NewTask): CreateTaskResult {
+    const parts = { instances: this.#instances, definitions: this.#definitions };
+    return knownStart(parts, 'task', task);
+  }
+}

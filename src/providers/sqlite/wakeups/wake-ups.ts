@@ -1,0 +1,190 @@
+import type Database from 'better-sqlite3';
+import type { Clock } from '../../../model/clock.ts';
+import type { Effects, Topic } from '../../shared/effects.ts';
+import type { Hint } from '../../contract/provider.ts';
+import type { CancelInfo } from '../../contract/work-queue.ts';
+import type { ChangeLog, ForeignChanges } from './change-log.ts';
+import { ChangeWatch } from './change-watch.ts';
+
+/** A claim whose holder should stop; without a request it was deleted. */
+interface Flagged {
+  readonly lockToken: string;
+  readonly cancel?: CancelInfo;
+}
+
+interface Waiter {
+  readonly topic: Topic;
+  /** When it wakes by itself. */
+  readonly until: number;
+  readonly wake: () => void;
+}
+
+// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
+const clockSlackMs = 1_000;
+
+/**
+ * Tells waiting fetches and listeners that something has changed: in this process after a commit, across
+ * processes by a watch, which runs only while somebody waits or listens.
+ */
+export class WakeUps {
+  readonly #clock: Clock;
+  readonly #watch: ChangeWatch;
+  readonly #changeLog: ChangeLog;
+  readonly #flaggedSince: (time: number, now: number) => readonly Flagged[];
+  readonly #waiters = new Set<Waiter>();
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  /** When this process last looked for cancel requests of others, and what it found. */
+  #lookedAt: number;
+  #announced: ReadonlySet<string> = new Set();
+
+  constructor(options: {
+    readonly db: Database.Database;
+    readonly clock: Clock;
+    readonly pollMs: number;
+    readonly changeLog: ChangeLog;
+    /** The claims whose items were flagged or deleted at a time or later. */
+    readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
+    /** Called at each poll. */
+    readonly onPoll: () => void;
+  }) {
+    const { db, clock, pollMs, changeLog, flaggedSince, onPoll } = options;
+    this.#clock = clock;
+    this.#changeLog = changeLog;
+    this.#flaggedSince = flaggedSince;
+    this.#lookedAt = clock.now();
+    this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
+  }
+
+  /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
+  wait(options: {
+    readonly topic: Topic;
+    readonly until: number;
+    readonly signal?: AbortSignal | undefined;
+  }): Promise<void> {
+    return new Promise((resolve) => {
+      let cancelAlarm = (): void => undefined;
+      const wake = (): void => {
+        this.#waiters.delete(waiter);
+        cancelAlarm();
+        options.signal?.removeEventListener('abort', wake);
+        this.#stopWatchIfIdle();
+        resolve();
+      };
+      const waiter = { topic: options.topic, until: options.until, wake };
+      this.#waiters.add(waiter);
+      cancelAlarm = this.#clock.setTimer(options.until - this.#clock.now(), wake);
+      options.signal?.addEventListener('abort', wake);
+      this.#watch.start();
+    });
+  }
+
+  listen(listener: (hint: Hint) => void): () => void {
+    // Wrapped, so that the same function listening twice is two listeners.
+    const entry = (hint: Hint): void => listener(hint);
+    // The watch first: what changed before this moment is no news to a new listener.
+    this.#watch.start();
+    if (this.#listeners.size === 0) this.#changeLog.skip();
+    this.#listeners.add(entry);
+    return () => {
+      this.#listeners.delete(entry);
+      this.#stopWatchIfIdle();
+    };
+  }
+
+  /** Passes on what a commit of this process has changed. */
+  announce(effects: Effects): void {
+    this.#watch.expectOwnWrites();
+    for (const waiter of this.#waiters) {
+      if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
+    }
+    const { finished: instanceIds, outputs } = effects;
+    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
+    if (effects.cancelRequested.length > 0) {
+      const { cancelRequested: lockTokens, cancels } = effects;
+      this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+    }
+    if (effects.statusSet.size > 0) {
+      this.#tell({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
+    }
+    if (effects.emitted.size > 0) {
+      this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
+    }
+  }
+
+  /** Ends all waits, and has listeners read again: the store can no longer be used, which every call now tells. */
+  wakeAll(): void {
+    for (const { wake } of this.#waiters) wake();
+    this.#tell({ kind: 'changed' });
+  }
+
+  /** Ends all waits and forgets all listeners. */
+  close(): void {
+    this.#listeners.clear();
+    for (const { wake } of this.#waiters) wake();
+    this.#stopWatchIfIdle();
+  }
+
+  #tell(hint: Hint): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(hint);
+      } catch (error) {
+        // As with an EventTarget: the listener's error is the process's business, not the commit's.
+        process.nextTick(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  /** Another connection has committed. */
+  #onChange(): void {
+    for (const { wake } of this.#waiters) wake();
+    this.#tell({ kind: 'changed' });
+    this.#tellOfOthers();
+    const news = this.#lookForCancels();
+    if (news.length === 0) return;
+    const cancels = new Map<string, CancelInfo>();
+    for (const { lockToken, cancel } of news)
+      if (cancel !== undefined) cancels.set(lockToken, cancel);
+    const lockTokens = news.map(({ lockToken }) => lockToken);
+    this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+  }
+
+  /** Passes on which instances other processes ended, and whose custom status they set. */
+  #tellOfOthers(): void {
+    if (this.#listeners.size === 0) return;
+    let changes: ForeignChanges;
+    try {
+      changes = this.#changeLog.read();
+    } catch {
+      // The next commit brings another chance; the log keeps what was not read.
+      return;
+    }
+    const { finished, statusSet, missed } = changes;
+    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
+    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
+    if (missed) this.#tell({ kind: 'missed' });
+  }
+
+  /** What was flagged since the last look and is not announced yet. */
+  #lookForCancels(): readonly Flagged[] {
+    if (this.#listeners.size === 0) return [];
+    const now = this.#clock.now();
+    let flagged: readonly Flagged[];
+    try {
+      flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
+    } catch {
+      // The holders look for themselves at their next renewal.
+      return [];
+    }
+    const news = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
+    this.#lookedAt = now;
+    this.#announced = new Set(flagged.map(({ lockToken }) => lockToken));
+    return news;
+  }
+
+  #stopWatchIfIdle(): void {
+    if (this.#waiters.size === 0 && this.#listeners.size === 0) this.#watch.stop();
+  }
+}

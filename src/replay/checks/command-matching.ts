@@ -1,0 +1,182 @@
+import type { CommandEvent, HistoryEvent } from '../../model/event.ts';
+import { canonicalPayload, type Payload } from '../../model/values/payload.ts';
+
+interface Cancelable {
+  readonly cancellation?: 'wait' | 'abandon';
+  readonly shielded?: true;
+}
+
+/**
+ * Says whether the command that the code issued is the one that history records. Compared are kind, place,
+ * name, child id and input, how it is canceled and whether it is shielded, what is withdrawn and by which trigger;
+ * not what may change without changing the course of the code: the time of a timer, retry options, the version of
+ * a child, the text of a custom status, the reason of a withdrawal.
+ */
+export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boolean {
+  switch (recorded.kind) {
+    case 'operationWithdrawn':
+      return (
+        issued.kind === recorded.kind &&
+        issued.target === recorded.target &&
+        issued.trigger === recorded.trigger &&
+        issued.abandoned === recorded.abandoned
+      );
+    case 'timerCreated':
+    case 'customStatusSet':
+      return issued.kind === recorded.kind && issued.operation === recorded.operation;
+    case 'eventAwaited':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.name === recorded.name
+      );
+    case 'activityScheduled':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.name === recorded.name &&
+        isCanceledAlike(recorded, issued) &&
+        isSamePayload(recorded.payload, issued.payload)
+      );
+    case 'childScheduled':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.name === recorded.name &&
+        issued.childId === recorded.childId &&
+        isCanceledAlike(recorded, issued) &&
+        isSamePayload(recorded.payload, issued.payload)
+      );
+    case 'detachedStarted':
+      return (
+        issued.kind === recorded.kind &&
+        issued.operation === recorded.operation &&
+        issued.name === recorded.name &&
+        issued.childId === recorded.childId &&
+        isSamePayload(recorded.payload, issued.payload)
+      );
+  }
+}
+
+function isCanceledAlike(a: Cancelable, b: Cancelable): boolean {
+  return a.cancellation === b.cancellation && a.shielded === b.shielded;
+}
+
+/** Compares payloads as data: the order in which keys were written does not matter. */
+export function isSamePayload(a: Payload | null, b: Payload | null): boolean {
+  return a === b || canonicalPayload(a) === canonicalPayload(b);
+}
+
+/** Names an event in a sentence: "history records …". */
+export function describeEvent(event: HistoryEvent): string {
+  switch (event.kind) {
+    case 'executionStarted':
+      return `the start of '${event.name}' version '${event.version}'`;
+    case 'activityScheduled':
+      return `a call of activity '${event.name}' with ${describeInput(event.payload)}${describeCancel(event)}`;
+    case 'timerCreated':
+      return 'a timer';
+    case 'eventAwaited':
+      return `a wait for event '${event.name}'`;
+    case 'childScheduled':
+      return `the start of child '${event.name}' as '${event.childId}' with ${describeInput(event.payload)}${describeCancel(event)}`;
+    case 'detachedStarted':
+      return `the detached start of '${event.name}' as '${event.childId}' with ${describeInput(event.payload)}`;
+    case 'customStatusSet':
+      return 'a custom status';
+    case 'operationWithdrawn':
+      return `the withdrawal of operation ${event.target} (${event.trigger}${event.abandoned === true ? ', abandoned' : ''})`;
+    case 'activityCompleted':
+    case 'childCompleted':
+      return `the result of operation ${event.operation}`;
+    case 'activityFailed':
+    case 'childFailed':
+      return `the failure of operation ${event.operation}`;
+    case 'activityCanceled':
+    case 'childCanceled':
+      return `that operation ${event.operation} was stopped`;
+    case 'detachedConfirmed':
+      return `that the detached start of operation ${event.operation} stands`;
+    case 'detachedFailed':
+      return `that the id of operation ${event.operation} is taken`;
+    case 'cancelRequested':
+      return `a request to stop: ${clip(event.reason)}`;
+    case 'timerFired':
+      return `the timer of operation ${event.operation} firing`;
+    case 'eventReceived':
+      return `the arrival of event '${event.name}'`;
+    case 'executionCompleted':
+      return `that it returned ${clip(event.payload ?? 'nothing')}`;
+    case 'executionFailed':
+      return `that it failed with ${clip(`${event.failure.name}: ${event.failure.message}`)}`;
+    case 'executionCanceled':
+      return `that it was canceled: ${clip(event.reason)}`;
+    case 'executionTerminated':
+      return `that it was terminated: ${clip(event.reason)}`;
+    case 'executionContinuedAsNew':
+      return `that it continued as new with ${describeInput(event.payload)}`;
+  }
+}
+
+/** Names an event without its payload, for logs: `activity "chargeCard"`. */
+export function labelEvent(event: HistoryEvent): string {
+  switch (event.kind) {
+    case 'executionStarted':
+      return `start of ${JSON.stringify(event.name)} version ${JSON.stringify(event.version)}`;
+    case 'activityScheduled':
+      return `activity ${JSON.stringify(event.name)}`;
+    case 'timerCreated':
+      return 'timer';
+    case 'eventAwaited':
+      return `wait for event ${JSON.stringify(event.name)}`;
+    case 'childScheduled':
+      return `child ${JSON.stringify(event.name)}`;
+    case 'detachedStarted':
+      return `detached start of ${JSON.stringify(event.name)}`;
+    case 'customStatusSet':
+      return 'custom status';
+    case 'operationWithdrawn':
+      return `withdrawal of operation ${event.target}`;
+    case 'activityCompleted':
+    case 'activityFailed':
+    case 'activityCanceled':
+    case 'childCompleted':
+    case 'childFailed':
+    case 'childCanceled':
+    case 'detachedConfirmed':
+    case 'detachedFailed':
+      return `outcome of operation ${event.operation}`;
+    case 'timerFired':
+      return `timer of operation ${event.operation} fired`;
+    case 'eventReceived':
+      return `event ${JSON.stringify(event.name)}`;
+    case 'cancelRequested':
+      return 'cancel request';
+    case 'executionCompleted':
+      return 'end: completed';
+    case 'executionFailed':
+      return 'end: failed';
+    case 'executionCanceled':
+      return 'end: canceled';
+    case 'executionTerminated':
+      return 'end: terminated';
+    case 'executionContinuedAsNew':
+      return 'end: continued as new';
+  }
+}
+
+function describeInput(payload: Payload | null): string {
+  return payload === null ? 'no input' : `input ${clip(payload)}`;
+}
+
+function describeCancel({ cancellation, shielded }: Cancelable): string {
+  const words = [
+    ...(cancellation === undefined ? [] : [`canceled as '${cancellation}'`]),
+    ...(shielded === true ? ['in a shield'] : []),
+  ];
+  return words.length === 0 ? '' : `, ${words.join(', ')}`;
+}
+
+function clip(text: string): string {
+  return text.length <= 200 ? text : `${text.slice(0, 200)}…`;
+}

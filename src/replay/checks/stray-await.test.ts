@@ -1,0 +1,174 @@
+import { readFile } from 'node:fs/promises';
+import { setImmediate as immediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { OrchestrationContext } from '../../orchestration/orchestration-context.ts';
+import { drive, kindsOf } from '../../../test/replay/turn-driver.ts';
+
+describe('R6: the code may act only inside its turn', () => {
+  it('fails an instance that waits for nothing durable, and names the last durable operation', async () => {
+    const run = drive(async (ctx) => {
+      await ctx.call('charge', 5);
+      await readFile(import.meta.filename);
+      await ctx.call('ship');
+    });
+    await run.start();
+    const events = await run.turn(run.completed(1));
+    expect(kindsOf(events)).toEqual(['activityCompleted', 'executionFailed']);
+    expect(run.failure).toMatchObject({ code: 'STRAY_AWAIT' });
+    expect(run.failure.message).toContain("activity 'charge', operation 1");
+    expect(run.failure.message).toContain('Do the I/O or the waiting in an activity');
+  });
+
+  it('says so when there was no durable operation before', async () => {
+    const run = drive(async () => new Promise(() => undefined));
+    await run.start();
+    expect(run.failure.message).toContain('Before its first durable operation');
+  });
+
+  it('refuses a context call outside a turn and fails the instance in its next turn', async () => {
+    let isBroken = 0;
+    const stray = Promise.withResolvers<unknown>();
+    const run = drive(
+      async (ctx) => {
+        const pending = ctx.call('pending');
+        await immediate();
+        try {
+          await ctx.call('stray');
+        } catch (error) {
+          stray.resolve(error);
+        }
+        await pending;
+      },
+      { onBroken: () => (isBroken += 1), alwaysReplay: false },
+    );
+    expect(kindsOf(await run.start())).toEqual(['executionStarted', 'activityScheduled']);
+    const thrown = await stray.promise;
+    expect(thrown).toMatchObject({ code: 'STRAY_AWAIT' });
+    expect((thrown as Error).message).toContain("activity 'stray' was called outside a turn");
+    expect((thrown as Error).message).toContain("activity 'pending', operation 1");
+    expect(isBroken).toBe(1);
+    expect(kindsOf(await run.turn({ kind: 'wake' }))).toEqual(['executionFailed']);
+    expect(run.failure).toMatchObject({ code: 'STRAY_AWAIT' });
+    expect(run.execution.ended).toBe(true);
+  });
+
+  it('fails a broken instance before it applies what else arrived', async () => {
+    const broken = Promise.withResolvers<void>();
+    const run = drive(
+      async (ctx) => {
+        const pending = ctx.call('pending');
+        await immediate();
+        await ctx.sleep(1).catch(() => undefined);
+        return pending;
+      },
+      { onBroken: broken.resolve, alwaysReplay: false },
+    );
+    await run.start();
+    await broken.promise;
+    expect(kindsOf(await run.turn(run.completed(1)))).toEqual(['executionFailed']);
+  });
+
+  it('does not take a result that the code returned outside a turn', async () => {
+    const broken = Promise.withResolvers<void>();
+    const run = drive(
+      async (ctx) => {
+        void ctx.call('pending');
+        await immediate();
+        return 'sneaked in';
+      },
+      { onBroken: broken.resolve, alwaysReplay: false },
+    );
+    await run.start();
+    await broken.promise;
+    await run.turn({ kind: 'wake' });
+    expect(run.failure.message).toContain('the orchestration ended outside a turn');
+  });
+
+  it('catches every one of many stray awaits, and none of the clean instances beside them', async () => {
+    const dirty = async (ctx: OrchestrationContext<void>) => {
+      await ctx.call('a');
+      await readFile(import.meta.filename);
+      await ctx.call('b');
+    };
+    const clean = async (ctx: OrchestrationContext<void>) => {
+      await ctx.call('a');
+      for (let i = 0; i < 100; i++) await Promise.resolve();
+      await ctx.call('b');
+    };
+    const runs = Array.from({ length: 400 }, (_, i) =>
+      drive(i % 2 === 0 ? dirty : clean, { alwaysReplay: false }),
+    );
+    await Promise.all(runs.map((run) => run.start()));
+    await Promise.all(runs.map((run) => run.turn(run.completed(1))));
+    const last = runs.map((run) => run.history.at(-1)?.kind);
+    expect(last.filter((kind) => kind === 'executionFailed')).toHaveLength(200);
+    expect(last.filter((kind) => kind === 'activityScheduled')).toHaveLength(200);
+  });
+
+  it('does not let one instance act through the context of another', async () => {
+    let leaked: OrchestrationContext<void> | undefined;
+    let isBroken = false;
+    const owner = drive(
+      async (ctx) => {
+        leaked = ctx;
+        return ctx.call('own');
+      },
+      { onBroken: () => (isBroken = true), alwaysReplay: false },
+    );
+    await owner.start();
+    const other = drive(async () => leaked?.call('foreign'), { alwaysReplay: false });
+    await other.start();
+    expect(other.failure).toMatchObject({ code: 'STRAY_AWAIT' });
+    expect(isBroken).toBe(false);
+    await owner.turn(owner.completed(1, 'fine'));
+    expect(owner.output).toBe('fine');
+  });
+
+  it('does not let one instance act through the context of another, even while that has its turn', async () => {
+    const contexts: OrchestrationContext<void>[] = [];
+    const run = () =>
+      drive(
+        async (ctx) => {
+          contexts.push(ctx);
+          while (contexts.length < 2) await Promise.resolve();
+          const [first, second] = contexts;
+          const other = ctx === first ? second : first;
+          try {
+            return await other?.call('foreign');
+          } catch (error) {
+            return [(error as { code: string }).code, await ctx.call('own')];
+          }
+        },
+        { alwaysReplay: false },
+      );
+    const runs = [run(), run()];
+    await Promise.all(runs.map((each) => each.start()));
+    await Promise.all(runs.map((each) => each.turn(each.completed(1, 'fine'))));
+    expect(runs.map(({ output }) => output)).toEqual([
+      ['STRAY_AWAIT', 'fine'],
+      ['STRAY_AWAIT', 'fine'],
+    ]);
+  });
+
+  it('refuses a disposed function, too, and reports it all the same', async () => {
+    const stray = Promise.withResolvers<unknown>();
+    let isBroken = false;
+    const run = drive(
+      async (ctx) => {
+        void ctx.call('pending');
+        await immediate();
+        try {
+          await ctx.call('stray');
+        } catch (error) {
+          stray.resolve(error);
+        }
+      },
+      { onBroken: () => (isBroken = true), alwaysReplay: false },
+    );
+    await run.start();
+    run.execution.dispose();
+    expect(await stray.promise).toMatchObject({ code: 'STRAY_AWAIT' });
+    await immediate();
+    expect(isBroken).toBe(true);
+  });
+});

@@ -1,0 +1,361 @@
+import { setImmediate } from 'node:timers';
+import type { Clock } from '../../model/clock.ts';
+import { cleanReason } from '../../model/cancel.ts';
+import { CanceledError, type PerdureError } from '../../model/failures/errors.ts';
+import { platformFailure, toError, type Failure } from '../../model/failures/failure.ts';
+import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
+import type { AttemptVerdict } from '../../tasks/circuit-breaker.ts';
+import type { TaskClient } from '../../tasks/task-context.ts';
+import { ActivityRun, type AttemptResult } from './activity-run.ts';
+import { blockedFailure } from '../turns/blocked-failure.ts';
+import { Emitter } from './emitter.ts';
+import type { Leases } from '../leases/leases.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { pause, withRetries } from '../maintenance/provider-retry.ts';
+import { reportFailedAttempt } from '../maintenance/report-failures.ts';
+import { reportSafely } from '../maintenance/report-safely.ts';
+import { reportTaskEnd } from '../tasks/report-task-end.ts';
+import type { RunningActivityContext } from './running-activity-context.ts';
+import type { SettledActivity } from '../turns/settled-activity.ts';
+import type { Slots } from './slots.ts';
+import { StartSlices } from '../turns/start-slices.ts';
+import type { StreamRoom } from './stream-backpressure.ts';
+import type { TaskGate } from '../tasks/task-gate.ts';
+import { WorkFetcher } from './work-fetcher.ts';
+import type { WorkHandler } from './work-handler.ts';
+import type { WorkHandlers } from './work-handlers.ts';
+
+export interface ActivityDispatcherParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly handlers: WorkHandlers;
+  readonly options: ResolvedOptions;
+  readonly client: TaskClient;
+  readonly slots: Slots;
+  readonly leases: Leases<ActivityRun>;
+  readonly room: StreamRoom;
+  /** The worker's place with the watchdog. */
+  readonly watched: number;
+  readonly settle: (settled: SettledActivity) => void;
+  /** The store will never answer again. */
+  readonly onStoreReplaced: (error: PerdureError) => void;
+}
+
+const maxBlockers = 1_000;
+
+/** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
+export class ActivityDispatcher {
+  readonly #params: ActivityDispatcherParams;
+  readonly #fetcher: WorkFetcher;
+  readonly #starts = new StartSlices();
+  readonly #running = new Set<ActivityRun>();
+  readonly #handingBack = new Set<Promise<void>>();
+  /** Claims that never began and are on their way back. */
+  readonly #givingBack = new Set<WorkItem>();
+  /** For how long the handlers of items blocked the event loop that lost their leases by that. */
+  readonly #blockers = new Map<string, number>();
+  #idle: (() => void) | undefined;
+
+  constructor(params: ActivityDispatcherParams) {
+    this.#params = params;
+    this.#fetcher = new WorkFetcher({
+      ...params,
+      take: (item, claimedAt) => this.#take(item, claimedAt),
+    });
+  }
+
+  /** Begins to fetch. */
+  start(): void {
+    this.#fetcher.start();
+  }
+
+  /** Starts items that an ack claimed for this process; their slots are taken already. */
+  startClaimed(items: readonly WorkItem[], claimedAt: number): void {
+    for (const item of items) {
+      const accepted = this.#accept(item, claimedAt);
+      if (accepted === undefined) this.#params.slots.release(1);
+      else this.#start(accepted);
+    }
+  }
+
+  /** A run failed here, and the handler for that waits in the queue. */
+  expectOnFail(task: string): void {
+    this.#fetcher.expectOnFail(task);
+  }
+
+  /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
+  async stop(): Promise<void> {
+    await this.#fetcher.stop();
+    if (this.#running.size > 0) await this.#endRunning();
+    await this.handedBack();
+  }
+
+  /** Resolves when nothing is on its way back to the queue. */
+  async handedBack(): Promise<void> {
+    while (this.#handingBack.size > 0) await Promise.all(this.#handingBack);
+  }
+
+  async #endRunning(): Promise<void> {
+    const { clock, options } = this.#params;
+    const finished = new AbortController();
+    const idle = new Promise<void>((resolve) => (this.#idle = resolve));
+    await Promise.race([idle, pause(clock, options.shutdownGraceMs, finished.signal)]);
+    finished.abort();
+    const reason = new CanceledError('the worker is shutting down', 'shutdown');
+    for (const run of this.#running) run.abort(reason);
+    // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const run of this.#running) run.handBack();
+    if (this.#running.size > 0) await idle;
+  }
+
+  #take(item: WorkItem, claimedAt: number): void {
+    const { slots } = this.#params;
+    // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
+    if (slots.free === 0 && item.cancel === null) this.#handBack(item);
+    else {
+      const accepted = this.#accept(item, claimedAt);
+      if (accepted === undefined) return;
+      slots.take(1);
+      this.#start(accepted);
+    }
+  }
+
+  /** Decides whether the item is to be run; what is not is settled or handed back at once. */
+  #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
+    const { handlers, clock, options, leases, settle } = this.#params;
+    const handler = handlers.find(item);
+    const hasOnFail = handler?.hasOnFail === true;
+    if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
+    else if (this.#blockers.size > 0 && this.#blockers.has(identityOf(item))) {
+      settle({
+        item,
+        outcome: { kind: 'failed', failure: this.#blocked(item, handler) },
+        hasOnFail,
+      });
+    } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
+      settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
+    } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
+    else if (handler.gate !== undefined && handler.gate.room(clock.monotonic()) < 1) {
+      // Its breaker opened while the fetch waited.
+      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.monotonic()) });
+    } else {
+      const run = new ActivityRun({
+        ...this.#params,
+        item,
+        handler,
+        markPointOfNoReturn: (lockToken) => this.#markPointOfNoReturn(lockToken),
+        cancelRun: (own, reason) => this.#cancelRun(own, reason),
+        newEmitter: (own, context) => this.#newEmitter(own, context),
+        starts: this.#starts,
+        onBlocked: (own, blockedMs) => this.#onBlocked(own, blockedMs),
+      });
+      leases.add(run, claimedAt);
+      return { run, handler };
+    }
+    return undefined;
+  }
+
+  /** Remembers what has just lost its lease by its own doing: it is not run again, but fails at its next claim. */
+  #onBlocked(item: WorkItem, blockedMs: number): void {
+    if (this.#blockers.size >= maxBlockers) this.#blockers.clear();
+    this.#blockers.set(identityOf(item), blockedMs);
+  }
+
+  #blocked(item: WorkItem, handler: WorkHandler | undefined): Failure {
+    const identity = identityOf(item);
+    const blockedMs = this.#blockers.get(identity) ?? 0;
+    this.#blockers.delete(identity);
+    return blockedFailure(
+      handler?.what ?? `${item.kind} ${JSON.stringify(item.name)}`,
+      blockedMs,
+      this.#params.options.activityLeaseMs,
+    );
+  }
+
+  /** A claim of this process that never began, and that this one has overtaken, does not count. */
+  #isPoison(item: WorkItem): boolean {
+    const unbegun = [...this.#givingBack];
+    for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
+    const identity = identityOf(item);
+    const own = unbegun.filter((other) => identityOf(other) === identity).length;
+    return item.claims - own > this.#params.options.maxClaims;
+  }
+
+  /** A handler cancels its own run; what the store makes of that, the renewal tells. */
+  async #cancelRun({ instanceId, lockToken }: WorkItem, reason: string | undefined): Promise<void> {
+    const { provider, clock, options, leases } = this.#params;
+    // Whoever has the id now may be another run, if this one is gone.
+    await leases.renewNow([lockToken]);
+    if (!leases.isLive(lockToken)) return;
+    const cleanupMs = options.cleanupTimeoutMs;
+    const request = { instanceId, reason: cleanReason(reason), actor: null, cleanupMs };
+    const deadline = clock.monotonic() + options.activityLeaseMs;
+    await withRetries({ clock, logger: options.logger, deadline }, () =>
+      provider.requestCancel([request]),
+    );
+    await leases.renewNow([lockToken]);
+  }
+
+  #newEmitter(item: WorkItem, context: RunningActivityContext): Emitter {
+    const { provider: store, clock, options, leases, room } = this.#params;
+    const renewNow = () => leases.renewNow([item.lockToken]);
+    return new Emitter({ item, context, store, clock, options, room, renewNow });
+  }
+
+  async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
+    const { provider, leases } = this.#params;
+    const answer = await provider.markPointOfNoReturn(lockToken);
+    // Why it is lost, the renewal tells: a deletion is no lost lease.
+    if (answer.kind === 'lost') await leases.renewNow([lockToken]);
+    return answer;
+  }
+
+  #start({ run, handler }: AcceptedRun): void {
+    this.#running.add(run);
+    void this.#follow(run, handler);
+  }
+
+  async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
+    const { clock, options, slots, settle } = this.#params;
+    const startedAt = clock.monotonic();
+    const leave = gate?.enter();
+    const result = await run.run();
+    const endedAt = clock.monotonic();
+    leave?.(verdicts[result.kind], endedAt);
+    if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
+    if (result.kind === 'retry') this.#retry(run, result);
+    else if (result.kind === 'handBack') this.#handBack(run.item, { run });
+    else if (result.kind !== 'lost' && result.kind !== 'deleted') {
+      const ran = { worker: options.name, startedAt: run.item.nowMs };
+      const { item, onDiscarded } = run;
+      settle({ item, outcome: result, ran, hasOnFail, onDiscarded });
+    }
+    this.#running.delete(run);
+    slots.release(1);
+    if (this.#running.size === 0) this.#idle?.();
+  }
+
+  #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {
+    const { provider, options } = this.#params;
+    const { lockToken } = run.item;
+    const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
+    this.#giveUpClaim(run.item, async () => {
+      await this.#storeHeartbeat(run);
+      const results = await provider.retryWorkItems([retry]);
+      // Work that was deleted or lost meanwhile is not retried.
+      if (results[0] === true) reportFailedAttempt(options.logger, run.item, result);
+      return results;
+    });
+  }
+
+  #handBack(
+    item: WorkItem,
+    { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
+  ): void {
+    const { lockToken } = item;
+    const unstarted = run?.hasBegun !== true;
+    const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted };
+    if (unstarted) this.#givingBack.add(item);
+    this.#giveUpClaim(item, async () => {
+      if (run !== undefined) await this.#storeHeartbeat(run);
+      return this.#params.provider.abandonWorkItems([abandon]);
+    });
+  }
+
+  /** What the handler reported last is there for the next attempt, whether or not a renewal came between. */
+  async #storeHeartbeat(run: ActivityRun): Promise<void> {
+    const { provider, options } = this.#params;
+    const heartbeat = run.takeHeartbeat();
+    if (heartbeat.heartbeat === undefined) return;
+    const { lockToken } = run;
+    await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
+  }
+
+  #giveUpClaim(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
+    const work = this.#callUntilHeard(item, call).finally(() => {
+      this.#params.leases.remove(item.lockToken);
+      this.#givingBack.delete(item);
+      this.#handingBack.delete(work);
+    });
+    this.#handingBack.add(work);
+  }
+
+  async #callUntilHeard(
+    item: WorkItem,
+    call: () => Promise<readonly HandBackResult[]>,
+  ): Promise<void> {
+    const { clock, options } = this.#params;
+    const deadline = clock.monotonic() + options.activityLeaseMs;
+    try {
+      const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
+      // It was asked to stop meanwhile, so it ended instead.
+      if (typeof result === 'string') reportTaskEnd(options, item, result);
+    } catch (error) {
+      options.logger.error({ error }, 'handing work back failed; its lease will run out');
+    }
+  }
+
+  #report(run: ActivityRun, result: AttemptResult, durationMs: number): void {
+    const { options } = this.#params;
+    if (result.kind !== 'retry') reportFailedAttempt(options.logger, run.item, result);
+    const { attemptEnded } = options.hooks;
+    if (attemptEnded === undefined) return;
+    const outcome = outcomeNames[result.kind];
+    const { instanceId, kind, name: activity, failures } = run.item;
+    const attempt = { instanceId, kind, activity, attempt: failures + 1, durationMs, outcome };
+    reportSafely(options.logger, () =>
+      attemptEnded({
+        ...attempt,
+        ...('failure' in result && { error: toError(result.failure) }),
+        ...(result.kind === 'retry' && { retryInMs: result.delayMs }),
+      }),
+    );
+  }
+}
+
+interface AcceptedRun {
+  readonly run: ActivityRun;
+  readonly handler: WorkHandler;
+}
+
+const outcomeNames = {
+  completed: 'completed',
+  failed: 'failed',
+  skipped: 'skipped',
+  canceled: 'canceled',
+  retry: 'retried',
+  lost: 'lost',
+  deleted: 'deleted',
+  handBack: 'lost',
+} as const;
+
+/** Only what the handler itself brought about counts for its breaker. */
+const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
+  completed: 'succeeded',
+  failed: 'failed',
+  retry: 'failed',
+  skipped: 'neither',
+  canceled: 'neither',
+  lost: 'neither',
+  deleted: 'neither',
+  handBack: 'neither',
+};
+
+/** What stays the same from one claim of an item to the next. */
+function identityOf({ instanceKey, incarnation, executionId, operation, kind }: WorkItem): string {
+  return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
+}
+
+function waitFor(gate: TaskGate, nowMs: number): number {
+  return Math.max(0, (gate.opensAt ?? nowMs) - nowMs);
+}
+
+function poison(item: WorkItem) {
+  return platformFailure(
+    'POISON',
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt. Its workers probably crashed: check their logs, correct the handler, and start it again.`,
+  );
+}

@@ -1,0 +1,412 @@
+import type { Clock } from '../../model/clock.ts';
+import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
+import { platformFailure, toFailure, type Failure } from '../../model/failures/failure.ts';
+import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
+import { nextRetryDelayMs } from '../../model/retry-policy.ts';
+import { errorClasses } from '../../model/failures/error-classes.ts';
+import { validateInput } from '../../model/values/validate-input.ts';
+import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
+import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
+import { disposeOf } from '../turns/dispose-of.ts';
+import { isDebugged } from '../watchdog/is-debugged.ts';
+import { isStop } from './is-cancellation.ts';
+import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
+import type { Emitter } from './emitter.ts';
+import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
+import { RunningActivityContext } from './running-activity-context.ts';
+import { RunningTaskContext } from '../tasks/running-task-context.ts';
+import type { StartSlices } from '../turns/start-slices.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { reportSafely } from '../maintenance/report-safely.ts';
+import type { Outcome } from '../turns/settled-activity.ts';
+import type { TaskClient } from '../../tasks/task-context.ts';
+import { watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
+import type { WorkHandler } from './work-handler.ts';
+import type { WorkOptions } from './work-options.ts';
+
+/** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
+export type AttemptResult =
+  | Outcome
+  | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
+  | { readonly kind: 'lost' }
+  | { readonly kind: 'deleted' }
+  | { readonly kind: 'handBack' };
+
+export interface ActivityRunParams {
+  readonly item: WorkItem;
+  readonly handler: WorkHandler;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly client: TaskClient;
+  readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
+  /** Cancels the run that the item belongs to: only for tasks. */
+  readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
+  readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
+  readonly starts: StartSlices;
+  readonly leases: StartLeases;
+  readonly watched: number;
+  /** The handler kept the event loop, and with it the renewals, for longer than its lease. */
+  readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
+}
+
+/** What a run asks about its claim directly before it begins. */
+interface StartLeases {
+  isLive(lockToken: string): boolean;
+  askedFor(lockToken: string): Promise<unknown> | undefined;
+}
+
+/** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
+export class ActivityRun implements LoopHolder {
+  readonly item: WorkItem;
+  readonly #params: ActivityRunParams;
+  readonly #context: RunningActivityContext;
+  #activityOptions: WorkOptions = {};
+  #finish: ((result: AttemptResult) => void) | undefined;
+  #cancelTimeout: (() => void) | undefined;
+  #cancelGrace: (() => void) | undefined;
+  #stopping: CanceledError | undefined;
+  /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
+  #attemptTimeout: CanceledError | undefined;
+  #thread: IsolatedHandler | undefined;
+  #emitter: Emitter | undefined;
+  #hasBegun = false;
+  #isDeleted = false;
+  #isDisposed = false;
+
+  constructor(params: ActivityRunParams) {
+    this.item = params.item;
+    this.#params = params;
+    const pointOfNoReturn = (): Promise<void> => this.#pointOfNoReturn();
+    const emit = (payload: Payload): Promise<boolean> => this.#emit(payload);
+    this.#context =
+      params.item.kind === 'activity'
+        ? new RunningActivityContext({ ...params, pointOfNoReturn, emit })
+        : new RunningTaskContext({
+            ...params,
+            pointOfNoReturn,
+            emit,
+            cancelRun: (reason) => params.cancelRun(params.item, reason),
+          });
+  }
+
+  get #kind(): string {
+    return this.item.kind === 'activity' ? 'activity' : 'task';
+  }
+
+  get lockToken(): string {
+    return this.item.lockToken;
+  }
+
+  describeHold(): LoopHold {
+    const { item, handler, watched } = this.#params;
+    const { instanceId, lockToken, nowMs: startedAt, options } = item;
+    const hold = { kind: 'handler', watched, what: handler.what, instanceId, lockToken } as const;
+    return { ...hold, startedAt, ...(handler.hasOnFail && { onFail: { options } }) };
+  }
+
+  /** Whether code of the application was called: the condition of a task, or the handler. */
+  get hasBegun(): boolean {
+    return this.#hasBegun;
+  }
+
+  /** What the handler reported since the last renewal, to be stored with the next one. */
+  takeHeartbeat(): { readonly heartbeat?: Payload | null } {
+    return this.#context.takeHeartbeat();
+  }
+
+  putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
+    this.#context.putBackHeartbeat(heartbeat);
+  }
+
+  /** Runs the attempt to its end. Never rejects. */
+  run(): Promise<AttemptResult> {
+    return new Promise((resolve) => {
+      this.#finish = resolve;
+      void this.#execute();
+    });
+  }
+
+  /** The store says that the item should stop. */
+  onCancel(cancel: CancelInfo): void {
+    this.abort(new CanceledError(cancel.reason, cancel.trigger));
+  }
+
+  /**
+   * From here on the store delivers nothing but a terminate, and the attempt has no timeout of its own any more;
+   * throws if the handler should already have stopped.
+   */
+  async #pointOfNoReturn(): Promise<void> {
+    this.#context.throwIfCanceled();
+    if (this.#activityOptions.cancellation !== 'wait')
+      throw noPointOfNoReturn(this.#params.handler.what);
+    // Its own timeout must not come between the mark in the store and the handler that learns of it.
+    this.#cancelTimeout?.();
+    const answer = await this.#params
+      .markPointOfNoReturn(this.lockToken)
+      .catch((error: unknown) => {
+        this.#startTimeout();
+        throw error;
+      });
+    if (answer.kind === 'canceled') this.onCancel(answer.cancel);
+    if (answer.kind === 'lost') this.onLost();
+    this.#context.throwIfCanceled();
+  }
+
+  #emit(payload: Payload): Promise<boolean> {
+    this.#emitter ??= this.#params.newEmitter(this.item, this.#context);
+    return this.#emitter.emit(payload);
+  }
+
+  /** The item went with its instance or execution: the handler has its grace, but nobody will ever ask for its result. */
+  onDeleted(): void {
+    this.#isDeleted = true;
+    this.abort(new CanceledError(`what this ${this.#kind} worked for was deleted`, 'deleted'));
+  }
+
+  /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
+  onLost(): void {
+    if (this.#isDeleted) return;
+    if (!this.#hasBegun) this.handBack();
+    this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
+    this.#end({ kind: 'lost' });
+  }
+
+  /** Tells the handler to stop, and gives it the grace period to do so. */
+  abort(reason: CanceledError): void {
+    if (this.#stopping !== undefined || this.#finish === undefined) return;
+    this.#stopping = reason;
+    this.#cancelTimeout?.();
+    const { clock, options } = this.#params;
+    this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#graceIsOver());
+    this.#context.abort(reason);
+    // Nothing has to stop: it need not wait for its turn to start.
+    if (!this.#hasBegun) this.#end(this.#judge(reason));
+  }
+
+  /** Ends the attempt without a result: the item goes back to the queue. */
+  handBack(): void {
+    this.#end({ kind: 'handBack' });
+  }
+
+  async #execute(): Promise<void> {
+    try {
+      const input = await this.#prepare();
+      if (input === undefined) return;
+      const { handler } = this.#params;
+      if (handler.isUnwanted !== undefined) {
+        const unwanted = await this.#begin(() => {
+          this.#hasBegun = true;
+          return handler.isUnwanted?.(this.#context, input.value, this.item);
+        });
+        if (unwanted?.value === true) this.#end({ kind: 'skipped' });
+        if (unwanted?.value !== false) return;
+      }
+      const output = await this.#begin(() => this.#runHandler(input.value));
+      if (output === undefined) return;
+      const result = this.#completed(output.value);
+      if (this.#isUnwanted) await this.#dispose(result);
+      this.#end(result);
+    } catch (error) {
+      this.#end(this.#judge(error));
+    }
+  }
+
+  /**
+   * Waits for its turn to start and calls code of the application, unless there is a reason not to: then it ends the
+   * attempt, or throws why it was canceled. Nothing comes between the check and the call, so nothing starts after its
+   * lease has ended, or after this process knows of a cancel.
+   */
+  async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
+    const { starts, leases } = this.#params;
+    // An attempt cannot take too long before it begins.
+    if (!this.#hasBegun) this.#cancelTimeout?.();
+    const turn = starts.admit();
+    if (turn !== undefined) await turn;
+    for (let asked = leases.askedFor(this.lockToken); asked !== undefined;) {
+      await asked;
+      asked = leases.askedFor(this.lockToken);
+    }
+    if (this.#finish === undefined) return undefined;
+    this.#context.throwIfCanceled();
+    if (!leases.isLive(this.lockToken)) {
+      // The process slept, or a handler blocked it: another worker may run the item by now, or may have completed it.
+      this.onLost();
+      return undefined;
+    }
+    if (!this.#hasBegun) this.#startTimeout();
+    return { value: await call() };
+  }
+
+  #runHandler(input: unknown): unknown {
+    const { item, handler, options } = this.#params;
+    const { isolated } = handler;
+    if (isolated === undefined) {
+      this.#hasBegun = true;
+      const begunAt = performance.now();
+      const watchdogAt = watchdogMs();
+      try {
+        return runAsHolder(this, () => handler.run(this.#context, input, item));
+      } finally {
+        const ms = performance.now() - begunAt;
+        if (ms >= options.activityLeaseMs) this.#reportBlocked(ms, watchdogAt);
+      }
+    }
+    this.#thread = startIsolated({
+      isolated,
+      context: this.#context,
+      payload:
+        handler.inputSchema === undefined
+          ? item.payload
+          : encodePayload(input, `The input of ${handler.what}`),
+      lastHeartbeat: item.heartbeat,
+      payloadLimitBytes: options.payloadLimitBytes,
+      begin: async (call) => {
+        await this.#begin(() => {
+          this.#hasBegun = true;
+          call();
+        });
+      },
+    });
+    return this.#thread.result;
+  }
+
+  #reportBlocked(ms: number, watchdogAt: number): void {
+    const { item, options, onBlocked } = this.#params;
+    // Neither a person at a breakpoint nor a stopped process is the fault of the handler.
+    if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(item, ms);
+  }
+
+  /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */
+  async #prepare(): Promise<{ readonly value: unknown } | undefined> {
+    const { item, handler } = this.#params;
+    try {
+      this.#activityOptions = handler.options(item);
+      this.#startTimeout();
+      const value = decodePayload(item.payload);
+      return { value: await validateInput(handler.inputSchema, value, capitalised(handler.what)) };
+    } catch (error) {
+      this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
+      return undefined;
+    }
+  }
+
+  #completed(output: unknown): AttemptResult {
+    const { handler, options } = this.#params;
+    const what = `The result of ${handler.what}`;
+    try {
+      return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
+    } catch (error) {
+      return { kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } };
+    }
+  }
+
+  /** Whether nobody will ever see what the handler has returned. */
+  get #isUnwanted(): boolean {
+    const stopping = this.#stopping;
+    if (stopping === undefined || stopping === this.#attemptTimeout) return false;
+    if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
+    // The caller of an activity that waits for its end is given the result.
+    return (
+      this.#isDeleted ||
+      this.item.kind === 'task' ||
+      this.#activityOptions.cancellation === undefined
+    );
+  }
+
+  /** Lets the definition dispose of a result that came too late. */
+  async #dispose(result: AttemptResult): Promise<void> {
+    if (result.kind !== 'completed') return;
+    this.#isDisposed = true;
+    await disposeOf(this.#params, result.payload);
+  }
+
+  /** What to do with the result if the store discards it, because it knew of a cancel that did not get here in time. */
+  get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
+    if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
+    return (payload) => disposeOf(this.#params, payload);
+  }
+
+  #judge(error: unknown): AttemptResult {
+    const stopping = this.#stopping;
+    if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
+    if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
+    if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
+    if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
+    // A handler that was told to stop and fails with something of its own is heard, but not tried again.
+    return { kind: 'failed', failure: toFailure(error) };
+  }
+
+  #failed(failure: Failure, classes: readonly string[]): AttemptResult {
+    const { retry } = this.#activityOptions;
+    const delayMs =
+      retry === undefined
+        ? undefined
+        : nextRetryDelayMs(retry, this.item.failures + 1, { failure, classes }, Math.random);
+    const attempts = this.item.failures + 1;
+    return delayMs === undefined
+      ? { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure }
+      : { kind: 'retry', failure, delayMs };
+  }
+
+  #startTimeout(): void {
+    const { attemptTimeoutMs } = this.#activityOptions;
+    if (attemptTimeoutMs === undefined) return;
+    const { clock } = this.#params;
+    this.#cancelTimeout = clock.setTimer(attemptTimeoutMs, () => {
+      const reason = `the attempt took longer than ${attemptTimeoutMs} ms`;
+      this.#attemptTimeout = new CanceledError(reason, 'timeout');
+      this.abort(this.#attemptTimeout);
+    });
+  }
+
+  #timeoutFailure(): Failure {
+    const { attemptTimeoutMs = 0 } = this.#activityOptions;
+    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.what} took longer than ${attemptTimeoutMs} ms.`;
+    return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
+  }
+
+  #graceIsOver(): void {
+    if (this.#thread === undefined) this.#leak();
+    else void this.#thread.kill().then(() => this.#end(this.#judge(this.#stopping)));
+  }
+
+  // JavaScript cannot be stopped from outside: the slot is freed, and whatever the handler still returns is ignored.
+  #leak(): void {
+    const { options } = this.#params;
+    const { instanceId, name } = this.item;
+    const result = this.#judge(this.#stopping);
+    this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
+    reportSafely(options.logger, () => {
+      options.logger.warn(
+        { instanceId, activity: name, graceMs: options.cancelGraceMs },
+        'a handler goes on after its signal was aborted; its slot is freed and its result will be ignored',
+      );
+    });
+    reportSafely(options.logger, () => {
+      options.hooks.handlerLeaked?.({ instanceId, activity: name });
+    });
+  }
+
+  #end(result: AttemptResult): void {
+    const finish = this.#finish;
+    if (finish === undefined) return;
+    this.#finish = undefined;
+    this.#cancelTimeout?.();
+    this.#cancelGrace?.();
+    this.#context.end();
+    // Whatever made the attempt end, nothing of it goes on in a thread of ours.
+    void this.#thread?.kill();
+    finish(this.#isDeleted ? { kind: 'deleted' } : result);
+  }
+}
+
+function capitalised(what: string): string {
+  return what.charAt(0).toUpperCase() + what.slice(1);
+}
+
+function noPointOfNoReturn(what: string): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    `${capitalised(what)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
+  );
+}

@@ -1,0 +1,147 @@
+import { Worker as Thread } from 'node:worker_threads';
+import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
+import { withClasses } from '../../model/failures/error-classes.ts';
+import { toError } from '../../model/failures/failure.ts';
+import { decodePayload, type Payload } from '../../model/values/payload.ts';
+import type { ActivityContext } from '../../orchestration/activity-context.ts';
+import { RunningTaskContext } from '../tasks/running-task-context.ts';
+import { reportSafely } from '../maintenance/report-safely.ts';
+import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+import { findThreadModule } from '../thread-module.ts';
+
+/** Where the thread's code is: beside this file, as source or as it was built. A bundle has no such file. */
+function threadUrl(): URL {
+  const url = findThreadModule('activities/activity-thread');
+  if (url !== undefined) return url;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    'Isolated handlers cannot run in a bundle that contains perdure: the code of their thread is missing. Mark `perdure` as external.',
+  );
+}
+
+/** A handler that runs in a thread of its own, and can be stopped whether it listens or not. */
+export interface IsolatedHandler {
+  readonly result: Promise<unknown>;
+  /** Ends the thread; resolves when it is gone. */
+  kill(): Promise<void>;
+}
+
+/** Starts an isolated handler with a context that mirrors the given one. */
+export function startIsolated(params: {
+  readonly isolated: { readonly module: string; readonly exportName: string };
+  readonly context: ActivityContext;
+  readonly payload: Payload | null;
+  readonly lastHeartbeat: Payload | null;
+  readonly payloadLimitBytes: number;
+  /** Called when the module is loaded: calls back if the handler may still start, rejects if it was canceled. */
+  readonly begin: (call: () => void) => Promise<void>;
+}): IsolatedHandler {
+  const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
+  const aborted = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  const task: ThreadTask = {
+    ...isolated,
+    payload,
+    payloadLimitBytes,
+    lastHeartbeat,
+    instanceId: context.instanceId,
+    executionId: context.executionId,
+    orchestrationName: context.orchestrationName,
+    activityName: context.activityName,
+    attempt: context.attempt,
+    idempotencyKey: context.idempotencyKey,
+    aborted,
+    ...(context instanceof RunningTaskContext && { headers: context.headers }),
+  };
+  const thread = new Thread(threadUrl(), { workerData: task });
+  const send = (message: FromHost): void => thread.postMessage(message, []);
+  const { signal } = context;
+  const onAbort = (): void => {
+    Atomics.store(new Int32Array(aborted), 0, 1);
+    const { reason, trigger } = signal.reason as CanceledError;
+    send({ kind: 'abort', reason, trigger });
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  const result = new Promise<unknown>((resolve, reject) => {
+    thread.on('message', (message: FromThread) => {
+      if (message.kind === 'loaded') params.begin(() => send({ kind: 'begin' })).catch(reject);
+      else if (message.kind === 'completed') resolve(decodePayload(message.payload));
+      else if (message.kind === 'failed') reject(toThrown(message, signal));
+      else if (message.kind === 'heartbeat') context.heartbeat(decodePayload(message.payload));
+      else if (message.kind === 'log') {
+        const { level, fields, message: text } = message;
+        reportSafely(context.log, () => context.log[level](fields, text));
+      } else if (message.kind === 'cancelRun') void answerCancel(context, send, message.reason);
+      else if (message.kind === 'emit') void answerEmit(context, send, message.payload);
+      else void answerPointOfNoReturn(context, send);
+    });
+    thread.on('error', reject);
+    thread.on('exit', (code) => {
+      reject(new Error(`The thread of '${context.activityName}' ended with code ${code}.`));
+    });
+  });
+  return {
+    result: result.finally(() => {
+      signal.removeEventListener('abort', onAbort);
+      void thread.terminate();
+    }),
+    kill: async () => {
+      await thread.terminate();
+    },
+  };
+}
+
+async function answerPointOfNoReturn(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+): Promise<void> {
+  try {
+    await context.pointOfNoReturn();
+    send({ kind: 'passed' });
+  } catch (error) {
+    if (error instanceof CanceledError) {
+      send({ kind: 'refused', reason: error.reason, trigger: error.trigger });
+    } else {
+      send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
+    }
+  }
+}
+
+async function answerEmit(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+  payload: Payload | null,
+): Promise<void> {
+  try {
+    send({ kind: 'emitted', isRead: await context.emit(decodePayload(payload)) });
+  } catch (error) {
+    if (error instanceof CanceledError) {
+      send({ kind: 'emitRefused', reason: error.reason, trigger: error.trigger });
+    } else {
+      send({ kind: 'emitFailed', message: error instanceof Error ? error.message : String(error) });
+    }
+  }
+}
+
+async function answerCancel(
+  context: ActivityContext,
+  send: (message: FromHost) => void,
+  reason: string | undefined,
+): Promise<void> {
+  try {
+    if (context instanceof RunningTaskContext) await context.cancel(reason);
+    send({ kind: 'cancelAnswered' });
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error);
+    send({ kind: 'cancelAnswered', problem });
+  }
+}
+
+function toThrown(
+  { failure, classes, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
+  signal: AbortSignal,
+): Error {
+  if (stopped && signal.aborted) return signal.reason as CanceledError;
+  if (!refused) return withClasses(toError(failure), classes);
+  return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
+}

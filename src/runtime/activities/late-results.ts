@@ -1,0 +1,101 @@
+import type { Logger } from '../../model/logger.ts';
+import { decodePayload } from '../../model/values/payload.ts';
+import type { OnAbandoned } from '../../orchestration/abandoned-context.ts';
+import type { Registry } from '../../orchestration/registry.ts';
+import type { AbandonedResult, SessionStore } from '../../providers/contract/sessions.ts';
+import type { TaskClient } from '../../tasks/task-context.ts';
+import type { TaskRegistry } from '../../tasks/task-registry.ts';
+
+export interface LateResultsParams {
+  readonly store: SessionStore;
+  readonly registry: Registry;
+  readonly tasks: TaskRegistry;
+  readonly client: TaskClient;
+  readonly logger: Logger;
+}
+
+// As long as one attempt may take without another worker trying, too.
+const lockMs = 300_000;
+const maxAtOnce = 16;
+const firstRetryMs = 1_000;
+const maxRetryMs = 60_000;
+
+/** Disposes of the results of jobs that completed although their callers had gone: `onAbandoned`, until it succeeds. */
+export class LateResults {
+  readonly #params: LateResultsParams;
+  readonly #hooks: Readonly<
+    Record<AbandonedResult['kind'], ReadonlyMap<string, OnAbandoned<unknown>>>
+  >;
+  readonly #underWay = new Set<Promise<void>>();
+
+  constructor(params: LateResultsParams) {
+    this.#params = params;
+    const { registry, tasks } = params;
+    const names = new Set(registry.runnable().map(({ name }) => name));
+    this.#hooks = {
+      orchestration: hooksOf([...names].flatMap((name) => registry.latest(name) ?? [])),
+      task: hooksOf(tasks.all()),
+    };
+  }
+
+  /** Whether this worker can dispose of anything. */
+  get isWanted(): boolean {
+    return this.#hooks.orchestration.size > 0 || this.#hooks.task.size > 0;
+  }
+
+  /** Begins to dispose of results that wait; says whether there were any. */
+  async look(): Promise<boolean> {
+    const limit = maxAtOnce - this.#underWay.size;
+    if (!this.isWanted || limit < 1) return false;
+    const claimed = await this.#params.store.claimAbandoned({
+      orchestrations: [...this.#hooks.orchestration.keys()],
+      tasks: [...this.#hooks.task.keys()],
+      limit,
+      lockMs,
+    });
+    for (const result of claimed) this.#track(this.#dispose(result));
+    return claimed.length > 0;
+  }
+
+  /** Resolves when nothing is being disposed of. */
+  async idle(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  async #dispose(result: AbandonedResult): Promise<void> {
+    const { store, client, logger: log } = this.#params;
+    const { key, kind, name, attempt } = result;
+    const { instanceId } = key;
+    let retryInMs: number | null = null;
+    try {
+      const context = { instanceId, name, attempt, client, log };
+      await this.#hooks[kind].get(name)?.(decodePayload(result.output), context);
+    } catch (error) {
+      retryInMs = Math.min(firstRetryMs * 2 ** (attempt - 1), maxRetryMs);
+      log.warn({ error, instanceId, name, retryInMs }, 'onAbandoned failed; trying again');
+    }
+    try {
+      await store.settleAbandoned([{ key, retryInMs }]);
+    } catch (error) {
+      log.warn({ error, instanceId, name }, 'an abandoned result was not settled; it comes again');
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    this.#underWay.add(work);
+    void work.finally(() => this.#underWay.delete(work));
+  }
+}
+
+interface Disposing {
+  readonly name: string;
+  onAbandoned?(output: unknown, context: Parameters<OnAbandoned<unknown>>[1]): unknown;
+}
+
+function hooksOf(definitions: readonly Disposing[]): ReadonlyMap<string, OnAbandoned<unknown>> {
+  return new Map(
+    definitions
+      .filter((definition) => definition.onAbandoned !== undefined)
+      .map((one) => [one.name, (output, context) => one.onAbandoned?.(output, context)]),
+  );
+}

@@ -1,0 +1,147 @@
+import type { CanceledError } from '../../model/failures/errors.ts';
+import type { Logger } from '../../model/logger.ts';
+import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
+import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
+import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import type { ResolvedOptions } from '../options.ts';
+
+export interface RunningContextParams {
+  readonly item: WorkItem;
+  readonly options: ResolvedOptions;
+  readonly client: ActivityClient;
+  readonly pointOfNoReturn: () => Promise<void>;
+  readonly emit: (payload: Payload) => Promise<boolean>;
+}
+
+/** What a running handler sees. */
+export class RunningActivityContext implements ActivityContext {
+  readonly #item: WorkItem;
+  readonly #options: ResolvedOptions;
+  readonly client: ActivityClient;
+  readonly #pointOfNoReturn: () => Promise<void>;
+  readonly #emit: (payload: Payload) => Promise<boolean>;
+  // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
+  #controller: AbortController | undefined;
+  #reason: CanceledError | undefined;
+  #heartbeat: { readonly heartbeat?: Payload | null } = {};
+  #ended = false;
+
+  constructor(params: RunningContextParams) {
+    this.#item = params.item;
+    this.#options = params.options;
+    this.client = params.client;
+    this.#pointOfNoReturn = params.pointOfNoReturn;
+    this.#emit = params.emit;
+  }
+
+  get instanceId(): string {
+    return this.#item.instanceId;
+  }
+
+  get executionId(): number {
+    return this.#item.executionId;
+  }
+
+  get orchestrationName(): string {
+    return this.#item.orchestration;
+  }
+
+  get activityName(): string {
+    return this.#item.name;
+  }
+
+  get attempt(): number {
+    return this.#item.failures + 1;
+  }
+
+  /** Stable over attempts and crashes: what a payment provider wants to see. */
+  get idempotencyKey(): string {
+    const { instanceId, incarnation, executionId, operation } = this.#item;
+    return `${instanceId}/${incarnation}/${executionId}.${operation}`;
+  }
+
+  get lastHeartbeat(): unknown {
+    return decodePayload(this.#item.heartbeat);
+  }
+
+  get log(): Logger {
+    return this.#options.logger;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  get isCanceled(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  throwIfCanceled(): void {
+    if (this.#reason !== undefined) throw this.#reason;
+  }
+
+  /** Resolves with the reason once the activity should stop. */
+  canceled(): Promise<CanceledError> {
+    const { signal } = this;
+    return new Promise((resolve) => {
+      const settle = (): void => resolve(signal.reason as CanceledError);
+      if (signal.aborted) settle();
+      else signal.addEventListener('abort', settle, { once: true });
+    });
+  }
+
+  /** Resolves once nothing but a lost lease, a terminate or a delete can stop this activity; rejects if it should stop. */
+  pointOfNoReturn(): Promise<void> {
+    return this.#pointOfNoReturn();
+  }
+
+  heartbeat(details?: unknown): void {
+    if (this.#ended) return;
+    this.#heartbeat = { heartbeat: this.#encode('heartbeat', details) };
+  }
+
+  emit(chunk: unknown): Promise<boolean> {
+    const emitted = this.#emitChunk(chunk);
+    // A handler that does not wait for its emits learns of a cancel by its signal.
+    emitted.catch(() => undefined);
+    return emitted;
+  }
+
+  async #emitChunk(chunk: unknown): Promise<boolean> {
+    this.throwIfCanceled();
+    const payload = this.#encode('chunk', chunk) ?? 'null';
+    return this.#ended ? false : this.#emit(payload);
+  }
+
+  #encode(part: string, value: unknown): Payload | null {
+    const kind = this.#item.kind === 'activity' ? 'activity' : 'task';
+    const what = `The ${part} of ${kind} ${JSON.stringify(this.#item.name)}`;
+    return encodePayload(value, what, this.#options.payloadLimitBytes);
+  }
+
+  takeHeartbeat(): { readonly heartbeat?: Payload | null } {
+    const heartbeat = this.#heartbeat;
+    this.#heartbeat = {};
+    return heartbeat;
+  }
+
+  /** A renewal failed: what it was to store is stored with the next, unless there is news. */
+  putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
+    if (this.#heartbeat.heartbeat === undefined) this.#heartbeat = heartbeat;
+  }
+
+  abort(reason: CanceledError): void {
+    this.#reason ??= reason;
+    this.#controller?.abort(reason);
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
+  end(): void {
+    this.#ended = true;
+  }
+}

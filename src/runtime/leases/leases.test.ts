@@ -1,0 +1,101 @@
+import { expect, it } from 'vitest';
+import { silentLogger } from '../../model/logger.ts';
+import { FakeClock } from '../../testing/fake-clock.ts';
+import { Leases } from './leases.ts';
+
+interface TestLease {
+  readonly lockToken: string;
+  lost: boolean;
+  onLost(): void;
+}
+
+function lease(lockToken: string): TestLease {
+  return {
+    lockToken,
+    lost: false,
+    onLost() {
+      this.lost = true;
+    },
+  };
+}
+
+function setUp(renew: (tokens: string[]) => Promise<boolean[]>) {
+  const clock = new FakeClock();
+  const leases = new Leases<TestLease>({
+    clock,
+    leaseMs: 3_000,
+    logger: silentLogger,
+    renew: (held) => renew(held.map(({ lockToken }) => lockToken)),
+  });
+  return { clock, leases };
+}
+
+it('everything in flight is renewed together, at a third of the lease', async () => {
+  const calls: string[][] = [];
+  const { clock, leases } = setUp(async (tokens) => {
+    calls.push(tokens);
+    return tokens.map(() => true);
+  });
+  leases.add(lease('a'), clock.monotonic());
+  leases.add(lease('b'), clock.monotonic());
+  await clock.advance(999);
+  expect(calls).toEqual([]);
+  await clock.advance(1);
+  expect(calls).toEqual([['a', 'b']]);
+  leases.remove('a');
+  await clock.advance(1_000);
+  expect(calls).toEqual([['a', 'b'], ['b']]);
+  leases.remove('b');
+  await clock.advance(10_000);
+  expect(calls.length).toBe(2);
+  expect(clock.nextAlarmAt).toBeUndefined();
+});
+
+it('a lease that the store no longer knows is lost at once', async () => {
+  const { clock, leases } = setUp(async (tokens) => tokens.map((token) => token !== 'gone'));
+  const [kept, gone] = [lease('kept'), lease('gone')];
+  leases.add(kept, clock.monotonic());
+  leases.add(gone, clock.monotonic());
+  await clock.advance(1_000);
+  expect([kept.lost, gone.lost]).toEqual([false, true]);
+  expect(leases.size).toBe(1);
+  leases.stop();
+});
+
+it('a transient error loses nothing before the deadline of the lease, and everything after it', async () => {
+  const { clock, leases } = setUp(async () => {
+    throw new Error('the store is away');
+  });
+  const held = lease('a');
+  leases.add(held, clock.monotonic());
+  await clock.advance(2_900);
+  expect(held.lost).toBe(false);
+  await clock.advance(400);
+  expect(held.lost).toBe(true);
+  expect(clock.nextAlarmAt).toBeUndefined();
+});
+
+it('a renewal that the store does not answer in time loses the lease at its deadline', async () => {
+  const { clock, leases } = setUp(() => new Promise(() => undefined));
+  const held = lease('a');
+  leases.add(held, clock.monotonic());
+  await clock.advance(2_999);
+  expect(held.lost).toBe(false);
+  await clock.advance(1);
+  expect(held.lost).toBe(true);
+  leases.stop();
+});
+
+it('a hint that comes before its claim leads to a renewal as soon as the claim is ours', async () => {
+  const calls: string[][] = [];
+  const { clock, leases } = setUp(async (tokens) => {
+    calls.push(tokens);
+    return tokens.map(() => true);
+  });
+  await leases.renewNow(['early']);
+  expect(calls).toEqual([]);
+  leases.add(lease('early'), clock.monotonic());
+  leases.add(lease('other'), clock.monotonic());
+  expect(calls).toEqual([['early']]);
+  leases.stop();
+});

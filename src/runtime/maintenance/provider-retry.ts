@@ -1,0 +1,48 @@
+import type { Clock } from '../../model/clock.ts';
+import { ProviderError } from '../../model/failures/errors.ts';
+import type { Logger } from '../../model/logger.ts';
+
+const firstDelayMs = 10;
+const maxDelayMs = 1_000;
+
+/** How a call to the store is tried again. */
+export interface ProviderRetry {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Nothing is retried after this monotonic time: by then the leases have expired. */
+  readonly deadline: number;
+}
+
+/**
+ * Calls the store, and again with growing, jittered waits while it says that trying again can help. Repeating a
+ * fenced write is harmless: if the first one did commit, the second finds its token gone and changes nothing.
+ */
+export async function withRetries<T>(retry: ProviderRetry, call: () => Promise<T>): Promise<T> {
+  for (let delayMs = firstDelayMs; ; delayMs = Math.min(delayMs * 2, maxDelayMs)) {
+    try {
+      return await call();
+    } catch (error) {
+      const late = retry.clock.monotonic() + delayMs >= retry.deadline;
+      if (!(error instanceof ProviderError) || !error.retryable || late) throw error;
+      retry.logger.warn({ error, retryInMs: delayMs }, 'the store failed; trying again');
+      await pause(retry.clock, delayMs * (0.5 + Math.random() / 2));
+    }
+  }
+}
+
+/** Resolves after a time by the given clock, or at once when the signal aborts. */
+export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) {
+      resolve();
+      return;
+    }
+    const cancel = clock.setTimer(ms, done);
+    signal?.addEventListener('abort', done, { once: true });
+    function done(): void {
+      cancel();
+      signal?.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}

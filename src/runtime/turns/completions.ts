@@ -1,0 +1,209 @@
+import { setImmediate } from 'node:timers';
+import type { Clock } from '../../model/clock.ts';
+import { LockLostError } from '../../model/failures/errors.ts';
+import type { Message } from '../../model/message.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { Turn } from '../../providers/contract/turn.ts';
+import type { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { withRetries } from '../maintenance/provider-retry.ts';
+import { reportTaskEnd } from '../tasks/report-task-end.ts';
+import { toMessage, toWorkOutcome, type SettledActivity } from './settled-activity.ts';
+import type { Turns } from './turns.ts';
+import type { WarmCache } from './warm-cache.ts';
+
+export interface CompletionsParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly turns: Turns;
+  /** Whether the lease of a claim still holds. */
+  readonly isLive: (lockToken: string) => boolean;
+  /** The item is acked, refused or given up: its lease need not be kept. */
+  readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
+  /** A run has failed, and the handler for that waits in the queue. */
+  readonly onFailQueued: (task: string) => void;
+}
+
+const maxAcks = 1_000;
+
+/**
+ * Brings the outcomes of activities to the store. Where the instance is live in this process, its turn runs in memory
+ * first and one transaction acks the activities and the turn; in every other case the outcome becomes a message.
+ */
+export class Completions {
+  readonly #params: CompletionsParams;
+  #dirty: LiveInstance[] = [];
+  readonly #ended: SettledActivity[] = [];
+  readonly #underWay = new Set<Promise<void>>();
+
+  constructor(params: CompletionsParams) {
+    this.#params = params;
+  }
+
+  settle(settled: SettledActivity): void {
+    if (settled.item.kind !== 'activity') {
+      this.#ackSoon(settled);
+      return;
+    }
+    const { cache, options } = this.#params;
+    const { instanceKey, executionId, incarnation } = settled.item;
+    const live = options.fastPaths ? cache.get(instanceKey) : undefined;
+    const fits =
+      live !== undefined &&
+      settled.outcome.kind !== 'canceled' &&
+      live.executionId === executionId &&
+      live.incarnation === incarnation;
+    if (!fits) {
+      this.#track(this.#ack([settled]));
+      return;
+    }
+    live.settled.push(settled);
+    this.#offerTurn(live);
+  }
+
+  /** Runs that end in the same turn of the event loop share one call. */
+  #ackSoon(settled: SettledActivity): void {
+    this.#ended.push(settled);
+    if (this.#ended.length === 1) setImmediate(() => this.#flushEnded());
+  }
+
+  #flushEnded(): void {
+    for (let rest = this.#ended.splice(0); rest.length > 0; rest = rest.slice(maxAcks)) {
+      this.#track(this.#ack(rest.slice(0, maxAcks)));
+    }
+  }
+
+  /** Lets go of an instance that somebody had acquired. */
+  release(live: LiveInstance): void {
+    live.release();
+    this.#offerTurn(live);
+  }
+
+  /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
+  #offerTurn(live: LiveInstance): void {
+    if (live.settled.length === 0 || !live.tryAcquire()) return;
+    this.#dirty.push(live);
+    // Activities that settle in the same turn of the event loop share one turn of their instance.
+    if (this.#dirty.length === 1) setImmediate(() => this.#flush());
+  }
+
+  /** Resolves when nothing is on its way to the store. */
+  async drained(): Promise<void> {
+    while (this.#dirty.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
+      this.#flush();
+      this.#flushEnded();
+      await Promise.all(this.#underWay);
+    }
+  }
+
+  #flush(): void {
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const live of dirty) this.#track(this.#takeTurns(live));
+  }
+
+  async #takeTurns(live: LiveInstance): Promise<void> {
+    while (live.settled.length > 0) {
+      const batch = live.settled.splice(0);
+      const isHeld = batch.every(({ item }) => this.#params.isLive(item.lockToken));
+      if (live.gone || !isHeld) await this.#ack(batch);
+      else await this.#takeTurn(live, batch);
+    }
+    live.release();
+  }
+
+  async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
+    const { provider, clock, turns, cache, options } = this.#params;
+    const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
+    const { nowMs } = time;
+    const messages = batch
+      .map(toMessage)
+      .filter((message): message is Message => message !== undefined);
+    const lockTokens = batch.map(({ item }) => item.lockToken);
+    live.items = lockTokens;
+    let turn: Turn;
+    try {
+      const result = await live.execution.turn({ messages, nowMs, version: live.version });
+      if (options.alwaysReplay) await turns.replay(live, result);
+      turn = turns.plan(live, result, time);
+      live.items = undefined;
+    } catch (error) {
+      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
+      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
+      cache.evict(live);
+      await this.#ack(batch);
+      return;
+    }
+    const { instanceKey, incarnation, executionId, lastTurn } = live;
+    const sentAt = clock.monotonic();
+    try {
+      const [commit] =
+        lastTurn === null
+          ? []
+          : await provider.ackTurns([
+              { instanceKey, incarnation, executionId, lastTurn, lockTokens, turn },
+            ]);
+      if (commit?.ok === true) {
+        for (const settled of batch) this.#params.onAcked(settled, true);
+        turns.committed(live, turn, { ...time, claimed: commit.claimed, sentAt });
+        return;
+      }
+    } catch (error) {
+      options.logger.debug(
+        { error, instanceId: live.instanceId },
+        'committing a turn in memory failed',
+      );
+    }
+    // If that turn did commit after all, the items are gone and this changes nothing.
+    turns.refused(live, turn);
+    await this.#ack(batch);
+  }
+
+  async #ack(batch: readonly SettledActivity[]): Promise<void> {
+    const { provider, clock, options, onAcked } = this.#params;
+    const acks = batch.map((settled) => ({
+      lockToken: settled.item.lockToken,
+      outcome: toWorkOutcome(settled),
+    }));
+    try {
+      const deadline = clock.monotonic() + options.activityLeaseMs;
+      const retry = { clock, logger: options.logger, deadline };
+      const results = await withRetries(retry, () => provider.ackWorkItems(acks));
+      batch.forEach((settled, index) => {
+        const result = results[index];
+        if (result?.ok === false && !(result.error instanceof LockLostError)) {
+          options.logger.error(
+            { error: result.error, instanceId: settled.item.instanceId },
+            'the store refused an ack',
+          );
+        }
+        onAcked(settled, result?.ok === true);
+        if (result?.ok === true && result.ended !== undefined) {
+          reportTaskEnd(options, settled.item, result.ended, settled.outcome);
+          if (result.ended === 'failed' && settled.hasOnFail === true)
+            this.#params.onFailQueued(settled.item.name);
+          if (result.ended === 'canceled') this.#discard(settled);
+        }
+      });
+    } catch (error) {
+      options.logger.error(
+        { error, items: batch.length },
+        'acking activities failed; their leases will run out',
+      );
+      for (const settled of batch) onAcked(settled, false);
+    }
+  }
+
+  /** The run was canceled before its result came, and the worker had not heard of it yet. */
+  #discard({ outcome, onDiscarded }: SettledActivity): void {
+    if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
+    this.#track(onDiscarded(outcome.payload));
+  }
+
+  #track(work: Promise<void>): void {
+    this.#underWay.add(work);
+    void work.finally(() => this.#underWay.delete(work));
+  }
+}

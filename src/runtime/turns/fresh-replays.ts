@@ -1,0 +1,84 @@
+import { NondeterminismError } from '../../model/failures/errors.ts';
+import { decodeEvent, encodeEvent, type HistoryEvent } from '../../model/event.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { TurnResult } from '../../replay/execution.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { LiveCode, ProgramFactory, ProgramSubject } from './program-factory.ts';
+
+export interface FreshReplaysParams {
+  readonly provider: Provider;
+  readonly programs: ProgramFactory;
+  readonly options: ResolvedOptions;
+}
+
+/** An instance whose turn is checked; it has no key before its first turn is committed. */
+export interface ReplaySubject extends ProgramSubject {
+  readonly instanceKey?: number;
+}
+
+/**
+ * Replays each turn with fresh code before it is committed: the option `alwaysReplay`.
+ *
+ * A turn whose replay disagrees is never committed. The first disagreement stands: the next claim of the instance gets
+ * it from `take`, because another replay of the same code may agree by chance.
+ */
+export class FreshReplays {
+  readonly #params: FreshReplaysParams;
+  /** By incarnation. */
+  readonly #disagreements = new Map<string, NondeterminismError>();
+
+  constructor(params: FreshReplaysParams) {
+    this.#params = params;
+  }
+
+  /**
+   * Replays the stored history and the new turn. Returns the replayed code, which replaces `code`. Throws
+   * `NondeterminismError` where the two disagree.
+   */
+  async replay(subject: ReplaySubject, code: LiveCode, result: TurnResult): Promise<LiveCode> {
+    const history = await this.#history(subject, result);
+    // Deleted, or continued by another worker: the store rejects the turn.
+    if (history.length !== result.firstEventId + result.events.length - 1) return code;
+    const fresh = this.#params.programs.create(subject, 'replay');
+    try {
+      // Whether and when code breaks depends on the outside world: only the events before are comparable.
+      const events = result.isBreakage === true ? history.slice(0, -1) : history;
+      await fresh.execution.replay(events);
+      if (result.isBreakage !== true) fresh.execution.assertReplayed();
+      fresh.broken.join(code.broken);
+      code.execution.dispose();
+      return { ...fresh, broken: code.broken };
+    } catch (error) {
+      fresh.execution.dispose();
+      if (error instanceof NondeterminismError) this.#remember(subject, error);
+      throw error;
+    }
+  }
+
+  /** Returns the disagreement of an instance, once. */
+  take(incarnation: string): NondeterminismError | undefined {
+    const disagreement = this.#disagreements.get(incarnation);
+    if (disagreement !== undefined) this.#disagreements.delete(incarnation);
+    return disagreement;
+  }
+
+  #remember({ instanceId, incarnation }: ReplaySubject, error: NondeterminismError): void {
+    const { logger } = this.#params.options;
+    const { eventId: event, recorded, issued } = error;
+    // Without the message, which quotes payloads.
+    logger.error({ instanceId, event, recorded, issued }, 'replay disagrees with history');
+    this.#disagreements.set(incarnation, error);
+  }
+
+  /** The events as the store returns them after the commit. */
+  async #history(
+    { instanceKey, executionId }: ReplaySubject,
+    { firstEventId, events }: TurnResult,
+  ): Promise<readonly HistoryEvent[]> {
+    const fresh = events.map((event) => decodeEvent(encodeEvent(event)));
+    if (instanceKey === undefined || firstEventId === 1) return fresh;
+    const { provider } = this.#params;
+    const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
+    return [...stored.map(decodeEvent), ...fresh];
+  }
+}

@@ -1,0 +1,251 @@
+import type { Clock } from '../../model/clock.ts';
+import { isPerdureError, LockLostError, type PerdureError } from '../../model/failures/errors.ts';
+import { isTerminal } from '../../model/status.ts';
+import type { Registry } from '../../orchestration/registry.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type {
+  OrchestrationAbandon,
+  OrchestrationItem,
+  Runnable,
+} from '../../providers/contract/orchestration-queue.ts';
+import { claimedSince } from '../leases/claimed-since.ts';
+import type { Leases } from '../leases/leases.ts';
+import type { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { pause, withRetries } from '../maintenance/provider-retry.ts';
+import type { TimerTurns } from './timer-turns.ts';
+import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
+import type { Turns } from './turns.ts';
+
+export interface OrchestrationDispatcherParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly leases: Leases<ClaimedInstance>;
+  readonly runner: TurnRunner;
+  readonly turns: Turns;
+  readonly timerTurns: TimerTurns;
+  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  readonly release: (live: LiveInstance) => void;
+  /** Called before each look for work, which an idle worker makes at every poll. */
+  readonly onLook: () => void;
+  /** The store will never answer again. */
+  readonly onStoreReplaced: (error: PerdureError) => void;
+}
+
+/** A claim on an instance, from its fetch to its ack. */
+export class ClaimedInstance {
+  readonly lockToken: string;
+  lost = false;
+
+  constructor(lockToken: string) {
+    this.lockToken = lockToken;
+  }
+
+  onLost(): void {
+    this.lost = true;
+  }
+}
+
+interface Refused {
+  readonly live: LiveInstance;
+  readonly error: unknown;
+}
+
+const errorPauseMs = 200;
+// So long may timers that are due here go ahead of what else there is to fetch.
+const maxTimersMs = 100;
+// One batch runs its turns while another is being acked.
+const maxBatches = 2;
+
+/** Fetches a batch of instances, runs their turns, acks the batch. */
+export class OrchestrationDispatcher {
+  readonly #params: OrchestrationDispatcherParams;
+  readonly #runnable: readonly Runnable[];
+  readonly #stopping = new AbortController();
+  readonly #batches = new Set<Promise<void>>();
+  /** The fetch that is under way, and when it ends if it finds nothing. */
+  #fetching: { readonly controller: AbortController; readonly untilMs: number } | undefined;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(params: OrchestrationDispatcherParams) {
+    this.#params = params;
+    this.#runnable = params.registry.runnable();
+  }
+
+  /** Begins to fetch; also with nothing registered, because anyone may end an instance whose clean-up has expired. */
+  start(): void {
+    this.#loop = this.#fetchUntilStopped();
+  }
+
+  /** A timer of our own is due at a time: the fetch that is under way ends before. */
+  timerSet(fireAt: number): void {
+    if (this.#fetching !== undefined && fireAt <= this.#fetching.untilMs)
+      this.#fetching.controller.abort();
+  }
+
+  /** Stops fetching and finishes the turns that were begun. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#fetching?.controller.abort();
+    await this.#loop;
+    await Promise.all(this.#batches);
+  }
+
+  async #fetchUntilStopped(): Promise<void> {
+    const { clock, options, onStoreReplaced } = this.#params;
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      this.#params.onLook();
+      try {
+        await this.#runTimers();
+        const askedAt = clock.monotonic();
+        const items = await this.#fetch();
+        if (items.length > 0) this.#begin(items, askedAt);
+        else await this.#awaitTimer();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (isPerdureError(error, 'STORE_REPLACED')) {
+          onStoreReplaced(error);
+          return;
+        }
+        options.logger.warn({ error }, 'fetching orchestrations failed; trying again');
+        await pause(clock, errorPauseMs, signal);
+      }
+      if (this.#batches.size >= maxBatches) await Promise.race(this.#batches);
+    }
+  }
+
+  /** Runs the turns of our own timers while some are due. */
+  async #runTimers(): Promise<void> {
+    const begunAt = performance.now();
+    while (!this.#stopping.signal.aborted && (await this.#params.timerTurns.run())) {
+      if (performance.now() - begunAt > maxTimersMs) return;
+    }
+  }
+
+  async #fetch(): Promise<readonly OrchestrationItem[]> {
+    const { provider, clock, options } = this.#params;
+    const nowMs = Math.floor(clock.now());
+    // Until just before a timer of our own is due, lest it be claimed.
+    const leftMs = Math.max(this.#params.timerTurns.nextAt() - nowMs - 1, 0);
+    const waitMs = Math.min(options.pollIntervalMs, leftMs);
+    const controller = new AbortController();
+    this.#fetching = { controller, untilMs: nowMs + waitMs };
+    if (this.#stopping.signal.aborted) controller.abort();
+    try {
+      return await provider.fetchOrchestrationItems({
+        max: options.orchestrationBatch,
+        lockMs: options.orchestrationLeaseMs,
+        waitMs,
+        signal: controller.signal,
+        runnable: this.#runnable,
+        buildId: options.buildId,
+      });
+    } finally {
+      this.#fetching = undefined;
+    }
+  }
+
+  /** Waits for the timer before which a fetch has ended. */
+  async #awaitTimer(): Promise<void> {
+    const { clock, timerTurns } = this.#params;
+    const leftMs = timerTurns.nextAt() - clock.now();
+    if (leftMs > 0 && leftMs <= 1) await pause(clock, leftMs, this.#stopping.signal);
+  }
+
+  #begin(items: readonly OrchestrationItem[], askedAt: number): void {
+    const batch = this.#process(items, askedAt)
+      // Turns report their own trouble; what gets here is a defect of ours, and must not end the process.
+      .catch((error: unknown) => {
+        this.#params.options.logger.error({ error }, 'a batch of turns broke off');
+      })
+      .finally(() => this.#batches.delete(batch));
+    this.#batches.add(batch);
+  }
+
+  async #process(items: readonly OrchestrationItem[], askedAt: number): Promise<void> {
+    const { clock, leases, runner } = this.#params;
+    const claims = items.map(({ lockToken, nowMs }) => {
+      const claim = new ClaimedInstance(lockToken);
+      leases.add(claim, claimedSince(clock, nowMs, askedAt));
+      return claim;
+    });
+    try {
+      const ran = await runner.run(items, (lockToken) => leases.isLive(lockToken));
+      await Promise.all([
+        this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
+        this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),
+      ]);
+    } finally {
+      for (const { lockToken } of claims) leases.remove(lockToken);
+    }
+  }
+
+  async #ack(claimed: readonly ClaimedTurn[]): Promise<void> {
+    if (claimed.length === 0) return;
+    const { provider, clock, options, turns, release } = this.#params;
+    const acks = claimed.map(({ item, turn }) => ({
+      lockToken: item.lockToken,
+      messageKeys: item.messages.map(({ messageKey }) => messageKey),
+      turn,
+    }));
+    const sentAt = clock.monotonic();
+    const deadline = sentAt + options.orchestrationLeaseMs;
+    const retry = { clock, logger: options.logger, deadline };
+    const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks)).catch(
+      // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
+      (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
+    );
+    const refused: Refused[] = [];
+    for (const [index, { item, live, turn }] of claimed.entries()) {
+      const result = results[index];
+      if (result?.ok === true) {
+        const commit = {
+          claimed: result.claimed,
+          path: 'slow',
+          nowMs: item.nowMs,
+          sentAt,
+        } as const;
+        turns.committed(live, turn, commit);
+      } else {
+        turns.refused(live, turn);
+        refused.push({ live, error: result?.error });
+      }
+      release(live);
+    }
+    if (refused.length > 0) await this.#report(refused);
+  }
+
+  /** Says what became of turns that were refused: many an instance was ended or deleted while its turn ran. */
+  async #report(refused: readonly Refused[]): Promise<void> {
+    const { provider, options } = this.#params;
+    const ids = refused.map(({ live }) => live.instanceId);
+    // Only for the log: a store that cannot be asked leaves the plainest answer.
+    const records = await provider.getInstances(ids).catch(() => undefined);
+    for (const [index, { live, error }] of refused.entries()) {
+      const { instanceId, instanceKey } = live;
+      const record = records?.[index];
+      const isKnown = records !== undefined && error instanceof LockLostError;
+      const fields = { error, instanceId };
+      if (isKnown && record?.instanceKey !== instanceKey) {
+        options.logger.debug(fields, 'a turn was dropped: its instance was deleted');
+      } else if (isKnown && record !== undefined && isTerminal(record.status)) {
+        options.logger.debug(fields, 'a turn was dropped: its instance has ended');
+      } else options.logger.warn(fields, 'a turn was not committed and will run again');
+    }
+  }
+
+  async #abandon(abandons: readonly OrchestrationAbandon[]): Promise<void> {
+    if (abandons.length === 0) return;
+    const { provider, clock, options } = this.#params;
+    const deadline = clock.monotonic() + options.orchestrationLeaseMs;
+    try {
+      const retry = { clock, logger: options.logger, deadline };
+      await withRetries(retry, () => provider.abandonOrchestrationItems(abandons));
+    } catch (error) {
+      options.logger.error({ error }, 'handing instances back failed; their leases will run out');
+    }
+  }
+}

@@ -1,0 +1,320 @@
+import { isPerdureError, NondeterminismError } from '../../model/failures/errors.ts';
+import { decodeEvent, type StoredEvent, type TerminalEvent } from '../../model/event.ts';
+import { platformFailure, type Failure } from '../../model/failures/failure.ts';
+import { decodeMessage, type Message, type StoredMessage } from '../../model/message.ts';
+import type { Registry } from '../../orchestration/registry.ts';
+import type {
+  OrchestrationAbandon,
+  OrchestrationItem,
+} from '../../providers/contract/orchestration-queue.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { Turn } from '../../providers/contract/turn.ts';
+import type { FreshReplays } from './fresh-replays.ts';
+import { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { ProgramFactory } from './program-factory.ts';
+import { reportBlocked } from '../maintenance/report-failures.ts';
+import { reportSafely } from '../maintenance/report-safely.ts';
+import { toTurn } from './turn-effects.ts';
+import type { Turns } from './turns.ts';
+import type { WarmCache } from './warm-cache.ts';
+
+/** A turn that ran and is to be acked; the instance is held until then. */
+export interface ClaimedTurn {
+  readonly kind: 'turn';
+  readonly item: OrchestrationItem;
+  readonly live: LiveInstance;
+  readonly turn: Turn;
+}
+
+/** A claim that is to be handed back. */
+export interface HandedBack {
+  readonly kind: 'abandon';
+  readonly abandon: OrchestrationAbandon;
+}
+
+/** A claim on an instance that was deleted under it: there is nothing to ack or to hand back. */
+interface Gone {
+  readonly kind: 'gone';
+}
+
+/** What became of a claim. */
+export type RunResult = ClaimedTurn | HandedBack | Gone;
+
+export interface TurnRunnerParams {
+  readonly provider: Provider;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly programs: ProgramFactory;
+  readonly turns: Turns;
+  readonly replays: FreshReplays;
+  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  readonly release: (live: LiveInstance) => void;
+}
+
+const errorPauseMs = 200;
+const firstHoldBackMs = 1_000;
+const maxHoldBackMs = 60_000;
+// Instances that were ended elsewhere are never taken out one by one.
+const maxRemembered = 10_000;
+
+/** Runs one turn for each claimed instance: live where it stands, or replayed from its history. */
+export class TurnRunner {
+  readonly #params: TurnRunnerParams;
+  /** How long each instance was last held back, so that the next time it is longer. */
+  readonly #holdBackMs = new Map<string, number>();
+
+  constructor(params: TurnRunnerParams) {
+    this.#params = params;
+  }
+
+  /** Runs the turns one after the other. `isLive` is asked directly before each: what has lost its lease does not run. */
+  async run(
+    items: readonly OrchestrationItem[],
+    isLive: (lockToken: string) => boolean,
+  ): Promise<readonly RunResult[]> {
+    const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
+    let histories: ReadonlyMap<number, readonly StoredEvent[]>;
+    try {
+      histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
+    } catch (error) {
+      this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
+      for (const live of warm) if (live !== undefined) this.#params.release(live);
+      return items.map(({ lockToken }) => tryAgain(lockToken));
+    }
+    const results: RunResult[] = [];
+    for (const [index, item] of items.entries()) {
+      const live = warm[index];
+      if (isLive(item.lockToken)) {
+        results.push(await this.#runOne(item, live, histories.get(item.instanceKey) ?? []));
+      } else {
+        if (live !== undefined) this.#params.release(live);
+        results.push(leftAlone(item.lockToken));
+      }
+    }
+    return results;
+  }
+
+  async #takeLive(item: OrchestrationItem): Promise<LiveInstance | undefined> {
+    const { cache } = this.#params;
+    const live = cache.get(item.instanceKey);
+    if (live === undefined) return undefined;
+    await live.acquire();
+    const stands =
+      !live.gone &&
+      live.incarnation === item.incarnation &&
+      live.executionId === item.executionId &&
+      live.lastTurn === item.lastTurn;
+    if (stands) return live;
+    cache.evict(live);
+    this.#params.release(live);
+    return undefined;
+  }
+
+  async #readHistories(
+    items: readonly OrchestrationItem[],
+  ): Promise<ReadonlyMap<number, readonly StoredEvent[]>> {
+    const cold = items.filter((item) => item.historyLength > 0);
+    if (cold.length === 0) return new Map();
+    const histories = await this.#params.provider.readHistory(
+      cold.map(({ instanceKey, executionId }) => ({ instanceKey, executionId, after: 0 })),
+    );
+    return new Map(cold.map((item, index) => [item.instanceKey, histories[index] ?? []]));
+  }
+
+  async #runOne(
+    item: OrchestrationItem,
+    warm: LiveInstance | undefined,
+    history: readonly StoredEvent[],
+  ): Promise<RunResult> {
+    const { options, turns, replays } = this.#params;
+    let live = warm;
+    try {
+      const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
+      if (disagreement !== undefined) throw disagreement;
+      if (item.claims > options.maxClaims) {
+        return this.#end(item, live, {
+          kind: 'executionFailed',
+          at: item.nowMs,
+          failure: poison(item),
+        });
+      }
+      const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
+      live ??= await this.#rebuild(item, messages, history);
+      live.claim = item.lockToken;
+      const { version } = live;
+      const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
+      if (options.alwaysReplay) await turns.replay(live, result);
+      live.claim = undefined;
+      this.#holdBackMs.delete(item.instanceId);
+      return {
+        kind: 'turn',
+        item,
+        live,
+        turn: turns.plan(live, result, { path: 'slow', nowMs: item.nowMs }),
+      };
+    } catch (error) {
+      if (await this.#isGone(item)) {
+        this.#drop(live);
+        return { kind: 'gone' };
+      }
+      if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
+        const failure = platformFailure('NONDETERMINISM', error.message);
+        return this.#end(item, live, { kind: 'executionFailed', at: item.nowMs, failure });
+      }
+      const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
+      if (expired !== undefined) return this.#skipCleanup(item, live, expired);
+      this.#drop(live);
+      return this.#holdBack(item, error);
+    }
+  }
+
+  #drop(live: LiveInstance | undefined): void {
+    if (live === undefined) return;
+    this.#params.cache.evict(live);
+    this.#params.release(live);
+  }
+
+  /** A history that was deleted between its claim and its reading looks like one that is damaged. */
+  async #isGone({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
+    const { provider, options } = this.#params;
+    try {
+      const [record] = await provider.getInstances([instanceId]);
+      // Not its incarnation: a start that is heard late, and twice, has the same one in both lives.
+      if (record?.instanceKey === instanceKey) return false;
+    } catch (error) {
+      options.logger.warn({ error, instanceId }, 'looking for an instance failed');
+      return false;
+    }
+    options.logger.debug({ instanceId }, 'a turn was dropped: its instance was deleted');
+    return true;
+  }
+
+  async #rebuild(
+    item: OrchestrationItem,
+    messages: readonly Message[],
+    history: readonly StoredEvent[],
+  ): Promise<LiveInstance> {
+    const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
+    await live.acquire();
+    live.claim = item.lockToken;
+    try {
+      await live.execution.replay(history.map(decodeEvent));
+    } catch (error) {
+      live.discard();
+      throw error;
+    }
+    return live;
+  }
+
+  #pickVersion(item: OrchestrationItem, messages: readonly Message[]): string {
+    const start = messages.find((message) => message.kind === 'start');
+    const version = item.version ?? start?.version ?? null;
+    return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
+  }
+
+  #createLive(
+    item: OrchestrationItem,
+    version: string,
+    kind: 'create' | 'createInert',
+  ): LiveInstance {
+    const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
+    const subject = { instanceId, executionId, name, version, parent };
+    const { programs } = this.#params;
+    const code = programs[kind]({ ...subject, incarnation });
+    return new LiveInstance({ instanceKey, subject, incarnation, code, lastTurn });
+  }
+
+  /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
+  #skipCleanup(
+    item: OrchestrationItem,
+    live: LiveInstance | undefined,
+    expired: StoredMessage,
+  ): ClaimedTurn {
+    const message = decodeMessage(expired);
+    const reason = message.kind === 'cleanupExpired' ? message.reason : 'canceled';
+    return this.#end(item, live, {
+      kind: 'executionCanceled',
+      at: item.nowMs,
+      reason,
+      cleanupSkipped: true,
+    });
+  }
+
+  /** Ends an instance without running its code. */
+  #end(item: OrchestrationItem, warm: LiveInstance | undefined, event: TerminalEvent): ClaimedTurn {
+    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'createInert');
+    if (warm === undefined) live.tryAcquire();
+    const turn = toTurn({
+      subject: live,
+      firstEventId: item.historyLength + 1,
+      events: [event],
+      claimMs: () => undefined,
+      cleanupMs: this.#params.options.cleanupTimeoutMs,
+      worker: this.#params.options.name,
+    });
+    return { kind: 'turn', item, live, turn };
+  }
+
+  // A bad deploy must not kill runs: the instance waits, visible as blocked, for a build that agrees with it.
+  #holdBack(item: OrchestrationItem, error: unknown): HandedBack {
+    const { options } = this.#params;
+    const { instanceId, lockToken, name } = item;
+    const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
+    if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
+    this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
+    const reason = error instanceof Error ? error.message : String(error);
+    reportSafely(options.logger, () =>
+      reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
+    );
+    reportSafely(options.logger, () =>
+      options.hooks.instanceBlocked?.({
+        instanceId,
+        orchestration: name,
+        reason,
+        retryInMs: delayMs,
+      }),
+    );
+    return {
+      kind: 'abandon',
+      abandon: {
+        lockToken,
+        delayMs,
+        // Data that cannot be read will not become readable: those claims count, and end as poison.
+        giveBackClaim: !isPerdureError(error, 'UNDECODABLE'),
+        blocked: { reason, buildId: options.buildId },
+      },
+    };
+  }
+}
+
+/** What is said of code that broke holds only while the instance stands where that code left it. */
+function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
+  const message = decodeMessage(stored);
+  const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;
+  return outdated ? { kind: 'wake' } : message;
+}
+
+/** Hands an instance back through no fault of its own. */
+function tryAgain(lockToken: string): HandedBack {
+  return {
+    kind: 'abandon',
+    abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
+  };
+}
+
+/** Hands back a claim whose lease ended before its turn began. */
+function leftAlone(lockToken: string): HandedBack {
+  return {
+    kind: 'abandon',
+    abandon: { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
+  };
+}
+
+function poison(item: OrchestrationItem): Failure {
+  return platformFailure(
+    'POISON',
+    `The turn was claimed ${item.claims - 1} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
+  );
+}

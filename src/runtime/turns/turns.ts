@@ -1,0 +1,207 @@
+import { isIncoming, type HistoryEvent } from '../../model/event.ts';
+import type { Registry } from '../../orchestration/registry.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { ClaimedAtInsert, Turn } from '../../providers/contract/turn.ts';
+import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import type { TurnResult } from '../../replay/execution.ts';
+import type { FreshReplays } from './fresh-replays.ts';
+import { LiveInstance } from './live-instance.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { reportFailedInstance } from '../maintenance/report-failures.ts';
+import { reportSafely } from '../maintenance/report-safely.ts';
+import type { Slots } from '../activities/slots.ts';
+import { toTurn, type TurnSubject } from './turn-effects.ts';
+import type { WarmCache } from './warm-cache.ts';
+import type { WarmTimers } from './warm-timers.ts';
+
+export interface TurnsParams {
+  readonly provider: Provider;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly timers: WarmTimers;
+  readonly slots: Slots;
+  readonly replays: FreshReplays;
+  /** Starts items that a commit claimed for this process. */
+  readonly startClaimed: (items: readonly WorkItem[], claimedAt: number) => void;
+}
+
+/** When a turn ran. On the slow path the claim brought the store's time; on the fast paths it is that of our clock. */
+export interface TurnTime {
+  readonly path: 'fast' | 'slow';
+  readonly nowMs: number;
+}
+
+/** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
+export class Turns {
+  readonly #params: TurnsParams;
+  /** What turns that end their instance leave unawaited; reported once they are committed. */
+  readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
+
+  constructor(params: TurnsParams) {
+    this.#params = params;
+  }
+
+  /** With `alwaysReplay`: continues with code that was replayed up to the end of the turn. Throws `NondeterminismError`. */
+  async replay(live: LiveInstance, result: TurnResult): Promise<void> {
+    live.code = await this.#params.replays.replay(live, live.code, result);
+    live.code.execution.holder = live;
+  }
+
+  /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
+  plan(subject: TurnSubject, result: TurnResult, time: TurnTime): Turn {
+    const { options, registry, slots, provider } = this.#params;
+    const live = subject instanceof LiveInstance ? subject : undefined;
+    if (live !== undefined) forgetAnswered(live, result.events);
+    const mayClaim = options.fastPaths && (live === undefined || live.queued.size === 0);
+    let budget = mayClaim ? slots.free : 0;
+    const turn = toTurn({
+      subject,
+      firstEventId: result.firstEventId,
+      events: result.events,
+      ...((time.path === 'slow' || provider.clockIsEstimate !== true) && {
+        storeNowMs: time.nowMs,
+      }),
+      bufferedEvents: result.bufferedEvents,
+      cleanupMs: options.cleanupTimeoutMs,
+      worker: options.name,
+      claimMs: (activity) => {
+        if (budget === 0 || !registry.hasActivity(activity)) return undefined;
+        budget -= 1;
+        return options.activityLeaseMs;
+      },
+    });
+    slots.take(claimCount(turn));
+    const { neverAwaited } = result;
+    if (neverAwaited !== undefined) this.#neverAwaited.set(turn, neverAwaited);
+    return turn;
+  }
+
+  /** The turn is in the store: the instance stays live or ends, and what was claimed for us starts. */
+  committed(
+    live: LiveInstance,
+    turn: Turn,
+    commit: TurnTime & {
+      readonly claimed: readonly ClaimedAtInsert[];
+      /** The monotonic clock before the commit was sent: leases of what it claimed count from then. */
+      readonly sentAt: number;
+    },
+  ): void {
+    const { cache, options } = this.#params;
+    live.lastTurn = turn.turnId;
+    for (const { operation, claimMs } of turn.workItems) {
+      if (claimMs === undefined) live.queued.add(operation);
+    }
+    for (const { operation, fireAt } of turn.timers) live.timers.set(operation, Math.ceil(fireAt));
+    live.code.broken.committed(turn.turnId);
+    this.#report(live, turn, commit.path);
+    if (turn.outcome.status === 'failed')
+      reportFailedInstance(options.logger, live, turn.outcome.failure);
+    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(live, turn);
+    if (turn.outcome.status !== 'running') cache.evict(live);
+    else if (options.warmCacheBytes === 0) cache.evict(live);
+    else if (!live.gone) this.#keep(live, turn);
+    this.#startClaimed(live, turn, commit);
+  }
+
+  #keep(live: LiveInstance, { timers: set }: Turn): void {
+    const { cache, timers, options, provider } = this.#params;
+    cache.put(live);
+    // A store with a clock of its own may refuse what ours calls due.
+    if (live.gone || !options.fastPaths || provider.clockIsEstimate === true) return;
+    for (const { operation, fireAt, delayMs } of set) {
+      if (delayMs === undefined) timers.add(live, operation, Math.ceil(fireAt));
+    }
+  }
+
+  /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
+  refused(live: LiveInstance | undefined, turn: Turn): void {
+    this.#params.slots.release(claimCount(turn));
+    if (live !== undefined) this.#params.cache.evict(live);
+  }
+
+  #startClaimed(
+    live: LiveInstance,
+    turn: Turn,
+    { claimed, nowMs, sentAt }: Parameters<Turns['committed']>[2],
+  ): void {
+    const { slots, startClaimed } = this.#params;
+    const unclaimed = claimCount(turn) - claimed.length;
+    if (unclaimed > 0) slots.release(unclaimed);
+    if (claimed.length === 0) return;
+    const byOperation = new Map(turn.workItems.map((item) => [item.operation, item]));
+    const items: WorkItem[] = [];
+    for (const { operation, lockToken } of claimed) {
+      const item = byOperation.get(operation);
+      if (item === undefined) continue;
+      items.push({
+        kind: 'activity',
+        lockToken,
+        instanceKey: live.instanceKey,
+        instanceId: live.instanceId,
+        incarnation: live.incarnation,
+        executionId: live.executionId,
+        operation,
+        name: item.name,
+        orchestration: live.name,
+        payload: item.payload,
+        options: item.options,
+        claims: 1,
+        failures: 0,
+        heartbeat: null,
+        cancel: null,
+        nowMs,
+      });
+    }
+    startClaimed(items, sentAt);
+  }
+
+  #warnOfUnawaited({ instanceId, name }: LiveInstance, turn: Turn): void {
+    const operations = this.#neverAwaited.get(turn);
+    if (operations === undefined) return;
+    const { logger } = this.#params.options;
+    reportSafely(logger, () => {
+      logger.warn(
+        { instanceId, orchestration: name, operations },
+        'an orchestration ended with operations that it never awaited',
+      );
+    });
+  }
+
+  #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {
+    const { options } = this.#params;
+    const { turnCommitted } = options.hooks;
+    if (turnCommitted === undefined) return;
+    reportSafely(options.logger, () =>
+      turnCommitted({
+        instanceId: live.instanceId,
+        executionId: live.executionId,
+        orchestration: live.name,
+        events: turn.events.length,
+        path,
+        status: turn.outcome.status,
+      }),
+    );
+  }
+}
+
+function forgetAnswered({ queued, timers }: LiveInstance, events: readonly HistoryEvent[]): void {
+  if (queued.size === 0 && timers.size === 0) return;
+  for (const event of events) {
+    const answered =
+      event.kind === 'operationWithdrawn'
+        ? event.target
+        : isIncoming(event) && 'operation' in event
+          ? event.operation
+          : undefined;
+    if (answered === undefined) continue;
+    queued.delete(answered);
+    timers.delete(answered);
+  }
+}
+
+function claimCount(turn: Turn): number {
+  let count = 0;
+  for (const item of turn.workItems) if (item.claimMs !== undefined) count += 1;
+  return count;
+}

@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest';
+import { Execution } from '../../replay/execution.ts';
+import { BrokenCode } from './broken-code.ts';
+import { LiveInstance } from './live-instance.ts';
+import { WarmTimers } from './warm-timers.ts';
+
+function live(instanceKey: number): LiveInstance {
+  const instanceId = `i${instanceKey}`;
+  const subject = { instanceId, executionId: 1, name: 'n', version: '1', parent: null };
+  const program = async () => undefined;
+  const execution = new Execution({ instanceId, incarnation: 'a', executionId: 1, program });
+  const code = { execution, broken: new BrokenCode(instanceId, () => undefined), watched: 0 };
+  return new LiveInstance({ instanceKey, subject, incarnation: 'a', code, lastTurn: 't' });
+}
+
+function open() {
+  const firsts: number[] = [];
+  const timers = new WarmTimers((fireAt) => firsts.push(fireAt));
+  const set = (one: LiveInstance, operation: number, fireAt: number) => {
+    one.timers.set(operation, fireAt);
+    timers.add(one, operation, fireAt);
+  };
+  return { timers, set, firsts };
+}
+
+it('gives timers in the order of their times, each once, and none before its time', () => {
+  const { timers, set } = open();
+  const times = Array.from({ length: 200 }, (_, n) => (n * 7_919) % 199);
+  const lives = times.map((_, index) => live(index));
+  for (const [index, fireAt] of times.entries()) set(lives[index] ?? live(-1), 1, fireAt);
+  const taken: number[] = [];
+  for (let now = timers.nextAt; now !== Infinity; now = timers.nextAt) {
+    for (const { timers: own } of timers.takeDue(now, 3)) taken.push(own.get(1) ?? -1);
+    expect(timers.nextAt).toBeGreaterThanOrEqual(now);
+  }
+  expect(taken).toEqual(times.toSorted((a, b) => a - b));
+});
+
+it('passes over timers that have fired or were withdrawn, and those of instances that are gone', () => {
+  const { timers, set } = open();
+  const [fired, gone, waiting] = [live(1), live(2), live(3)];
+  for (const [index, one] of [fired, gone, waiting].entries()) set(one, 1, index);
+  fired.timers.delete(1);
+  gone.discard();
+  expect(timers.nextAt).toBe(2);
+  expect(timers.takeDue(5, 10)).toEqual([waiting]);
+  expect(timers.nextAt).toBe(Infinity);
+});
+
+it('tells of a timer that is due before all others, and of no other', () => {
+  const { set, firsts } = open();
+  for (const [index, fireAt] of [50, 70, 50, 20].entries()) set(live(index), 1, fireAt);
+  expect(firsts).toEqual([50, 20]);
+});
+
+it('keeps no more of what is outdated than of what is not', () => {
+  const { timers, set } = open();
+  const kept = live(0);
+  set(kept, 1, 1_000_000);
+  for (let index = 1; index <= 5_000; index += 1) {
+    const one = live(index);
+    set(one, 1, 2_000_000);
+    one.timers.clear();
+  }
+  expect(timers.size).toBeLessThan(1_100);
+  expect(timers.nextAt).toBe(1_000_000);
+});

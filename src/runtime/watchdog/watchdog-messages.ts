@@ -1,0 +1,45 @@
+import type { Reopening } from '../../providers/contract/provider.ts';
+import type { LoopHold } from './loop-holder.ts';
+
+/** A worker of the process, as the watchdog's thread knows it. */
+export interface WatchedWorker {
+  readonly id: number;
+  readonly name: string;
+  readonly buildId: string;
+  readonly orchestrationLeaseMs: number;
+  readonly activityLeaseMs: number;
+  /** Absent: the thread cannot reach the store, and only logs. */
+  readonly reopening: Reopening | undefined;
+  /** Absent: the process is never ended. */
+  readonly exitAfterMs: number | undefined;
+}
+
+/** What became of a claim whose code blocked the event loop longer than its lease. */
+export type BlockAction = 'heldBack' | 'failed' | 'none';
+
+/** A time in which the event loop was blocked. */
+export interface Blockage {
+  readonly blockedMs: number;
+  readonly hold: LoopHold | undefined;
+  readonly stack: string | undefined;
+  readonly action: BlockAction;
+}
+
+/** What the worker's thread sends to the watchdog's. */
+export type ToWatchdog =
+  | { readonly kind: 'watch'; readonly worker: WatchedWorker }
+  | { readonly kind: 'unwatch'; readonly id: number }
+  | { readonly kind: 'pong' };
+
+/** What the watchdog's thread sends to the worker's. */
+export type FromWatchdog = { readonly kind: 'ping' } | ({ readonly kind: 'over' } & Blockage);
+
+/** What the function in `describeProperty` returns, as JSON. */
+export interface HoldDescription {
+  readonly hold: LoopHold | null;
+  /** A debugger may be attached: the event loop may stand at a breakpoint. */
+  readonly isDebugged: boolean;
+}
+
+/** The property of `globalThis` that describes what holds the event loop. */
+export const describeProperty = 'perdure.describeHold';

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '../../model/clock.ts';
+import { silentLogger } from '../../model/logger.ts';
+import { TokenSource } from './token-source.ts';
+import { createToken } from './tokens.ts';
+
+it('a call that never settles leaves the last list in use, and is made again', async () => {
+  const { token, sha256 } = createToken();
+  const list = [{ name: 'a', role: 'read', sha256 }] as const;
+  let calls = 0;
+  const source = new TokenSource({
+    // The first call gives a list, and no other settles.
+    load: () => ((calls += 1) === 1 ? list : new Promise<never>(() => undefined)),
+    clock: systemClock,
+    logger: silentLogger,
+    maxAgeMs: 0,
+    longestLoadMs: 20,
+  });
+  await source.start();
+  await expect.poll(() => source.find(token)).toMatchObject({ name: 'a' });
+  await expect
+    .poll(async () => {
+      await source.find(token);
+      return calls;
+    })
+    .toBeGreaterThan(2);
+});

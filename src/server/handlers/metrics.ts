@@ -1,0 +1,27 @@
+import type { Handlers } from '../call.ts';
+import { toPrometheus } from '../reading/prometheus.ts';
+import type { figureRoutes } from '../routes/metrics.ts';
+
+/** The store in figures, and the server itself. */
+export const figureHandlers: Handlers<typeof figureRoutes> = {
+  async health(_, { checkHealth }) {
+    await checkHealth();
+    return { status: 'ok' };
+  },
+  queueDepths(_, { client }) {
+    return client.queueDepths();
+  },
+  systemMetrics(_, { client }) {
+    return client.systemMetrics();
+  },
+  async prometheus(_, { client, clock, figures }) {
+    const [system, queues] = await Promise.all([client.systemMetrics(), client.queueDepths()]);
+    return toPrometheus({ system, queues, server: figures, nowMs: clock.now() });
+  },
+  async openApi(_, { openApi }) {
+    return openApi();
+  },
+  watchChanges({ signal }, { changes }) {
+    return changes.changes(signal);
+  },
+};

@@ -1,0 +1,91 @@
+import {
+  CanceledError,
+  FailedError,
+  isPerdureError,
+  NondeterminismError,
+  ProviderError,
+  type ErrorCode,
+  type PerdureError,
+} from '../../model/failures/errors.ts';
+import type { Failure } from '../../model/failures/failure.ts';
+import { Refusal } from './refusal.ts';
+import type { WireError } from '../routes/error-response.ts';
+
+const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
+  INSTANCE_NOT_FOUND: 404,
+  SCHEDULE_NOT_FOUND: 404,
+  SESSION_NOT_FOUND: 404,
+  UNREGISTERED: 404,
+  INSTANCE_ALREADY_EXISTS: 409,
+  INSTANCE_OVER: 409,
+  INSTANCE_STILL_RUNNING: 409,
+  CANNOT_DELETE_SUB_ORCHESTRATION: 409,
+  SIGNAL_ALREADY_DELIVERED: 409,
+  EVENT_BUFFER_FULL: 409,
+  SESSION_CLOSED: 409,
+  SESSION_DOWNGRADE: 409,
+  AMBIGUOUS_SESSION: 409,
+  TIMEOUT: 409,
+  PAYLOAD_TOO_LARGE: 413,
+  INVALID_INPUT: 400,
+  INVALID_NAME: 400,
+  INVALID_ID: 400,
+  INVALID_DURATION: 400,
+  INVALID_OPTION: 400,
+  INVALID_FLOW: 400,
+  INVALID_SCHEDULE: 400,
+  NOT_SERIALIZABLE: 400,
+  UNKNOWN_SIGNAL: 400,
+  CLOSED: 503,
+};
+
+/** The status of the answer to a request that failed so. */
+export function statusOf(error: unknown): number {
+  if (error instanceof Refusal) return error.status;
+  if (error instanceof ProviderError) return error.retryable ? 503 : 500;
+  return (isPerdureError(error) ? statusByCode[error.code] : undefined) ?? 500;
+}
+
+/** What the other side is told of an error: never a stack, a statement, a path or anything of somebody else's. */
+export function toWireError(error: unknown, showStacks: boolean): WireError {
+  if (!isPerdureError(error)) {
+    return {
+      code: 'INTERNAL',
+      message: 'Something went wrong in the server. Its log has the details, by the request id.',
+    };
+  }
+  return {
+    code: error.code,
+    message: error instanceof ProviderError ? describe(error) : error.message,
+    ...detailsOf(error, showStacks),
+  };
+}
+
+/** A failure as it is shown: without stacks, which tell of files on the machine that ran the code. */
+export function showFailure(failure: Failure, showStacks: boolean): Failure {
+  if (showStacks) return failure;
+  const { stack: _, cause, ...rest } = failure;
+  return cause === undefined ? rest : { ...rest, cause: showFailure(cause, showStacks) };
+}
+
+function detailsOf(error: PerdureError, showStacks: boolean): Partial<WireError> {
+  if (error instanceof CanceledError) return { reason: error.reason, trigger: error.trigger };
+  if (error instanceof FailedError) {
+    return { subject: error.subject, failure: showFailure(error.failure, showStacks) };
+  }
+  if (error instanceof NondeterminismError) return { eventId: error.eventId };
+  if (error instanceof ProviderError) {
+    const { operation, retryable, outcomeUnknown } = error;
+    return { operation, retryable, outcomeUnknown };
+  }
+  if (!(error instanceof Refusal)) return {};
+  const { issues, outcomeUnknown } = error;
+  return { ...(issues !== undefined && { issues }), ...(outcomeUnknown && { outcomeUnknown }) };
+}
+
+// The message of a store may quote statements and addresses.
+function describe({ operation, retryable }: ProviderError): string {
+  return retryable
+    ? `The store could not do ${operation} now. Try again in a moment.`
+    : `The store could not do ${operation}. The log of the server has the details, by the request id.`;
+}

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { expectCommitted, only } from '../../expectations.ts';
+import { child, cleanupMs, event, raised, version, workItem } from '../../sample-data.ts';
+import { contents, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import type { NewWorkItem } from '../../../../providers/contract/turn.ts';
+
+const canceled = { status: 'canceled', reason: 'stopped', cleanupSkipped: false } as const;
+
+/** An instance with claimed items that was asked to stop and has ended as canceled. Returns their tokens. */
+async function endCanceled(
+  store: StoreUnderTest,
+  ...items: readonly Partial<NewWorkItem>[]
+): Promise<readonly string[]> {
+  const workItems = items.map((parts, index) => workItem(index, { claimMs: lockMs, ...parts }));
+  const { claimed } = await store.begin('a', { workItems });
+  await store.cancel('a');
+  await store.commit(await store.claimOne(), { events: [event('ended')], outcome: canceled });
+  return claimed.map(({ lockToken }) => lockToken);
+}
+
+async function statusOf(store: StoreUnderTest, instanceId = 'a'): Promise<string> {
+  return (await store.record(instanceId)).status;
+}
+
+export const canceledInstances: Capability = {
+  title: 'the end of a canceled instance',
+  cases: [
+    {
+      id: 'canceled/ends-at-once-when-nothing-runs',
+      title: 'an instance of which nothing runs is canceled with its last turn',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.cancel('a', { reason: 'first', actor: 'ada' });
+        const requestedAt = store.clock.now();
+        await store.clock.advance(7);
+        const item = await store.claimOne();
+        await store.raise('a', 'too late');
+        await store.commit(item, { events: [event('ended')], outcome: canceled });
+        const { status, endedAt, cancel, cleanupSkipped, leaked } = await store.record('a');
+        assert.deepEqual(
+          { status, endedAt, cancel, cleanupSkipped, leaked },
+          {
+            status: 'canceled',
+            endedAt: store.clock.now(),
+            cancel: { reason: 'first', actor: 'ada', requestedAt },
+            cleanupSkipped: false,
+            leaked: 0,
+          },
+        );
+        assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
+        await store.clock.advance(cleanupMs);
+        await store.expectIdle();
+        await untouched();
+      },
+    },
+    {
+      id: 'canceled/waits-for-what-runs',
+      title: 'while an activity runs its instance is canceling, and takes no turn any more',
+      async run(store) {
+        const [token] = await endCanceled(store, {});
+        const { status, endedAt } = await store.record('a');
+        assert.deepEqual({ status, endedAt }, { status: 'canceling', endedAt: null });
+        assert.deepEqual(await store.historyLabels('a'), ['begun', 'ended']);
+        const late = [{ instanceId: 'a', message: raised('late') }];
+        assert.deepEqual(await store.provider.enqueueMessages(late), ['over']);
+        await store.expectIdle();
+        await store.clock.advance(7);
+        expectCommitted(await store.ackWork(token ?? '', { kind: 'canceled', leaked: false }));
+        const after = await store.record('a');
+        assert.deepEqual([after.status, after.endedAt], ['canceled', store.clock.now()]);
+        await store.clock.advance(cleanupMs);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'canceled/the-last-one-ends-it',
+      title: 'whatever the outcomes, the instance is canceled when the last item is settled',
+      async run(store) {
+        const tokens = await endCanceled(store, {}, {}, {}, {}, {});
+        const [a = '', b = '', c = '', d = '', e = ''] = tokens;
+        const failure = '{"name":"Error","message":"no"}';
+        const { provider } = store;
+        const settle = [
+          () => store.ackWork(a),
+          () => store.ackWork(b, { kind: 'failed', failure }),
+          () => store.ackWork(c, { kind: 'canceled', leaked: false }),
+          () => provider.retryWorkItems([{ lockToken: d, delayMs: 0, failure }]),
+          () => provider.abandonWorkItems([{ lockToken: e, delayMs: 0, giveBackClaim: true }]),
+        ];
+        for (const one of settle) {
+          assert.equal(await statusOf(store), 'canceling');
+          await one();
+        }
+        assert.equal(await statusOf(store), 'canceled');
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'canceled/a-lost-worker-does-not-hold-it',
+      title: 'the item of a worker that is gone can be ended by anyone, and so its instance ends',
+      async run(store) {
+        await endCanceled(store, { name: 'rare' });
+        await store.clock.advance(lockMs - 1);
+        assert.deepEqual(await store.claimWork({ names: [] }), []);
+        await store.clock.advance(1);
+        const { lockToken, cancel } = await store.claimWorkOne({ names: [] });
+        assert.equal(cancel?.trigger, 'cancel');
+        assert.equal(await statusOf(store), 'canceling');
+        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
+        assert.equal(await statusOf(store), 'canceled');
+      },
+    },
+    {
+      id: 'canceled/does-not-wait-for-abandoned-work',
+      title: 'work that is left to itself does not hold its instance, and runs to its end',
+      async run(store) {
+        const [token = ''] = await endCanceled(store, { cancellation: 'abandon' });
+        assert.equal(await statusOf(store), 'canceled');
+        assert.deepEqual(await store.renewWork(token), { held: true, cancel: null });
+        const result = await store.expectNoChange(() => store.ackWork(token));
+        expectCommitted(result);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'canceled/shielded-work-is-stopped-by-the-end',
+      title: 'work of a shield that outlasts its instance is stopped like any other',
+      async run(store) {
+        const workItems = [
+          workItem(1, { shielded: true, claimMs: lockMs }),
+          workItem(2, { shielded: true }),
+        ];
+        const { claimed } = await store.begin('a', { workItems });
+        await store.cancel('a');
+        await store.commit(await store.claimOne(), { outcome: canceled });
+        assert.deepEqual(await store.claimWork(), []);
+        const { lockToken } = only(claimed, 'claimed item');
+        const renewed = await store.renewWork(lockToken);
+        assert.ok(renewed.held);
+        assert.equal(renewed.cancel?.reason, 'stopped');
+        assert.equal(await statusOf(store), 'canceling');
+      },
+    },
+    {
+      id: 'canceled/tells-its-parent-at-its-end',
+      title: 'the parent is told when nothing of the child runs any more, not earlier',
+      async run(store) {
+        await store.begin('parent', { children: [child('kid', 4)] });
+        const item = await store.claimOne();
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const { lockToken } = only(await store.commit(item, { workItems }), 'claimed item');
+        await store.cancel('kid');
+        await store.commit(await store.claimOne(), { outcome: canceled });
+        await store.expectIdle();
+        expectCommitted(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
+        const told = await store.claimOne();
+        assert.equal(told.instanceId, 'parent');
+        assert.deepEqual(contents(told), [
+          { kind: 'childCanceled', executionId: 1, operation: 4, reason: 'stopped' },
+        ]);
+      },
+    },
+    {
+      id: 'canceled/handlers-that-go-on-are-counted',
+      title: 'each handler that went on past its grace is counted, whenever it is settled',
+      async run(store) {
+        const workItems = [1, 2, 3].map((operation) => workItem(operation, { claimMs: lockMs }));
+        const { claimed } = await store.begin('a', { workItems });
+        await store.cancel('a');
+        const [one, two, three] = claimed.map(({ lockToken }) => lockToken);
+        expectCommitted(await store.ackWork(one ?? '', { kind: 'canceled', leaked: true }));
+        assert.equal((await store.record('a')).leaked, 1);
+        const item = await store.claimOne();
+        assert.deepEqual(contents(item).at(-1), {
+          kind: 'activityCanceled',
+          executionId: 1,
+          operation: 1,
+          reason: 'not wanted',
+          trigger: 'cancel',
+          leaked: true,
+        });
+        await store.commit(item, { outcome: canceled });
+        expectCommitted(await store.ackWork(two ?? '', { kind: 'canceled', leaked: false }));
+        expectCommitted(await store.ackWork(three ?? '', { kind: 'canceled', leaked: true }));
+        const { status, leaked } = await store.record('a');
+        assert.deepEqual({ status, leaked }, { status: 'canceled', leaked: 2 });
+      },
+    },
+    {
+      id: 'canceled/waits-for-what-cannot-be-stopped',
+      title: 'work past its point of no return holds its instance until it is done',
+      async run(store) {
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const { claimed } = await store.begin('a', { workItems });
+        const { lockToken } = only(claimed, 'claimed item');
+        await store.provider.markPointOfNoReturn(lockToken);
+        await store.cancel('a');
+        await store.commit(await store.claimOne(), { outcome: canceled });
+        assert.equal(await statusOf(store), 'canceling');
+        assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel: null });
+        expectCommitted(await store.ackWork(lockToken));
+        assert.equal(await statusOf(store), 'canceled');
+      },
+    },
+    {
+      id: 'canceled/without-a-request-names-its-own',
+      title: 'an instance that ends as canceled without having been asked has its reason on record',
+      async run(store) {
+        await store.begin('a', { outcome: canceled });
+        const { status, cancel } = await store.record('a');
+        assert.equal(status, 'canceled');
+        assert.deepEqual(cancel, {
+          reason: 'stopped',
+          actor: null,
+          requestedAt: store.clock.now(),
+        });
+      },
+    },
+    {
+      id: 'canceled/never-changes-again',
+      title: 'neither requests nor late turns nor late work change an instance that is canceled',
+      async run(store) {
+        const [token = ''] = await endCanceled(store, {});
+        await store.ackWork(token, { kind: 'canceled', leaked: false });
+        await store.expectNoChange(async () => {
+          const stays = { found: true, changed: false, status: 'canceled' };
+          assert.deepEqual(await store.cancel('a', { reason: 'again' }), stays);
+          assert.deepEqual(await store.terminate('a', { tree: true }), stays);
+          await store.ackWork(token, { kind: 'canceled', leaked: true });
+          await store.clock.advance('1d');
+        });
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'canceled/can-be-listed',
+      title: 'canceling and canceled instances are found by their status',
+      async run(store) {
+        const [token = ''] = await endCanceled(store, {});
+        const list = async (status: 'canceling' | 'canceled') => {
+          const page = { filter: { status: [status], name: 'sample' }, limit: 10 };
+          return (await store.provider.listInstances(page)).map(({ instanceId }) => instanceId);
+        };
+        assert.deepEqual([await list('canceling'), await list('canceled')], [['a'], []]);
+        await store.ackWork(token);
+        assert.deepEqual([await list('canceling'), await list('canceled')], [[], ['a']]);
+        const { status, version: ran } = only(await store.executions('a'), 'run');
+        assert.deepEqual([status, ran], ['canceled', version]);
+      },
+    },
+  ],
+};

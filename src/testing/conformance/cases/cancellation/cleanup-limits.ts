@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import type { Capability } from '../../conformance-case.ts';
+import { expectCommitted, only } from '../../expectations.ts';
+import { cleanupMs, event, raised } from '../../sample-data.ts';
+import { contents, labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { answered, expectPending } from '../../time-limit.ts';
+
+const canceled = { status: 'canceled', reason: 'x', cleanupSkipped: true } as const;
+
+/** An instance that was asked to stop, and whose code has read so. */
+async function beginCleaningUp(store: StoreUnderTest): Promise<void> {
+  await store.begin('a');
+  await store.cancel('a', { reason: 'x' });
+  await store.commit(await store.claimOne());
+}
+
+export const cleanupLimits: Capability = {
+  title: 'the time that a canceling instance has to clean up',
+  cases: [
+    {
+      id: 'cleanup/expires-at-its-moment',
+      title: 'the end of the clean-up is told at its moment, not earlier, with the reason',
+      async run(store) {
+        await beginCleaningUp(store);
+        await store.clock.advance(cleanupMs - 1);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        const item = await store.claimOne();
+        assert.deepEqual(contents(item), [{ kind: 'cleanupExpired', reason: 'x' }]);
+        await store.commit(item, { events: [event('ended')], outcome: canceled });
+        const { status, cleanupSkipped } = await store.record('a');
+        assert.deepEqual({ status, cleanupSkipped }, { status: 'canceled', cleanupSkipped: true });
+      },
+    },
+    {
+      id: 'cleanup/needs-no-code-once-it-has-expired',
+      title: 'whoever knows none of its code may claim an instance whose clean-up has expired',
+      async run(store) {
+        await store.begin('a', {}, { name: 'rare' });
+        await store.cancel('a');
+        const strangers = [{ runnable: [] }, { runnable: [{ name: 'other', version: '1' }] }];
+        for (const stranger of strangers) assert.deepEqual(await store.claim(stranger), []);
+        await store.clock.advance(cleanupMs);
+        for (const stranger of strangers) {
+          const { lockToken, name, ...item } = await store.claimOne(stranger);
+          assert.deepEqual(
+            [name, item.messages.map(({ kind }) => kind)],
+            ['rare', ['cancel', 'cleanupExpired']],
+          );
+          const abandon = { lockToken, delayMs: 0, giveBackClaim: true };
+          assert.deepEqual(await store.provider.abandonOrchestrationItems([abandon]), [true]);
+        }
+      },
+    },
+    {
+      id: 'cleanup/is-for-canceling-instances-alone',
+      title: 'instances that nobody cancels, and those that are over, stay where they are',
+      async run(store) {
+        await store.begin('over');
+        await store.cancel('over');
+        await store.commit(await store.claimOne(), { outcome: canceled });
+        await store.begin('other');
+        await store.raise('other', 'x');
+        await store.clock.advance(cleanupMs * 2);
+        assert.deepEqual(await store.claim({ runnable: [] }), []);
+        assert.deepEqual(labels(await store.claimOne()), ['x']);
+      },
+    },
+    {
+      id: 'cleanup/does-not-break-a-claim',
+      title: 'an instance that someone holds is not taken from them when its clean-up expires',
+      async run(store) {
+        await store.begin('a');
+        await store.cancel('a');
+        await store.clock.advance(cleanupMs - 1);
+        const item = await store.claimOne();
+        await store.clock.advance(1);
+        assert.deepEqual(await store.claim({ runnable: [] }), []);
+        await store.commit(item);
+        const next = await store.claimOne({ runnable: [] });
+        assert.deepEqual(labels(next), ['cleanupExpired']);
+        await store.clock.advance(lockMs);
+        assert.equal((await store.claimOne({ runnable: [] })).claims, 2);
+      },
+    },
+    {
+      id: 'cleanup/ends-a-wait',
+      title: 'a waiting fetch that can run nothing is answered when a clean-up expires',
+      async run(store) {
+        await beginCleaningUp(store);
+        const waiting = store.claim({ runnable: [], waitMs: 10 * cleanupMs });
+        await store.clock.advance(cleanupMs - 1);
+        await expectPending(waiting, 'the fetch');
+        await store.clock.advance(1);
+        const item = only(await answered(waiting, 'after the clean-up expired'), 'instance');
+        assert.equal(item.instanceId, 'a');
+      },
+    },
+    {
+      id: 'cleanup/comes-first-where-messages-are-cut',
+      title: 'the end of the clean-up is not hidden behind more messages than a claim takes',
+      async run(store) {
+        await store.begin('a');
+        await store.cancel('a');
+        await store.raise('a', ...Array.from({ length: 20 }, (_, index) => `e${index}`));
+        await store.clock.advance(cleanupMs);
+        const item = await store.claimOne({ maxMessages: 5, runnable: [] });
+        assert.deepEqual(labels(item), ['cleanupExpired', 'cancel', 'e0', 'e1', 'e2']);
+        await store.commit(item);
+        assert.equal((await store.claimOne()).messages.length, 17);
+      },
+    },
+    {
+      id: 'cleanup/lifts-a-hold-back',
+      title: 'an instance that is held back can be claimed at once when it is asked to stop',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'x');
+        const { lockToken } = await store.claimOne();
+        const blocked = { reason: 'history disagrees', buildId: 'one' };
+        await store.provider.abandonOrchestrationItems([
+          { lockToken, delayMs: 60_000, giveBackClaim: true, blocked },
+        ]);
+        assert.deepEqual(await store.claim({ buildId: 'one' }), []);
+        await store.cancel('a');
+        assert.deepEqual(labels(await store.claimOne({ buildId: 'one' })), ['x', 'cancel']);
+        assert.equal((await store.record('a')).blocked?.reason, 'history disagrees');
+      },
+    },
+    {
+      id: 'cleanup/ends-a-hold-back',
+      title: 'one that is held back again can be claimed by anyone when its clean-up expires',
+      async run(store) {
+        await store.begin('a');
+        await store.cancel('a');
+        const { lockToken } = await store.claimOne();
+        const blocked = { reason: 'history disagrees', buildId: 'one' };
+        await store.provider.abandonOrchestrationItems([
+          { lockToken, delayMs: 10 * cleanupMs, giveBackClaim: true, blocked },
+        ]);
+        await store.clock.advance(cleanupMs - 1);
+        assert.deepEqual(await store.claim({ buildId: 'one' }), []);
+        await store.clock.advance(1);
+        const item = await store.claimOne({ buildId: 'one', runnable: [] });
+        assert.deepEqual(labels(item), ['cancel', 'cleanupExpired']);
+      },
+    },
+    {
+      id: 'cleanup/a-turn-may-go-on-after-it',
+      title: 'once its end was read, an instance belongs again to those who know its code',
+      async run(store) {
+        await beginCleaningUp(store);
+        await store.clock.advance(cleanupMs);
+        const last = await store.claimOne();
+        await store.raise('a', 'x');
+        await store.commit(last);
+        assert.deepEqual(await store.claim({ runnable: [] }), []);
+        const item = await store.claimOne();
+        assert.deepEqual(labels(item), ['x']);
+        expectCommitted(await store.ack(item, { outcome: canceled }));
+        const late = [{ instanceId: 'a', message: raised('late') }];
+        assert.deepEqual(await store.provider.enqueueMessages(late), ['over']);
+      },
+    },
+    {
+      id: 'cleanup/a-delay-after-it-holds-for-everyone',
+      title: 'whoever hands it back with a delay after its clean-up has expired is listened to',
+      async run(store) {
+        await beginCleaningUp(store);
+        await store.clock.advance(cleanupMs);
+        const { lockToken } = await store.claimOne({ runnable: [] });
+        const abandon = { lockToken, delayMs: 500, giveBackClaim: true };
+        await store.provider.abandonOrchestrationItems([abandon]);
+        await store.clock.advance(499);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        assert.deepEqual(labels(await store.claimOne({ runnable: [] })), ['cleanupExpired']);
+      },
+    },
+  ],
+};

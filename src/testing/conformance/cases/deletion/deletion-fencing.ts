@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { randomToken } from '../../../../model/values/random-id.ts';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { deleteTree, forceDelete } from '../../deletion-moves.ts';
+import { child, event, raised, workItem } from '../../sample-data.ts';
+import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
+import { labels, lockMs, type BegunInstance, type StoreUnderTest } from '../../store-under-test.ts';
+
+/** A turn with everything that could leave a trace. */
+const everything = {
+  events: [event('late')],
+  workItems: [workItem(7)],
+  timers: [{ operation: 8, fireAt: 0 }],
+  children: [child('late', 9)],
+  messages: [{ instanceId: 'a', message: raised('late') }],
+  customStatus: '"late"',
+  outcome: { status: 'completed', payload: '"late"' },
+} as const;
+
+/** Begins `a` with one claimed item. */
+async function beginHeld(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
+  const begun = await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
+  return { ...begun, lockToken: only(begun.claimed, 'claimed item').lockToken };
+}
+
+/** Deletes `a` and begins it again, the same in everything that the caller chooses. */
+async function beginAgain(store: StoreUnderTest): Promise<BegunInstance & { lockToken: string }> {
+  await forceDelete(store, 'a');
+  return beginHeld(store);
+}
+
+/** Tries something with a token of the former life: nothing may change, and the new life keeps its claim. */
+async function tryLate<Result>(
+  store: StoreUnderTest,
+  late: (former: BegunInstance & { lockToken: string }) => Promise<Result>,
+): Promise<Result> {
+  const untouched = await placeBystander(store);
+  const former = await beginHeld(store);
+  const again = await beginAgain(store);
+  const result = await store.expectNoChange(() => late(former));
+  await store.expectIdle();
+  assert.deepEqual(await store.renewWork(again.lockToken), { held: true, cancel: null });
+  expectCommitted(await store.ackTurn(again, [again.lockToken], { events: [event('new')] }));
+  await store.expectIdle();
+  assert.deepEqual(await store.historyLabels('a'), ['begun', 'new']);
+  await untouched();
+  return result;
+}
+
+export const deletionFencing: Capability = {
+  title: 'deleted instances do not come back',
+  cases: [
+    {
+      id: 'former-life/a-turn-is-lost',
+      title: 'the ack of a turn of a deleted instance recreates nothing, also under the same id',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        await forceDelete(store, 'a');
+        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        await store.expectIdle();
+        await store.begin('a');
+        await store.raise('a', 'anew');
+        const again = await store.claimOne();
+        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        assert.deepEqual(labels(again), ['anew']);
+        await store.commit(again);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'former-life/a-first-turn-is-lost',
+      title: 'a claimed start that is deleted cannot be acked, and the next start can',
+      async run(store) {
+        await store.create('a');
+        const item = await store.claimOne();
+        await forceDelete(store, 'a');
+        await store.create('a');
+        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        const again = await store.claimOne();
+        assert.deepEqual([again.claims, labels(again)], [1, ['start']]);
+        await store.commit(again);
+      },
+    },
+    {
+      id: 'former-life/a-result-is-lost',
+      title: 'the outcome of an activity of a deleted instance reaches nobody',
+      async run(store) {
+        expectLockLost(await tryLate(store, ({ lockToken }) => store.ackWork(lockToken)));
+      },
+    },
+    {
+      id: 'former-life/a-fast-turn-is-lost',
+      title: 'a fast turn of a deleted instance is refused, with its own fences and with new ones',
+      async run(store) {
+        const former = await beginHeld(store);
+        const again = await beginAgain(store);
+        const tokens = [former.lockToken];
+        const { instanceKey, incarnation, turnId: lastTurn } = again;
+        for (const fences of [{}, { instanceKey }, { instanceKey, incarnation, lastTurn }]) {
+          expectLockLost(
+            await store.expectNoChange(() => store.ackTurn(former, tokens, everything, fences)),
+          );
+        }
+        expectLockLost(await store.expectNoChange(() => store.ackTurn(former, [], everything)));
+        expectCommitted(await store.ackTurn(again, [again.lockToken]));
+      },
+    },
+    {
+      id: 'former-life/a-renewal-is-lost',
+      title:
+        'the lease of a deleted activity cannot be extended, and its heartbeat is kept nowhere',
+      async run(store) {
+        const answers = await tryLate(store, async ({ lockToken }) => [
+          only(
+            await store.provider.renewWorkItemLocks([{ lockToken, heartbeat: '"late"' }], lockMs),
+            'result',
+          ),
+        ]);
+        assert.deepEqual(answers, [{ held: false, deleted: true }]);
+      },
+    },
+    {
+      id: 'former-life/work-cannot-be-handed-back',
+      title: 'a deleted activity can be neither abandoned nor retried',
+      async run(store) {
+        const answers = await tryLate(store, async ({ lockToken }) => [
+          ...(await store.provider.abandonWorkItems([
+            { lockToken, delayMs: 0, giveBackClaim: true },
+          ])),
+          ...(await store.provider.retryWorkItems([{ lockToken, delayMs: 0, failure: '{}' }])),
+        ]);
+        assert.deepEqual(answers, [false, false]);
+      },
+    },
+    {
+      id: 'former-life/has-no-point-of-no-return',
+      title: 'a deleted activity cannot pass its point of no return',
+      async run(store) {
+        const answer = await tryLate(store, ({ lockToken }) =>
+          store.provider.markPointOfNoReturn(lockToken),
+        );
+        assert.deepEqual(answer, { kind: 'lost' });
+      },
+    },
+    {
+      id: 'former-life/a-claim-cannot-be-handed-back',
+      title: 'the claim of a deleted instance can be neither renewed nor abandoned',
+      async run(store) {
+        await store.create('a');
+        const { lockToken } = await store.claimOne();
+        await forceDelete(store, 'a');
+        await store.create('a');
+        const { provider } = store;
+        const blocked = { reason: 'late', buildId: 'late' };
+        const abandon = { lockToken, delayMs: 5_000, giveBackClaim: true, blocked };
+        assert.deepEqual(await provider.renewOrchestrationLocks([lockToken], lockMs), [false]);
+        assert.deepEqual(await provider.abandonOrchestrationItems([abandon]), [false]);
+        assert.equal((await store.record('a')).blocked, null);
+        assert.equal((await store.claimOne()).claims, 1);
+      },
+    },
+    {
+      id: 'former-life/a-child-tells-nobody',
+      title: 'the end of a child that went with its parent is not told to the parent’s next life',
+      async run(store) {
+        await store.begin('root', { children: [child('kid', 1)] });
+        const item = await store.claimOne();
+        await forceDelete(store, 'kid', 'root');
+        await store.begin('root');
+        const messages = [{ instanceId: 'root', message: raised('late') }];
+        const { outcome } = everything;
+        expectLockLost(await store.ack(item, { messages, outcome }));
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'former-life/is-not-read',
+      title:
+        'who claimed an instance before it was deleted reads no history, also of its next life',
+      async run(store) {
+        const { instanceKey } = await store.begin('a');
+        await forceDelete(store, 'a');
+        await store.begin('a');
+        const range = { instanceKey, executionId: 1, after: 0 };
+        assert.deepEqual(await store.provider.readHistory([range]), [[]]);
+      },
+    },
+    {
+      id: 'former-life/a-canceling-instance-stays-gone',
+      title: 'the end of the time to clean up finds nobody when the instance was deleted',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1, { claimMs: lockMs })] });
+        await store.cancel('a', { cleanupMs: 100 });
+        await forceDelete(store, 'a');
+        const begun = await store.begin('a');
+        await store.clock.advance(10 * lockMs);
+        await store.expectIdle();
+        assert.equal((await store.record('a')).incarnation, begun.incarnation);
+        assert.equal((await store.record('a')).status, 'running');
+      },
+    },
+    {
+      id: 'former-life/a-race-ends-one-way',
+      title: 'acks and renewals at the same time as a deletion come before it or find nothing',
+      async run(store) {
+        for (const isFirst of [true, false]) {
+          const { lockToken } = await beginHeld(store);
+          await store.raise('a', 'go');
+          const item = await store.claimOne();
+          const deletion = () => forceDelete(store, 'a');
+          const counts = isFirst ? deletion() : undefined;
+          const [turn, , result] = await Promise.all([
+            store.ack(item, { events: [event('raced')], workItems: [workItem(2)] }),
+            store.renewWork(lockToken),
+            store.ackWork(lockToken),
+          ]);
+          const { instancesDeleted, eventsDeleted } = await (counts ?? deletion());
+          assert.equal(instancesDeleted, 1);
+          assert.equal(eventsDeleted, turn.ok ? 2 : 1);
+          if (!turn.ok) expectLockLost(turn);
+          // Of these two either may come first.
+          if (!result.ok) expectLockLost(result);
+          assert.ok(result.ok || isFirst);
+          assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
+          await store.expectIdle();
+        }
+      },
+    },
+    {
+      id: 'former-life/tokens-are-told-apart',
+      title: 'only tokens of deleted items are answered as deleted, whatever they look like',
+      async run(store) {
+        const former = await beginHeld(store);
+        const again = await beginAgain(store);
+        const tokens = [former.lockToken, again.lockToken, randomToken(), '', "'; --"];
+        const renewals = tokens.map((lockToken) => ({ lockToken }));
+        assert.deepEqual(await store.provider.renewWorkItemLocks(renewals, lockMs), [
+          { held: false, deleted: true },
+          { held: true, cancel: null },
+          { held: false },
+          { held: false },
+          { held: false },
+        ]);
+        expectCommitted(await store.ackWork(again.lockToken));
+        assert.deepEqual(await store.renewWork(again.lockToken), { held: false });
+        assert.equal((await deleteTree(store, ['a'])).kind, 'running');
+      },
+    },
+  ],
+};

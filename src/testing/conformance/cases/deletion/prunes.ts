@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import {
+  auditEntry,
+  continued,
+  createEnded,
+  forceDelete,
+  prune,
+  runExecutions,
+} from '../../deletion-moves.ts';
+import { event, workItem } from '../../sample-data.ts';
+import { expectLockLost, only } from '../../expectations.ts';
+import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+
+/** The ids of the executions that are left. */
+async function left(store: StoreUnderTest, instanceId = 'a'): Promise<readonly number[]> {
+  return (await store.executions(instanceId)).map(({ executionId }) => executionId);
+}
+
+const result = {
+  found: true,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+  left: false,
+};
+const notFound = { ...result, found: false };
+
+export const prunes: Capability = {
+  title: 'pruning executions',
+  cases: [
+    {
+      id: 'prune/takes-executions-with-their-history',
+      title: 'finished executions go with their histories, and their instance goes on',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await runExecutions(store, 'a', { count: 4 });
+        const before = await store.record('a');
+        assert.deepEqual(await prune(store, 'a', { keepLast: 2 }), {
+          ...result,
+          executionsDeleted: 2,
+          eventsDeleted: 2,
+        });
+        assert.deepEqual(await left(store), [3, 4]);
+        assert.deepEqual(await store.history('a', 1), []);
+        assert.deepEqual(await store.history('a', 2), []);
+        assert.deepEqual(await store.historyLabels('a', 3), ['execution 3']);
+        assert.deepEqual(await store.historyLabels('a', 4), ['execution 4']);
+        assert.deepEqual(await store.record('a'), before);
+        await store.raise('a', 'go');
+        await store.commit(await store.claimOne(), { events: [event('on')] });
+        assert.deepEqual(await store.historyLabels('a', 4), ['execution 4', 'on']);
+        await untouched();
+      },
+    },
+    {
+      id: 'prune/never-takes-the-current-one',
+      title: 'the current execution stays, whatever is asked, running or over or not yet begun',
+      async run(store) {
+        const everything = { keepLast: 0, endedBefore: Number.MAX_SAFE_INTEGER };
+        await createEnded(store, 'over');
+        assert.deepEqual(await prune(store, 'over', everything), result);
+        await store.begin('a', { outcome: continued });
+        for (const conditions of [everything, {}]) await prune(store, 'a', conditions);
+        assert.deepEqual(await left(store), [2]);
+        const item = await store.claimOne();
+        assert.deepEqual(await prune(store, 'a', everything), result);
+        await store.commit(item, { events: [event('begun')] });
+        assert.deepEqual(await prune(store, 'a', everything), result);
+        assert.deepEqual(await left(store), [2]);
+        assert.deepEqual(await store.historyLabels('a', 2), ['begun']);
+      },
+    },
+    {
+      id: 'prune/spares-the-last',
+      title: 'so many executions are kept, the current one among them, and 0 and 1 mean the same',
+      async run(store) {
+        for (const [keepLast, kept] of [
+          [9, [1, 2, 3, 4, 5]],
+          [5, [1, 2, 3, 4, 5]],
+          [4, [2, 3, 4, 5]],
+          [2, [4, 5]],
+          [1, [5]],
+          [0, [5]],
+        ] as const) {
+          const instanceId = `keep ${keepLast}`;
+          await runExecutions(store, instanceId, { count: 5 });
+          const { executionsDeleted } = await prune(store, instanceId, { keepLast });
+          assert.equal(executionsDeleted, 5 - kept.length);
+          assert.deepEqual(await left(store, instanceId), kept, instanceId);
+        }
+      },
+    },
+    {
+      id: 'prune/takes-those-that-ended-before',
+      title: 'only executions that ended before the time go, and one that ended at it stays',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 4 });
+        const [first, second] = await store.executions('a');
+        assert.ok(first?.endedAt != null && second?.endedAt != null);
+        await prune(store, 'a', { endedBefore: first.endedAt });
+        assert.deepEqual(await left(store), [1, 2, 3, 4]);
+        await prune(store, 'a', { endedBefore: second.endedAt });
+        assert.deepEqual(await left(store), [2, 3, 4]);
+      },
+    },
+    {
+      id: 'prune/all-conditions-must-hold',
+      title: 'an execution goes only if it is neither among the last nor too young',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 5 });
+        const third = (await store.executions('a'))[2];
+        assert.ok(third?.endedAt != null);
+        const endedBefore = third.endedAt + 1;
+        assert.equal((await prune(store, 'a', { keepLast: 4, endedBefore })).executionsDeleted, 1);
+        assert.deepEqual(await left(store), [2, 3, 4, 5]);
+        assert.equal((await prune(store, 'a', { keepLast: 1, endedBefore })).executionsDeleted, 2);
+        assert.deepEqual(await left(store), [4, 5]);
+      },
+    },
+    {
+      id: 'prune/goes-on-in-steps',
+      title:
+        'at most `max` go at once, the oldest first, and the answer says whether some are left',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 6 });
+        const step = { keepLast: 2, max: 3 };
+        const taken = { ...result, executionsDeleted: 3, eventsDeleted: 3 };
+        const none = await prune(store, 'a', { ...step, max: 0 });
+        assert.deepEqual(none, { ...result, left: true });
+        assert.deepEqual(await prune(store, 'a', step), { ...taken, left: true });
+        assert.deepEqual(await left(store), [4, 5, 6]);
+        const last = await prune(store, 'a', step);
+        assert.deepEqual([last.executionsDeleted, last.left], [1, false]);
+        assert.deepEqual(await prune(store, 'a', step), result);
+        assert.deepEqual(await left(store), [5, 6]);
+      },
+    },
+    {
+      id: 'prune/takes-outstanding-items',
+      title: 'what a pruned execution left behind goes with it: queued, held and not yet read',
+      async run(store) {
+        const cancellation = 'abandon' as const;
+        const workItems = [
+          workItem(1, { cancellation }),
+          workItem(2, { cancellation, claimMs: lockMs }),
+        ];
+        const begun = await store.begin('a', { workItems, outcome: continued });
+        const { lockToken } = only(begun.claimed, 'claimed item');
+        const current = [workItem(1), workItem(2, { claimMs: lockMs })];
+        const claimed = await store.commit(await store.claimOne(), { workItems: current });
+        const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
+        const message = { ...late, data: '{}', payload: null };
+        await store.provider.enqueueMessages([{ instanceId: 'a', message }]);
+        assert.deepEqual(await prune(store, 'a'), {
+          ...result,
+          executionsDeleted: 1,
+          eventsDeleted: 1,
+          queueMessagesDeleted: 3,
+        });
+        expectLockLost(await store.ackWork(lockToken));
+        const queued = await store.claimWorkOne();
+        assert.deepEqual([queued.executionId, queued.operation], [2, 1]);
+        assert.deepEqual(await store.claim(), []);
+        await store.ackWork(only(claimed, 'claimed item').lockToken);
+        assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 2']);
+      },
+    },
+    {
+      id: 'prune/lets-a-canceled-end-come',
+      title:
+        'an instance that only waited for what a pruned execution left behind ends as canceled',
+      async run(store) {
+        const workItems = [workItem(1, { claimMs: 10 * lockMs })];
+        const begun = await store.begin('a', { workItems, outcome: continued });
+        const { lockToken } = only(begun.claimed, 'claimed item');
+        await store.commit(await store.claimOne());
+        await store.cancel('a');
+        const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
+        await store.commit(await store.claimOne(), { outcome });
+        assert.equal((await store.record('a')).status, 'canceling');
+        assert.equal((await prune(store, 'a')).queueMessagesDeleted, 1);
+        assert.equal((await store.record('a')).status, 'canceled');
+        expectLockLost(await store.ackWork(lockToken, { kind: 'canceled', leaked: false }));
+      },
+    },
+    {
+      id: 'prune/leaves-the-time-to-clean-up',
+      title: 'an instance that was asked to stop is still ended by anyone when its time is over',
+      async run(store) {
+        await store.begin('a', { outcome: continued });
+        await store.commit(await store.claimOne());
+        await store.cancel('a', { cleanupMs: lockMs });
+        await store.commit(await store.claimOne());
+        const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
+        const message = { ...late, data: '{}', payload: null };
+        await store.provider.enqueueMessages([{ instanceId: 'a', message }]);
+        assert.equal((await prune(store, 'a')).queueMessagesDeleted, 1);
+        const { orchestrations } = await store.provider.queueDepths();
+        assert.deepEqual([orchestrations.ready, orchestrations.delayed], [0, 1]);
+        await store.expectIdle();
+        await store.clock.advance(lockMs);
+        const item = await store.claimOne({ runnable: [] });
+        assert.deepEqual(labels(item), ['cleanupExpired']);
+      },
+    },
+    {
+      id: 'prune/leaves-a-turn-under-way',
+      title: 'a prune while a turn runs changes nothing for that turn',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 3 });
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        assert.equal((await prune(store, 'a')).executionsDeleted, 2);
+        await store.commit(item, { events: [event('on')] });
+        assert.deepEqual(await store.historyLabels('a', 3), ['execution 3', 'on']);
+        // What comes while a turn holds a message that a prune concerns is not taken for that message.
+        await runExecutions(store, 'b', { count: 2 });
+        await placeBystander(store);
+        const late = { kind: 'childCompleted', executionId: 1, operation: 3 };
+        const message = { ...late, data: '{}', payload: null };
+        await store.provider.enqueueMessages([{ instanceId: 'b', message }]);
+        const holding = await store.claimOne();
+        assert.deepEqual(labels(holding), ['childCompleted 3']);
+        await prune(store, 'b');
+        await store.raise('b', 'kept');
+        await store.commit(holding, { events: [event('read')] });
+        assert.deepEqual(labels(await store.claimOne()), ['kept']);
+      },
+    },
+    {
+      id: 'prune/another-life-is-not-found',
+      title: 'an unknown instance, and one that is another life of its id, is not found',
+      async run(store) {
+        assert.deepEqual(await prune(store, 'nobody'), notFound);
+        const { incarnation } = await store.begin('a');
+        await forceDelete(store, 'a');
+        await runExecutions(store, 'a', { count: 3 });
+        assert.deepEqual(
+          await store.expectNoChange(() => prune(store, 'a', { incarnation })),
+          notFound,
+        );
+        const now = (await store.record('a')).incarnation;
+        assert.equal((await prune(store, 'a', { incarnation: now })).executionsDeleted, 2);
+      },
+    },
+    {
+      id: 'prune/a-dry-run-changes-nothing',
+      title: 'a dry run answers what the prune would, and changes nothing',
+      async run(store) {
+        const cancellation = 'abandon' as const;
+        const workItems = [workItem(1, { cancellation })];
+        await runExecutions(store, 'a', { count: 5, parts: { workItems } });
+        const conditions = { keepLast: 2, max: 2 };
+        const depths = await store.provider.queueDepths();
+        const dry = await store.expectNoChange(() =>
+          prune(store, 'a', { ...conditions, dryRun: true }),
+        );
+        assert.deepEqual(await store.provider.queueDepths(), depths);
+        assert.deepEqual(await prune(store, 'a', conditions), dry);
+        const mixed = [
+          { instanceId: 'a', max: 9, dryRun: true },
+          { instanceId: 'nobody', max: 9 },
+        ];
+        const [again] = await store.provider.pruneExecutionsAtomic(mixed);
+        assert.equal(again?.executionsDeleted, 2);
+        assert.deepEqual(await left(store), [3, 4, 5]);
+      },
+    },
+    {
+      id: 'prune/each-of-a-batch-by-its-own-conditions',
+      title: 'in one call each instance is pruned by its own conditions and recorded',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        const audit = auditEntry({ action: 'pruneBulk' });
+        await runExecutions(store, 'a', { count: 3 });
+        await runExecutions(store, 'b', { count: 3 });
+        assert.deepEqual(await store.provider.pruneExecutionsAtomic([]), []);
+        const results = await store.provider.pruneExecutionsAtomic([
+          { instanceId: 'a', keepLast: 2, max: 9, audit },
+          { instanceId: 'nobody', max: 9, audit },
+          { instanceId: 'b', max: 9, audit },
+        ]);
+        assert.deepEqual(
+          results.map(({ found, executionsDeleted }) => [found, executionsDeleted]),
+          [
+            [true, 1],
+            [false, 0],
+            [true, 2],
+          ],
+        );
+        assert.deepEqual([await left(store, 'a'), await left(store, 'b')], [[2, 3], [3]]);
+        const record = only(await store.provider.listAudit({ limit: 9 }), 'record');
+        const { instancesDeleted, executionsDeleted, eventsDeleted } = record;
+        assert.deepEqual([instancesDeleted, executionsDeleted, eventsDeleted], [0, 3, 3]);
+        await untouched();
+      },
+    },
+  ],
+};

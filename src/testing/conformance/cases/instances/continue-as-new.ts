@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { event, startMessage, workItem } from '../../sample-data.ts';
+import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
+import { labels, lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+
+const continued = { status: 'continuedAsNew', version: '2', start: startMessage() } as const;
+
+/** Ends the current execution of an instance that has nothing else to read. */
+async function continueAsNew(store: StoreUnderTest, instanceId: string): Promise<void> {
+  await store.raise(instanceId, 'continue');
+  const item = await store.claimOne();
+  await store.commit(item, { events: [event('continued')], outcome: continued });
+}
+
+export const continueAsNewCases: Capability = {
+  title: 'executions and continue-as-new',
+  cases: [
+    {
+      id: 'continue/begins-the-next-execution',
+      title: 'the next execution begins with its start message, an empty history and no last turn',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await store.begin('a', { customStatus: '"kept"' });
+        const before = await store.record('a');
+        await store.clock.advance(10);
+        const start = { ...startMessage(), payload: '"next input"' };
+        await store.raise('a', 'go');
+        await store.commit(await store.claimOne(), { outcome: { ...continued, start } });
+        const { executionId, version, lastTurn, historyLength, claims, messages } =
+          await store.claimOne();
+        assert.deepEqual(
+          { executionId, version, lastTurn, historyLength, claims },
+          { executionId: 2, version: '2', lastTurn: null, historyLength: 0, claims: 1 },
+        );
+        const { messageKey: _key, ...message } = only(messages, 'message');
+        assert.deepEqual(message, start);
+        assert.deepEqual(await store.record('a'), { ...before, executionId: 2, version: '2' });
+        const [, next] = await store.executions('a');
+        assert.deepEqual(next, {
+          executionId: 2,
+          status: 'pending',
+          version: '2',
+          startedAt: null,
+          endedAt: null,
+          historyLength: 0,
+        });
+        await untouched();
+      },
+    },
+    {
+      id: 'continue/keeps-the-finished-execution',
+      title: 'the finished execution stays on record with its history, version and times',
+      async run(store) {
+        const startedAt = store.clock.now();
+        await store.begin('a', { events: [event('one'), event('two')] });
+        await store.clock.advance(10);
+        await continueAsNew(store, 'a');
+        const endedAt = store.clock.now();
+        await store.clock.advance(10);
+        await store.commit(await store.claimOne(), { version: '2', events: [event('anew')] });
+        assert.deepEqual(await store.executions('a'), [
+          {
+            executionId: 1,
+            status: 'continuedAsNew',
+            version: '1',
+            startedAt,
+            endedAt,
+            historyLength: 3,
+          },
+          {
+            executionId: 2,
+            status: 'running',
+            version: '2',
+            startedAt: endedAt + 10,
+            endedAt: null,
+            historyLength: 1,
+          },
+        ]);
+        assert.deepEqual(await store.historyLabels('a', 1), ['one', 'two', 'continued']);
+      },
+    },
+    {
+      id: 'continue/keeps-histories-apart',
+      title: 'every execution counts its events from one, and reads only its own',
+      async run(store) {
+        await store.begin('a', { events: [event('first, 1')] });
+        for (const executionId of [2, 3]) {
+          await continueAsNew(store, 'a');
+          await store.commit(await store.claimOne(), {
+            events: [event(`execution ${executionId}`)],
+          });
+        }
+        await store.raise('a', 'x');
+        const { executionId, historyLength, instanceKey } = await store.claimOne();
+        assert.deepEqual({ executionId, historyLength }, { executionId: 3, historyLength: 1 });
+        const reads = [1, 2, 3, 4].map((id) => ({ instanceKey, executionId: id, after: 0 }));
+        const histories = await store.provider.readHistory(reads);
+        assert.deepEqual(
+          histories.map((events) => events.map(({ payload }) => payload)),
+          [['"first, 1"', '"continued"'], ['"execution 2"', '"continued"'], ['"execution 3"'], []],
+        );
+      },
+    },
+    {
+      id: 'continue/carries-waiting-messages',
+      title: 'events that arrived meanwhile are carried into the next execution, behind its start',
+      async run(store) {
+        await store.create('a');
+        const item = await store.claimOne();
+        await store.raise('a', 'early', 'late');
+        await store.commit(item, { outcome: continued });
+        await store.raise('a', 'latest');
+        assert.deepEqual(labels(await store.claimOne()), ['start', 'early', 'late', 'latest']);
+      },
+    },
+    {
+      id: 'continue/old-completions-are-dropped',
+      title: 'an activity of an execution that was superseded settles without a message',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        await continueAsNew(store, 'a');
+        await store.commit(await store.claimOne());
+        const result = await store.expectNoChange(() => store.ackWork(lockToken));
+        expectCommitted(result);
+        expectLockLost(await store.ackWork(lockToken));
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'continue/queued-completions-of-the-old-execution-are-dropped',
+      title: 'a completion that the old execution has not read does not reach the next one',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        expectCommitted(await store.ackWork((await store.claimWorkOne()).lockToken));
+        await store.commit(item, { outcome: continued });
+        assert.deepEqual(labels(await store.claimOne()), ['start']);
+      },
+    },
+    {
+      id: 'continue/ends-outstanding-work',
+      title: 'unclaimed items of the old execution are removed, and claimed ones are asked to stop',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const running = await store.claimWorkOne({ max: 1 });
+        await continueAsNew(store, 'a');
+        assert.deepEqual(await store.claimWork(), []);
+        const { lockToken } = running;
+        const [renewed] = await store.provider.renewWorkItemLocks([{ lockToken }], lockMs);
+        assert.ok(renewed?.held && renewed.cancel, 'the claimed item should be asked to stop');
+        assert.equal(renewed.cancel.requestedAt, store.clock.now());
+      },
+    },
+    {
+      id: 'continue/old-timers-never-fire',
+      title: 'timers of the old execution never fire in the next one',
+      async run(store) {
+        await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 10 }] });
+        await continueAsNew(store, 'a');
+        const fireAt = store.clock.now() + 50;
+        await store.commit(await store.claimOne(), { timers: [{ operation: 1, fireAt }] });
+        await store.clock.advance(49);
+        await store.expectIdle();
+        await store.clock.advance(1);
+        const { messages } = await store.claimOne();
+        const { executionId, operation } = only(messages, 'message');
+        assert.deepEqual({ executionId, operation }, { executionId: 2, operation: 1 });
+      },
+    },
+    {
+      id: 'continue/operations-count-anew',
+      title: 'an operation of the next execution may have the number of an old one that still runs',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1, { payload: '"old"' })] });
+        const old = await store.claimWorkOne();
+        await continueAsNew(store, 'a');
+        await store.commit(await store.claimOne(), {
+          workItems: [workItem(1, { payload: '"new"' })],
+        });
+        const current = await store.claimWorkOne();
+        assert.deepEqual([current.executionId, current.payload], [2, '"new"']);
+        expectCommitted(
+          await store.ackWork(old.lockToken, { kind: 'completed', payload: '"stale"' }),
+        );
+        assert.deepEqual(await store.claim(), []);
+        expectCommitted(
+          await store.ackWork(current.lockToken, { kind: 'completed', payload: '"good"' }),
+        );
+        const message = only((await store.claimOne()).messages, 'message');
+        assert.deepEqual([message.executionId, message.payload], [2, '"good"']);
+      },
+    },
+    {
+      id: 'continue/many-in-a-row',
+      title: 'ten executions in a row are all on record, in order',
+      async run(store) {
+        await store.create('a');
+        for (let execution = 1; execution < 10; execution++) {
+          await store.commit(await store.claimOne(), { events: [event('x')], outcome: continued });
+        }
+        const outcome = { status: 'completed', payload: null } as const;
+        await store.commit(await store.claimOne(), { outcome });
+        const executions = await store.executions('a');
+        assert.deepEqual(
+          executions.map(({ executionId, status }) => `${executionId} ${status}`),
+          [
+            ...Array.from({ length: 9 }, (_, index) => `${index + 1} continuedAsNew`),
+            '10 completed',
+          ],
+        );
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'continue/an-unpicked-version-can-be-picked-anew',
+      title: 'a next execution without a version is handed to whoever picks one',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        await store.commit(await store.claimOne(), { outcome: { ...continued, version: null } });
+        assert.deepEqual(await store.claim({ runnable: [{ name: 'sample', version: '1' }] }), []);
+        const runnable = [{ name: 'sample', version: null }];
+        assert.equal((await store.claimOne({ runnable })).version, null);
+      },
+    },
+  ],
+};

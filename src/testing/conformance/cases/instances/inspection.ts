@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { encodeEvent } from '../../../../model/event.ts';
+import { encodeMessage } from '../../../../model/message.ts';
+import { maxShownLength, type InstanceDetails } from '../../../../providers/contract/inspection.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { workItem } from '../../sample-data.ts';
+import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { createTask } from '../../task-moves.ts';
+
+function inspect(
+  { provider }: StoreUnderTest,
+  instanceId: string,
+  maxPending = 100,
+): Promise<InstanceDetails | undefined> {
+  return provider.inspectInstance({ instanceId, maxPending });
+}
+
+/** The first event of an execution with an input. */
+function started(payload: string) {
+  return encodeEvent({ kind: 'executionStarted', at: 1, name: 'sample', version: '1', payload });
+}
+
+export const inspection: Capability = {
+  title: 'inspection: input and pending work of an instance',
+  cases: [
+    {
+      id: 'inspect/an-unknown-id-is-undefined',
+      title: 'an unknown instance has no details',
+      async run(store) {
+        await store.create('a');
+        assert.equal(await inspect(store, 'nobody'), undefined);
+      },
+    },
+    {
+      id: 'inspect/shows-the-input',
+      title: 'the input of the current execution is read before and after it began, and of a task',
+      async run(store) {
+        const inputOf = async (id: string) => (await inspect(store, id))?.input;
+        await store.create('a');
+        assert.equal(await inputOf('a'), '"input"');
+        await store.commit(await store.claimOne(), { events: [started('"first"')] });
+        assert.equal(await inputOf('a'), '"first"');
+        await store.raise('a', 'x');
+        const start = encodeMessage({
+          kind: 'start',
+          name: 'sample',
+          version: '1',
+          payload: '"second"',
+        });
+        await store.commit(await store.claimOne(), {
+          outcome: { status: 'continuedAsNew', version: '1', start },
+        });
+        assert.equal(await inputOf('a'), '"second"');
+        await store.commit(await store.claimOne(), {
+          events: [started('"second"')],
+          outcome: { status: 'completed', payload: '"done"' },
+        });
+        assert.equal(await inputOf('a'), '"second"');
+        await createTask(store, 'run', { payload: '"of a task"' });
+        assert.equal(await inputOf('run'), '"of a task"');
+      },
+    },
+    {
+      id: 'inspect/lists-pending-work',
+      title:
+        'queued, running and retried work is listed with attempts, failure, heartbeat and worker',
+      async run(store) {
+        const options = '{"priority":0}';
+        await store.begin('a', {
+          workItems: [workItem(1), workItem(2, { options }), workItem(3, { name: 'other' })],
+        });
+        const beganAt = store.clock.now();
+        const [, two] = await store.claimWorkInOrder();
+        await store.claimWork();
+        assert.ok(two);
+        const renewal = { lockToken: two.lockToken, heartbeat: '{"done":7}' };
+        await store.provider.renewWorkItemLocks([renewal], lockMs);
+        const failure = '{"name":"Error","message":"no"}';
+        await store.provider.retryWorkItems([
+          { lockToken: two.lockToken, delayMs: 5_000, failure },
+        ]);
+        await store.begin('b', { workItems: [workItem(1)] });
+        const details = await inspect(store, 'a');
+        const common = { kind: 'activity', executionId: 1, cancel: null } as const;
+        const fresh = { options: null, failures: 0, lastFailure: null, heartbeat: null };
+        const held = { worker: null, claimedAt: beganAt, lockedUntil: beganAt + lockMs };
+        const [first, second, third, ...others] = details?.pending ?? [];
+        assert.ok(first && third);
+        assert.deepEqual(others, []);
+        const { dueAt: _first, ...one } = first;
+        const { dueAt: _third, ...three } = third;
+        assert.deepEqual(one, { ...common, ...fresh, operation: 1, name: 'activity', held });
+        assert.deepEqual(three, { ...common, ...fresh, operation: 3, name: 'other', held });
+        assert.deepEqual(second, {
+          ...common,
+          operation: 2,
+          name: 'activity',
+          options,
+          failures: 1,
+          lastFailure: failure,
+          heartbeat: '{"done":7}',
+          dueAt: beganAt + 5_000,
+          held: null,
+        });
+        assert.deepEqual(
+          (await inspect(store, 'b'))?.pending.map(({ held: holder, dueAt }) => [holder, dueAt]),
+          [[null, beganAt]],
+        );
+        await createTask(store, 'run', { name: 'mail' });
+        assert.deepEqual(
+          (await inspect(store, 'run'))?.pending.map(({ kind, name }) => [kind, name]),
+          [['task', 'mail']],
+        );
+      },
+    },
+    {
+      id: 'inspect/a-lapsed-claim-is-not-held',
+      title: 'work of a lost worker is due from the end of its lease, and no worker holds it',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.claimWorkOne({ worker: 'one' });
+        const claimedAt = store.clock.now();
+        const lockedUntil = claimedAt + lockMs;
+        await store.clock.advance(lockMs - 1);
+        const held = { worker: 'one', claimedAt, lockedUntil };
+        assert.deepEqual((await inspect(store, 'a'))?.pending[0]?.held, held);
+        await store.clock.advance(1);
+        const [item] = (await inspect(store, 'a'))?.pending ?? [];
+        assert.deepEqual([item?.held, item?.dueAt], [null, lockedUntil]);
+      },
+    },
+    {
+      id: 'inspect/pending-work-is-bounded',
+      title: 'no more entries than asked for are listed, and nothing that is too long',
+      async run(store) {
+        await store.begin('a', { workItems: [1, 2, 3].map((operation) => workItem(operation)) });
+        const operations = (await inspect(store, 'a', 2))?.pending.map(
+          ({ operation }) => operation,
+        );
+        assert.deepEqual(operations, [1, 2]);
+        const [one] = await store.claimWorkInOrder();
+        assert.ok(one);
+        const heartbeat = JSON.stringify('x'.repeat(maxShownLength));
+        const { lockToken } = one;
+        await store.provider.renewWorkItemLocks([{ lockToken, heartbeat }], lockMs);
+        const failure = JSON.stringify({ name: 'Error', message: 'x'.repeat(maxShownLength) });
+        await store.provider.retryWorkItems([{ lockToken, delayMs: 0, failure }]);
+        const [item] = (await inspect(store, 'a'))?.pending ?? [];
+        assert.deepEqual([item?.heartbeat, item?.lastFailure], [null, '']);
+      },
+    },
+  ],
+};

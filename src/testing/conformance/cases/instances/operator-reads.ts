@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import {
+  beginTree,
+  completed,
+  createEnded,
+  forceDelete,
+  numberedEvents,
+  prune,
+  runExecutions,
+} from '../../deletion-moves.ts';
+import { detached, workItem } from '../../sample-data.ts';
+import { expectInAnyOrder } from '../../expectations.ts';
+import { createTask, startTask } from '../../task-moves.ts';
+import { lockMs } from '../../store-under-test.ts';
+
+export const operatorReads: Capability = {
+  title: 'what operators read',
+  cases: [
+    {
+      id: 'family/children-come-in-the-order-asked',
+      title: 'the direct children of each id are listed, and none of an unknown id or a leaf',
+      async run(store) {
+        await beginTree(store);
+        const { provider } = store;
+        const lists = await provider.listChildren(['left', 'nobody', 'root', 'leaf', 'left']);
+        const [left, nobody, root, leaf, again] = lists;
+        assert.equal(lists.length, 5);
+        assert.deepEqual([left, nobody, leaf, again], [['leaf'], [], [], ['leaf']]);
+        expectInAnyOrder(root ?? [], ['left', 'right']);
+        assert.deepEqual(await provider.listChildren([]), []);
+      },
+    },
+    {
+      id: 'family/detached-ones-have-no-parent',
+      title:
+        'an instance that was started and left to itself is a root, and no child of its starter',
+      async run(store) {
+        await store.begin('a', { children: [detached('free')] });
+        assert.deepEqual(await store.provider.listChildren(['a']), [[]]);
+        assert.equal(await store.provider.getParentId('free'), null);
+        assert.equal((await forceDelete(store, 'a')).instancesDeleted, 1);
+        assert.equal((await store.record('free')).status, 'pending');
+      },
+    },
+    {
+      id: 'family/a-parent-is-named',
+      title: 'a child names its parent, a root nobody, and an unknown id is unknown',
+      async run(store) {
+        await beginTree(store, completed);
+        const ids = ['leaf', 'left', 'root', 'nobody'];
+        const parents = await Promise.all(ids.map((id) => store.provider.getParentId(id)));
+        assert.deepEqual(parents, ['left', 'root', null, undefined]);
+      },
+    },
+    {
+      id: 'figures/queues-are-counted',
+      title: 'what may be claimed, what waits and what is held is counted, with the oldest of them',
+      async run(store) {
+        const { provider, clock } = store;
+        const none = { ready: 0, delayed: 0, claimed: 0, oldestReadyAt: null };
+        const empty = { orchestrations: none, activities: none, tasks: none, messages: 0 };
+        assert.deepEqual(await provider.queueDepths(), empty);
+        const fireAt = clock.now() + 10 * lockMs;
+        const workItems = [workItem(1), workItem(2), workItem(3, { claimMs: lockMs }), workItem(4)];
+        await store.begin('waits', { workItems, timers: [{ operation: 9, fireAt }] });
+        const [first] = await store.claimWork({ max: 1 });
+        const retry = { lockToken: first?.lockToken ?? '', delayMs: 5 * lockMs, failure: '{}' };
+        await provider.retryWorkItems([retry]);
+        const since = clock.now();
+        await store.create('held');
+        await store.claimOne();
+        await clock.advance(1);
+        await store.create('ready');
+        await store.raise('ready', 'x');
+        const oldestReadyAt = since;
+        assert.deepEqual(await provider.queueDepths(), {
+          orchestrations: { ready: 1, delayed: 1, claimed: 1, oldestReadyAt: since + 1 },
+          activities: { ready: 2, delayed: 1, claimed: 1, oldestReadyAt },
+          tasks: none,
+          messages: 4,
+        });
+        await clock.advance(lockMs);
+        const { orchestrations, activities } = await provider.queueDepths();
+        assert.deepEqual(
+          [orchestrations.ready, orchestrations.claimed, activities.ready, activities.claimed],
+          [2, 0, 3, 0],
+        );
+      },
+    },
+    {
+      id: 'figures/the-store-is-counted',
+      title: 'instances are counted per status, finished executions are, and so are bytes',
+      async run(store) {
+        const { provider } = store;
+        const none = { pending: 0, running: 0, canceling: 0 };
+        const noEnds = {
+          completed: 0,
+          failed: 0,
+          canceled: 0,
+          terminated: 0,
+          skipped: 0,
+          expired: 0,
+        };
+        const before = await provider.systemMetrics();
+        assert.deepEqual(before.instances, { ...none, ...noEnds });
+        assert.equal(before.finishedExecutions, 0);
+        await runExecutions(store, 'eternal', { count: 4 });
+        await createEnded(store, 'c1', 2_000);
+        await createEnded(store, 'c2');
+        await store.begin('failed', { outcome: { status: 'failed', failure: '{}' } });
+        await store.begin('canceling');
+        await store.cancel('canceling');
+        for (const id of ['p1', 'p2', 'p3']) await store.create(id);
+        await store.cancel('p3');
+        await store.terminate('p2');
+        const { lockToken } = await startTask(store, 'skipped');
+        await store.ackWork(lockToken, { kind: 'skipped' });
+        await createTask(store, 'expired', { expiresAt: store.clock.now() });
+        assert.deepEqual(await store.claimWork(), []);
+        const now = await provider.systemMetrics();
+        assert.deepEqual(now.instances, {
+          pending: 1,
+          running: 1,
+          canceling: 1,
+          completed: 2,
+          failed: 1,
+          canceled: 1,
+          terminated: 1,
+          skipped: 1,
+          expired: 1,
+        });
+        assert.equal(now.finishedExecutions, 3);
+        assert.equal(now.pendingReclaims, 0);
+        assert.ok(now.storageBytes > before.storageBytes, 'a store that grows takes up more');
+        assert.ok(now.reclaimableBytes >= 0 && now.reclaimableBytes < now.storageBytes);
+        await prune(store, 'eternal', { keepLast: 3 });
+        assert.equal((await provider.systemMetrics()).finishedExecutions, 2);
+      },
+    },
+    {
+      id: 'figures/an-instance-is-measured',
+      title: 'what one instance holds is counted, and an unknown one holds nothing at all',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await runExecutions(store, 'a', { count: 3 });
+        await store.raise('a', 'go', 'on');
+        await store.commit(await store.claimOne(), {
+          events: numberedEvents(4),
+          workItems: [workItem(1), workItem(2)],
+          timers: [{ operation: 3, fireAt: store.clock.now() + lockMs }],
+          children: [],
+        });
+        await store.raise('a', 'x');
+        const { provider } = store;
+        assert.deepEqual(await provider.measureInstance('a'), {
+          executions: 3,
+          events: 7,
+          children: 0,
+          messages: 2,
+          activities: 2,
+        });
+        assert.equal(await provider.measureInstance('nobody'), undefined);
+        await forceDelete(store, 'a');
+        await beginTree(store);
+        assert.equal((await provider.measureInstance('root'))?.children, 2);
+        await untouched();
+      },
+    },
+  ],
+};

@@ -1,0 +1,462 @@
+import assert from 'node:assert/strict';
+import type {
+  InstanceConditions,
+  InstanceRecord,
+} from '../../../../providers/contract/instances.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { runExecutions } from '../../deletion-moves.ts';
+import { child, event, newInstance, workItem } from '../../sample-data.ts';
+import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
+import { createTasks, newTask } from '../../task-moves.ts';
+
+async function list(store: StoreUnderTest, filter: InstanceConditions): Promise<readonly string[]> {
+  const records = await store.provider.listInstances({ filter, limit: 100 });
+  return records.map(({ instanceId }) => instanceId);
+}
+
+const largeOutput = JSON.stringify('x'.repeat(98));
+
+/** Four instances with an output of 100 bytes each; returns their ids, the oldest first. */
+async function storeLarge(store: StoreUnderTest): Promise<readonly string[]> {
+  const ids = ['i0', 'i1', 'i2', 'i3'];
+  for (const id of ids) {
+    await store.begin(id, { outcome: { status: 'completed', payload: largeOutput } });
+  }
+  return ids;
+}
+
+export const reads: Capability = {
+  title: 'reads',
+  cases: [
+    {
+      id: 'read/instances-come-in-the-order-asked',
+      title: 'instances are read in the order asked, with a gap for each that is missing',
+      async run(store) {
+        for (const id of ['a', 'b', 'c']) await store.create(id);
+        const records = await store.provider.getInstances(['c', 'nobody', 'a', 'c']);
+        assert.deepEqual(
+          records.map((record) => record?.instanceId),
+          ['c', undefined, 'a', 'c'],
+        );
+      },
+    },
+    {
+      id: 'read/list-is-newest-first',
+      title: 'instances are listed newest first, as they are read one by one',
+      async run(store) {
+        for (const id of ['a', 'b', 'c']) {
+          await store.create(id);
+          await store.clock.advance(1);
+        }
+        const records = await store.provider.listInstances({ filter: {}, limit: 100 });
+        assert.deepEqual(
+          records.map(({ instanceId }) => instanceId),
+          ['c', 'b', 'a'],
+        );
+        assert.deepEqual(records, await store.provider.getInstances(['c', 'b', 'a']));
+      },
+    },
+    {
+      id: 'read/list-pages-have-no-gaps-or-repeats',
+      title: 'pages that follow one another hold every instance once, also when new ones arrive',
+      async run(store) {
+        const ids = Array.from({ length: 23 }, (_, index) => `i${index}`);
+        await store.provider.createInstances(ids.map((id) => newInstance(id)));
+        const seen: string[] = [];
+        let beforeKey: number | undefined;
+        for (let page = 0; page < 10; page++) {
+          const records = await store.provider.listInstances({
+            filter: {},
+            limit: 5,
+            ...(beforeKey !== undefined && { beforeKey }),
+          });
+          seen.push(...records.map(({ instanceId }) => instanceId));
+          beforeKey = records.at(-1)?.instanceKey;
+          if (records.length < 5) break;
+          await store.create(`new ${page}`);
+        }
+        assert.deepEqual(seen, ids.toReversed());
+      },
+    },
+    {
+      id: 'read/instances-end-at-their-bytes',
+      title:
+        'instances that are read within a number of bytes end before it is exceeded, and hold at least one',
+      async run(store) {
+        const ids = await storeLarge(store);
+        const within = async (maxBytes: number, asked: readonly string[] = ids) =>
+          (await store.provider.getInstances(asked, maxBytes)).map((record) => record?.instanceId);
+        assert.deepEqual(await within(1_000_000), ids);
+        assert.deepEqual(await within(250), ids.slice(0, 2));
+        assert.deepEqual(await within(1), ids.slice(0, 1));
+        assert.deepEqual(await within(250, ['nobody', ...ids]), [undefined, ...ids.slice(0, 2)]);
+        const [record] = await store.provider.getInstances(ids, 1);
+        assert.equal(record?.output, largeOutput);
+      },
+    },
+    {
+      id: 'read/list-leaves-payloads-out',
+      title: 'a list without payloads has neither outputs nor custom statuses nor inputs',
+      async run(store) {
+        await storeLarge(store);
+        await createTasks(store, [newTask('t')]);
+        const records = await store.provider.listInstances({
+          filter: {},
+          limit: 10,
+          payloads: false,
+        });
+        assert.deepEqual(
+          records.map(({ instanceId, output, customStatus, task }) => [
+            instanceId,
+            output,
+            customStatus,
+            task?.input,
+          ]),
+          [
+            ['t', null, null, null],
+            ...['i3', 'i2', 'i1', 'i0'].map((id) => [id, null, null, undefined]),
+          ],
+        );
+      },
+    },
+    {
+      id: 'read/list-ends-at-its-bytes',
+      title:
+        'a list within a number of bytes ends with the first entry that does not fit, without its payloads',
+      async run(store) {
+        const ids = (await storeLarge(store)).toReversed();
+        const within = async (maxBytes: number, beforeKey?: number) =>
+          store.provider.listInstances({
+            filter: {},
+            limit: 10,
+            maxBytes,
+            ...(beforeKey !== undefined && { beforeKey }),
+          });
+        const show = (records: readonly InstanceRecord[]) =>
+          records.map(({ instanceId, output, withheld }) => [instanceId, output, withheld]);
+        const [first = '', second = '', third = '', last = ''] = ids;
+        assert.deepEqual(show(await within(250)), [
+          [first, largeOutput, undefined],
+          [second, largeOutput, undefined],
+          [third, null, true],
+        ]);
+        // The first of a page always comes, and is then the only one.
+        const alone = await within(1);
+        assert.deepEqual(show(alone), [
+          [first, largeOutput, undefined],
+          [second, null, true],
+        ]);
+        const rest = await within(250, (await within(250))[1]?.instanceKey);
+        assert.deepEqual(show(rest), [
+          [third, largeOutput, undefined],
+          [last, largeOutput, undefined],
+        ]);
+        assert.equal((await within(1_000_000)).length, 4);
+        const summaries = { filter: {}, limit: 10, maxBytes: 1, payloads: false };
+        assert.equal((await store.provider.listInstances(summaries)).length, 4);
+      },
+    },
+    {
+      id: 'read/history-ends-at-its-bytes',
+      title:
+        'a history within a number of bytes ends with the first event that does not fit, without its data',
+      async run(store) {
+        const events = ['one', 'two', 'three'].map((text) => ({
+          ...event(text),
+          payload: JSON.stringify('x'.repeat(98)),
+        }));
+        await store.begin('a', { events });
+        const read = (after: number, maxBytes: number) =>
+          store.provider.readInstanceHistory({
+            instanceId: 'a',
+            executionId: 1,
+            after,
+            limit: 10,
+            maxBytes,
+          });
+        const [one, two, three] = await read(0, 1_000_000);
+        assert.deepEqual([one, two, three], events);
+        const cut = (whole: typeof two) => ({ ...whole, data: '', payload: null, withheld: true });
+        assert.deepEqual(await read(0, 250), [one, two, cut(three)]);
+        assert.deepEqual(await read(0, 1), [one, cut(two)]);
+        assert.deepEqual(await read(2, 1), [three]);
+        assert.deepEqual(await read(3, 1), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-status',
+      title: 'a list by status holds exactly the instances in one of these states',
+      async run(store) {
+        await store.begin('done', { outcome: { status: 'completed', payload: null } });
+        await store.begin('broken', { outcome: { status: 'failed', failure: '{}' } });
+        await store.begin('busy');
+        await store.create('new');
+        assert.deepEqual(await list(store, { status: ['pending'] }), ['new']);
+        assert.deepEqual(await list(store, { status: ['running'] }), ['busy']);
+        assert.deepEqual(await list(store, { status: ['completed'] }), ['done']);
+        assert.deepEqual(await list(store, { status: ['failed', 'completed'] }), [
+          'broken',
+          'done',
+        ]);
+        assert.deepEqual(await list(store, { status: ['canceled', 'terminated'] }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-name',
+      title: 'a list by name holds exactly the instances of that orchestration, on every version',
+      async run(store) {
+        await store.create('a', { name: 'order', version: '1' });
+        await store.create('b', { name: 'orders' });
+        await store.create('c', { name: 'order', version: '2' });
+        assert.deepEqual(await list(store, { name: 'order' }), ['c', 'a']);
+        assert.deepEqual(await list(store, { name: 'Order' }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-id-prefix',
+      title: 'a list by prefix takes it literally: case counts and wildcards mean themselves',
+      async run(store) {
+        const ids = ['order-1', 'order-2', 'ORDER-3', 'order', 'or%er', 'or_er-1', 'é-1', 'ord*'];
+        for (const id of ids) await store.create(id);
+        assert.deepEqual(await list(store, { idPrefix: 'order-' }), ['order-2', 'order-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'or%' }), ['or%er']);
+        assert.deepEqual(await list(store, { idPrefix: 'or_' }), ['or_er-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'ord*' }), ['ord*']);
+        assert.deepEqual(await list(store, { idPrefix: 'é' }), ['é-1']);
+        assert.deepEqual(await list(store, { idPrefix: 'order-11' }), []);
+        assert.equal((await list(store, { idPrefix: '' })).length, ids.length);
+      },
+    },
+    {
+      id: 'read/list-filters-by-parent',
+      title: 'a list by parent holds exactly its children',
+      async run(store) {
+        await store.begin('a', { children: [child('a1', 1), child('a2', 2)] });
+        for (const item of await store.claim()) await store.commit(item);
+        await store.begin('b', { children: [child('b1', 1)] });
+        assert.deepEqual(await list(store, { parentInstanceId: 'a' }), ['a2', 'a1']);
+        assert.deepEqual(await list(store, { parentInstanceId: 'b1' }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-by-time',
+      title: 'a list by time of creation includes its first moment and excludes its last',
+      async run(store) {
+        const start = store.clock.now();
+        for (const id of ['0', '10', '20', '30']) {
+          await store.create(id);
+          await store.clock.advance(10);
+        }
+        assert.deepEqual(await list(store, { createdFrom: start + 10 }), ['30', '20', '10']);
+        assert.deepEqual(await list(store, { createdBefore: start + 20 }), ['10', '0']);
+        const between = { createdFrom: start + 10, createdBefore: start + 30 };
+        assert.deepEqual(await list(store, between), ['20', '10']);
+      },
+    },
+    {
+      id: 'read/list-filters-by-hold-back',
+      title: 'a list by hold-back holds exactly the instances that are, or are not, held back',
+      async run(store) {
+        await store.create('held');
+        const { lockToken } = await store.claimOne();
+        const blocked = { reason: 'why', buildId: 'one' };
+        const abandon = { lockToken, delayMs: lockMs, giveBackClaim: true, blocked };
+        await store.provider.abandonOrchestrationItems([abandon]);
+        await store.create('free');
+        assert.deepEqual(await list(store, { blocked: true }), ['held']);
+        assert.deepEqual(await list(store, { blocked: false }), ['free']);
+        assert.deepEqual(await list(store, {}), ['free', 'held']);
+      },
+    },
+    {
+      id: 'read/list-filters-by-kind',
+      title: 'a list by kind holds exactly the orchestrations or the task runs, of one name too',
+      async run(store) {
+        await store.create('o', { name: 'both' });
+        await store.create('p');
+        await createTasks(store, [newTask('t', { name: 'both' }), newTask('u')]);
+        assert.deepEqual(await list(store, { kind: 'task' }), ['u', 't']);
+        assert.deepEqual(await list(store, { kind: 'orchestration' }), ['p', 'o']);
+        assert.deepEqual(await list(store, { kind: 'task', name: 'both' }), ['t']);
+        assert.deepEqual(await list(store, { kind: 'orchestration', name: 'both' }), ['o']);
+        assert.deepEqual(await list(store, { name: 'both' }), ['t', 'o']);
+        const filter = { kind: 'task', status: ['pending'] } as const;
+        assert.deepEqual(await list(store, filter), ['u', 't']);
+      },
+    },
+    {
+      id: 'read/list-filters-by-version',
+      title: 'a list by version holds exactly the instances of that version, whatever their name',
+      async run(store) {
+        await store.create('a', { name: 'one', version: '1' });
+        await store.create('b', { name: 'two', version: '2' });
+        await store.create('c', { name: 'one', version: '2' });
+        await store.create('d', { name: 'one', version: null });
+        await createTasks(store, [newTask('t')]);
+        assert.deepEqual(await list(store, { version: '2' }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', kind: 'orchestration' }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', name: 'one' }), ['c']);
+        assert.deepEqual(await list(store, { version: '2', status: ['pending'] }), ['c', 'b']);
+        assert.deepEqual(await list(store, { version: '2', kind: 'task' }), []);
+        assert.deepEqual(await list(store, { version: '3' }), []);
+      },
+    },
+    {
+      id: 'read/list-filters-combine',
+      title: 'conditions of a list must all hold, page by page',
+      async run(store) {
+        const start = store.clock.now();
+        for (let index = 0; index < 12; index++) {
+          const name = index % 2 === 0 ? 'even' : 'odd';
+          await store.create(`${index < 6 ? 'low' : 'high'}-${index}`, { name });
+          await store.clock.advance(1);
+        }
+        const filter = {
+          name: 'even',
+          idPrefix: 'low-',
+          status: ['pending', 'running'],
+          createdFrom: start + 1,
+          blocked: false,
+        } as const;
+        assert.deepEqual(await list(store, filter), ['low-4', 'low-2']);
+        const [first] = await store.provider.listInstances({ filter, limit: 1 });
+        assert.equal(first?.instanceId, 'low-4');
+        const beforeKey = first.instanceKey;
+        const rest = await store.provider.listInstances({ filter, limit: 10, beforeKey });
+        assert.deepEqual(
+          rest.map(({ instanceId }) => instanceId),
+          ['low-2'],
+        );
+      },
+    },
+    {
+      id: 'read/executions-of-a-new-instance',
+      title: 'a new instance has one execution that is pending, and a missing one has none',
+      async run(store) {
+        await store.create('a', { version: '2' });
+        assert.deepEqual(await store.executions('a'), [
+          {
+            executionId: 1,
+            status: 'pending',
+            version: '2',
+            startedAt: null,
+            endedAt: null,
+            historyLength: 0,
+          },
+        ]);
+        assert.deepEqual(await store.executions('nobody'), []);
+      },
+    },
+    {
+      id: 'read/executions-come-in-pages',
+      title: 'executions are listed after a point, at most so many at a time, the current one last',
+      async run(store) {
+        await runExecutions(store, 'a', { count: 5 });
+        const page = async (after: number, limit: number) =>
+          (await store.provider.listExecutions({ instanceId: 'a', after, limit })).map(
+            ({ executionId }) => executionId,
+          );
+        assert.deepEqual(await page(0, 10), [1, 2, 3, 4, 5]);
+        assert.deepEqual(await page(0, 2), [1, 2]);
+        assert.deepEqual(await page(2, 2), [3, 4]);
+        assert.deepEqual(await page(4, 2), [5]);
+        assert.deepEqual(await page(3, 1), [4]);
+        assert.deepEqual(await page(5, 2), []);
+        assert.deepEqual(await page(0, 0), []);
+      },
+    },
+    {
+      id: 'read/history-comes-in-pages',
+      title: 'a history is read by instance id after a point, at most so many events at a time',
+      async run(store) {
+        const events = Array.from({ length: 7 }, (_, index) => event(`e${index + 1}`));
+        await store.begin('a', { events });
+        const page = (after: number, limit: number) =>
+          store.provider.readInstanceHistory({ instanceId: 'a', executionId: 1, after, limit });
+        assert.deepEqual(await page(0, 3), events.slice(0, 3));
+        assert.deepEqual(await page(3, 3), events.slice(3, 6));
+        assert.deepEqual(await page(6, 3), events.slice(6));
+        assert.deepEqual(await page(7, 3), []);
+      },
+    },
+    {
+      id: 'read/history-of-nobody-is-empty',
+      title: 'the history of a missing instance or execution is empty',
+      async run(store) {
+        const { instanceKey } = await store.begin('a');
+        assert.deepEqual(await store.history('nobody'), []);
+        assert.deepEqual(await store.history('a', 2), []);
+        const reads = [
+          { instanceKey: instanceKey + 1_000, executionId: 1, after: 0 },
+          { instanceKey, executionId: 1, after: 0 },
+          { instanceKey, executionId: 9, after: 0 },
+        ];
+        assert.deepEqual(await store.provider.readHistory(reads), [[], [event('begun')], []]);
+      },
+    },
+    {
+      id: 'read/histories-of-several-instances',
+      title: 'the histories of several instances are read in one call, each from its own point',
+      async run(store) {
+        const events = ['1', '2', '3'].map(event);
+        const a = await store.begin('a', { events });
+        const b = await store.begin('b', { events: [event('other')] });
+        const from = (instanceKey: number, after: number, limit?: number) => ({
+          instanceKey,
+          executionId: 1,
+          after,
+          ...(limit !== undefined && { limit }),
+        });
+        const histories = await store.provider.readHistory([
+          from(a.instanceKey, 1),
+          from(b.instanceKey, 0),
+          from(a.instanceKey, 0, 2),
+          from(a.instanceKey, 3),
+        ]);
+        assert.deepEqual(histories, [events.slice(1), [event('other')], events.slice(0, 2), []]);
+      },
+    },
+    {
+      id: 'read/running-items',
+      title:
+        'the items that somebody holds are listed, with their worker, attempt, lease and request',
+      async run(store) {
+        const workItems = [1, 2, 3, 4].map((operation) =>
+          workItem(operation, { name: `activity ${operation}` }),
+        );
+        await store.begin('a', { workItems });
+        const beganAt = store.clock.now();
+        const claimedAtInsert = workItem(1, { claimMs: lockMs, claimedBy: 'inserter' });
+        await store.begin('b', { workItems: [claimedAtInsert] });
+        const [held] = await store.provider.listRunningItems('b');
+        assert.deepEqual([held?.worker, held?.claimedAt], ['inserter', beganAt]);
+        const [one, , three] = await store.claimWorkInOrder();
+        assert.ok(one && three);
+        const retry = { lockToken: three.lockToken, delayMs: 0, failure: '{}' };
+        await store.provider.retryWorkItems([retry]);
+        await store.provider.abandonWorkItems([
+          { lockToken: one.lockToken, delayMs: 60_000, giveBackClaim: true },
+        ]);
+        await store.clock.advance(lockMs - 1);
+        await store.claimWorkOne({ worker: 'one' });
+        await store.clock.advance(1);
+        await store.claimWorkOne({ names: ['activity 2'] });
+        const now = store.clock.now();
+        const second = { worker: null, claimedAt: now, lockedUntil: now + lockMs, cancel: null };
+        const third = { worker: 'one', claimedAt: now - 1, lockedUntil: now - 1 + lockMs };
+        const running = [
+          { operation: 2, name: 'activity 2', attempt: 1, ...second },
+          { operation: 3, name: 'activity 3', attempt: 2, ...third, cancel: null },
+        ];
+        assert.deepEqual(await store.provider.listRunningItems('a'), running);
+        await store.cancel('a', { reason: 'stop' });
+        const cancel = { reason: 'stop', trigger: 'cancel' };
+        assert.deepEqual(
+          await store.provider.listRunningItems('a'),
+          running.map((item) => ({ ...item, cancel })),
+        );
+        assert.deepEqual(await store.provider.listRunningItems('nobody'), []);
+      },
+    },
+  ],
+};

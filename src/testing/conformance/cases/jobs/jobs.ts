@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import type { Capability } from '../../conformance-case.ts';
+import { expectCommitted, only } from '../../expectations.ts';
+import {
+  abandon,
+  jobIds,
+  keyOf,
+  openSession,
+  orchestrationJob,
+  readSession,
+  startJob,
+  submit,
+  submitAll,
+  taskJob,
+} from '../../job-moves.ts';
+import { newInstance } from '../../sample-data.ts';
+import { createTask, createTasks, expectStatus, newTask } from '../../task-moves.ts';
+
+export const jobs: Capability = {
+  title: 'submits of jobs',
+  cases: [
+    {
+      id: 'job/is-a-run-of-its-session',
+      title: 'a job is a run as any, and is listed with its session',
+      async run(store) {
+        await openSession(store);
+        const job = taskJob('a', { disposable: true });
+        const key = only(await submitAll(store, [job]), 'key');
+        const listed = only(await store.provider.listJobs({ sessionId: 's', limit: 9 }), 'job');
+        assert.deepEqual(listed, {
+          ...key,
+          jobKey: listed.jobKey,
+          kind: 'task',
+          name: 'task',
+          status: 'pending',
+          disposable: true,
+          createdAt: store.clock.now(),
+          abandonedAt: null,
+        });
+        assert.equal((await readSession(store)).openJobs, 1);
+        const item = await store.claimWorkOne();
+        expectCommitted(await store.ackWork(item.lockToken));
+        await expectStatus(store, 'a', 'completed');
+        assert.equal((await readSession(store)).openJobs, 0);
+        assert.deepEqual(await jobIds(store), ['a']);
+      },
+    },
+    {
+      id: 'job/of-an-orchestration-is-claimed-as-any',
+      title: 'an orchestration that is a job has its start message',
+      async run(store) {
+        await openSession(store);
+        await submitAll(store, [orchestrationJob('a')]);
+        const item = await store.claimOne();
+        assert.deepEqual(
+          item.messages.map(({ kind }) => kind),
+          ['start'],
+        );
+        const listed = only(await store.provider.listJobs({ sessionId: 's', limit: 9 }), 'job');
+        assert.deepEqual([listed.kind, listed.name], ['orchestration', 'sample']);
+      },
+    },
+    {
+      id: 'job/names-the-run-with-its-key',
+      title: 'a task whose dedupe key is taken is told by whom, and is no job',
+      async run(store) {
+        await openSession(store);
+        await createTask(store, 'holder', { dedupeKey: 'k' });
+        const result = await submit(store, taskJob('a', { dedupeKey: 'k' }));
+        assert.deepEqual(result, { kind: 'active', instanceId: 'holder' });
+        assert.deepEqual(await jobIds(store), []);
+        assert.deepEqual(await store.provider.getInstances(['a']), [undefined]);
+      },
+    },
+    {
+      id: 'job/the-same-submit-exists',
+      title: 'a submit whose answer was lost finds itself, also when all is over',
+      async run(store) {
+        await openSession(store);
+        const task = taskJob('a');
+        const orchestration = orchestrationJob('b');
+        await submitAll(store, [task, orchestration]);
+        const again = () => store.provider.submitJobs([task, orchestration, task]);
+        const exists = { kind: 'exists' };
+        assert.deepEqual(await again(), [exists, exists, exists]);
+        assert.deepEqual(await jobIds(store), ['a', 'b']);
+        await abandon(store, keyOf(task));
+        await store.provider.shutdownSession({ sessionId: 's', mode: 'forceful', end: 'goodbye' });
+        assert.deepEqual(await again(), [exists, exists, exists]);
+      },
+    },
+    {
+      id: 'job/never-joins-a-run-of-others',
+      title: 'an id that another run has is a conflict, also with the same name and input',
+      async run(store) {
+        await openSession(store);
+        await openSession(store, 'other');
+        await store.provider.createInstances([newInstance('plain')]);
+        await submitAll(store, [taskJob('job', { sessionId: 'other' })]);
+        await store.expectNoChange(async () => {
+          const results = await store.provider.submitJobs([
+            orchestrationJob('plain'),
+            taskJob('job'),
+            taskJob('plain'),
+          ]);
+          assert.deepEqual(results, [
+            { kind: 'conflict', name: 'sample' },
+            { kind: 'conflict', name: 'task' },
+            { kind: 'conflict', name: 'sample' },
+          ]);
+        });
+        assert.deepEqual(await jobIds(store), []);
+        assert.deepEqual(await jobIds(store, 'other'), ['job']);
+      },
+    },
+    {
+      id: 'job/concurrent-submits-have-one-winner',
+      title: 'of submits of one id at once, one is created and the others conflict',
+      async run(store) {
+        await openSession(store);
+        const results = await Promise.all(
+          Array.from({ length: 5 }, () => submit(store, taskJob('a'))),
+        );
+        const kinds = results.map(({ kind }) => kind).toSorted();
+        assert.deepEqual(kinds, ['conflict', 'conflict', 'conflict', 'conflict', 'created']);
+        assert.deepEqual(await jobIds(store), ['a']);
+      },
+    },
+    {
+      id: 'job/needs-an-open-session',
+      title: 'a job for a session that ends, has ended or is not there is refused with its state',
+      async run(store) {
+        const { provider } = store;
+        await openSession(store);
+        await openSession(store, 'closing');
+        await provider.shutdownSession({ sessionId: 's', mode: 'graceful', end: 'shutdown' });
+        const forceful = { mode: 'forceful', end: 'shutdown' } as const;
+        await provider.shutdownSession({ sessionId: 'closing', ...forceful });
+        const wanted = ['s', 'closing', 'nobody'].flatMap((sessionId) => [
+          taskJob(`task of ${sessionId}`, { sessionId }),
+          orchestrationJob(`orchestration of ${sessionId}`, { sessionId }),
+        ]);
+        const closed = (state: string) => ({ kind: 'sessionClosed', state });
+        await store.expectNoChange(async () =>
+          assert.deepEqual(await provider.submitJobs(wanted), [
+            closed('draining'),
+            closed('draining'),
+            closed('closing'),
+            closed('closing'),
+            closed('missing'),
+            closed('missing'),
+          ]),
+        );
+        await provider.settleSession('closing', 1);
+        const late = await submit(store, taskJob('late', { sessionId: 'closing' }));
+        assert.deepEqual(late, closed('ended'));
+      },
+    },
+    {
+      id: 'job/races-with-a-shutdown',
+      title: 'a job that races with the end of its session is refused, or stopped with it',
+      async run(store) {
+        const { provider } = store;
+        for (let round = 0; round < 5; round += 1) {
+          const sessionId = `s${round}`;
+          await openSession(store, sessionId);
+          const ids = Array.from({ length: 4 }, (_, index) => `${sessionId}-${index}`);
+          const close = async () => {
+            await provider.shutdownSession({ sessionId, mode: 'forceful', end: 'goodbye' });
+            return provider.settleSession(sessionId, 100);
+          };
+          const submits = (some: readonly string[]) =>
+            some.map((id) => submit(store, taskJob(id, { sessionId })));
+          const [before, session, after] = await Promise.all([
+            Promise.all(submits(ids.slice(0, 2))),
+            close(),
+            Promise.all(submits(ids.slice(2))),
+          ]);
+          assert.equal(session?.state, 'ended');
+          for (const [index, { kind }] of [...before, ...after].entries()) {
+            const [record] = await provider.getInstances([ids[index] ?? '']);
+            assert.equal(record?.status, kind === 'created' ? 'canceled' : undefined);
+          }
+        }
+      },
+    },
+    {
+      id: 'job/a-bad-one-spares-its-neighbours',
+      title: 'a job that cannot be taken is refused alone',
+      async run(store) {
+        await openSession(store);
+        const results = await store.provider.submitJobs([
+          taskJob('a'),
+          taskJob('bad', { priority: 1_000 }),
+          orchestrationJob('b'),
+        ]);
+        assert.deepEqual(
+          results.map(({ kind }) => kind),
+          ['created', 'refused', 'created'],
+        );
+        assert.deepEqual(await jobIds(store), ['a', 'b']);
+      },
+    },
+    {
+      id: 'job/is-bound-to-its-session',
+      title: 'a job names its session, and only by the incarnation of its run',
+      async run(store) {
+        const { provider } = store;
+        await openSession(store);
+        await openSession(store, 'other');
+        const task = newTask('no-job');
+        await createTasks(store, [task]);
+        await store.claimWorkOne();
+        const { key: taken, item } = await startJob(store, 'taken');
+        expectCommitted(await store.ackWork(item.lockToken));
+        await provider.takeJobs([taken]);
+        const keys = await submitAll(store, [
+          taskJob('a'),
+          orchestrationJob('b', { sessionId: 'other' }),
+        ]);
+        const [a, b] = keys.map(({ instanceId, incarnation }) => ({ instanceId, incarnation }));
+        assert.ok(a && b);
+        const { instanceId, incarnation } = task;
+        const asked = [
+          b,
+          a,
+          { ...a, incarnation: b.incarnation },
+          { ...a, instanceId: 'nobody' },
+          { instanceId, incarnation },
+          taken,
+          b,
+        ];
+        const [listed] = await provider.listJobs({ sessionId: 'other', limit: 1 });
+        assert.ok(listed);
+        const ofB = { sessionId: 'other', name: listed.name };
+        assert.deepEqual(await provider.getJobBindings(asked), [
+          ofB,
+          { sessionId: 's', name: task.name },
+          undefined,
+          undefined,
+          undefined,
+          undefined,
+          ofB,
+        ]);
+        assert.deepEqual(await provider.getJobBindings([]), []);
+      },
+    },
+    {
+      id: 'job/is-listed-oldest-first',
+      title: 'the jobs of a session are listed in the order of their submits, in pages',
+      async run(store) {
+        const { provider } = store;
+        await openSession(store);
+        for (const job of [taskJob('c'), orchestrationJob('b'), taskJob('a')]) {
+          await submitAll(store, [job]);
+        }
+        const sessionId = 's';
+        const all = await provider.listJobs({ sessionId, limit: 9 });
+        assert.deepEqual(
+          all.map(({ instanceId }) => instanceId),
+          ['c', 'b', 'a'],
+        );
+        const [, second] = await provider.listJobs({ sessionId, limit: 2 });
+        assert.equal(second?.instanceId, 'b');
+        const rest = await provider.listJobs({ sessionId, limit: 2, after: second.jobKey });
+        assert.equal(only(rest, 'job').instanceId, 'a');
+        assert.deepEqual(await provider.listJobs({ sessionId, limit: 0 }), []);
+        assert.deepEqual(await jobIds(store, 'nobody'), []);
+      },
+    },
+  ],
+};

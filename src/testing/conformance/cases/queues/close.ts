@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { isPerdureError } from '../../../../model/failures/errors.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { newInstance, newProcess, newTurn, raised } from '../../sample-data.ts';
+import { only } from '../../expectations.ts';
+import { newTask } from '../../task-moves.ts';
+
+export const close: Capability = {
+  title: 'close',
+  cases: [
+    {
+      id: 'close/can-be-repeated',
+      title: 'closing twice, also at once, is harmless',
+      async run({ provider }) {
+        await assert.doesNotReject(Promise.all([provider.close(), provider.close()]));
+        await assert.doesNotReject(provider.close());
+      },
+    },
+    {
+      id: 'close/finishes-what-was-begun',
+      title: 'calls made before the close are committed and answered',
+      async run({ provider }) {
+        const begun = provider.createInstances([newInstance('a')]);
+        await provider.close();
+        assert.equal(only(await begun, 'result').kind, 'created');
+      },
+    },
+    {
+      id: 'close/refuses-what-comes-later',
+      title: 'every method rejects with CLOSED once the provider is closed',
+      async run({ provider }) {
+        await provider.close();
+        const fetch = { max: 1, lockMs: 1, waitMs: 0 };
+        const lockToken = 'x';
+        const page = { after: 0, limit: 1 };
+        const turn = newTurn();
+        const stop = { instanceId: 'a', reason: 'x', actor: null };
+        const calls: Readonly<Record<string, () => Promise<unknown>>> = {
+          fetchOrchestrationItems: () => provider.fetchOrchestrationItems(fetch),
+          readHistory: () => provider.readHistory([{ instanceKey: 1, executionId: 1, after: 0 }]),
+          ackOrchestrationItems: () =>
+            provider.ackOrchestrationItems([{ lockToken, messageKeys: [], turn }]),
+          abandonOrchestrationItems: () =>
+            provider.abandonOrchestrationItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
+          renewOrchestrationLocks: () => provider.renewOrchestrationLocks([lockToken], 1),
+          fetchWorkItems: () => provider.fetchWorkItems(fetch),
+          ackWorkItems: () =>
+            provider.ackWorkItems([{ lockToken, outcome: { kind: 'completed', payload: null } }]),
+          ackTurns: () =>
+            provider.ackTurns([
+              {
+                instanceKey: 1,
+                incarnation: '',
+                executionId: 1,
+                lastTurn: '',
+                lockTokens: [],
+                turn,
+              },
+            ]),
+          renewWorkItemLocks: () => provider.renewWorkItemLocks([{ lockToken }], 1),
+          abandonWorkItems: () =>
+            provider.abandonWorkItems([{ lockToken, delayMs: 0, giveBackClaim: true }]),
+          retryWorkItems: () => provider.retryWorkItems([{ lockToken, delayMs: 0, failure: '{}' }]),
+          createInstances: () => provider.createInstances([newInstance('a')]),
+          enqueueMessages: () =>
+            provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]),
+          getInstances: () => provider.getInstances(['a']),
+          listInstances: () => provider.listInstances({ filter: {}, limit: 1 }),
+          listExecutions: () => provider.listExecutions({ instanceId: 'a', after: 0, limit: 1 }),
+          readInstanceHistory: () =>
+            provider.readInstanceHistory({ instanceId: 'a', executionId: 1, ...page }),
+          requestCancel: () => provider.requestCancel([{ ...stop, cleanupMs: 1 }]),
+          terminate: () => provider.terminate([{ ...stop, tree: true }]),
+          markPointOfNoReturn: () => provider.markPointOfNoReturn(lockToken),
+          listRunningItems: () => provider.listRunningItems('a'),
+          inspectInstance: () => provider.inspectInstance({ instanceId: 'a', maxPending: 1 }),
+          findUnclaimedWork: () =>
+            provider.findUnclaimedWork({
+              runnable: [],
+              activities: [],
+              tasks: [],
+              minWaitMs: 0,
+              limit: 1,
+            }),
+          listChildren: () => provider.listChildren(['a']),
+          getParentId: () => provider.getParentId('a'),
+          deleteInstancesAtomic: () =>
+            provider.deleteInstancesAtomic([{ instanceIds: ['a'], force: true }]),
+          reclaimDeleted: () => provider.reclaimDeleted(1),
+          pruneExecutionsAtomic: () =>
+            provider.pruneExecutionsAtomic([{ instanceId: 'a', max: 1 }]),
+          scanInstances: () => provider.scanInstances({ afterKey: 0, maxScanned: 1 }),
+          listAudit: () => provider.listAudit({ limit: 1 }),
+          queueDepths: () => provider.queueDepths(),
+          systemMetrics: () => provider.systemMetrics(),
+          measureInstance: () => provider.measureInstance('a'),
+          takeLease: () => provider.takeLease({ name: 'x', owner: 'x', leaseMs: 1 }),
+          releaseLease: () => provider.releaseLease({ name: 'x', owner: 'x' }),
+          readRecord: () => provider.readRecord('x'),
+          writeRecord: () => provider.writeRecord('x', 'x'),
+          registerProcess: () => provider.registerProcess(newProcess('h')),
+          unregisterProcess: () => provider.unregisterProcess(),
+          listProcesses: () => provider.listProcesses('h'),
+          takeOverClaims: () => provider.takeOverClaims(['x']),
+          createTasks: () => provider.createTasks([newTask('a')]),
+          putSchedule: () => provider.putSchedule({ name: 'a', definition: '', nextAt: null }),
+          setSchedulePaused: () => provider.setSchedulePaused('a', true),
+          deleteSchedule: () => provider.deleteSchedule('a'),
+          listSchedules: () => provider.listSchedules({ limit: 1 }),
+          dueSchedules: () => provider.dueSchedules(1),
+          tickSchedules: () => provider.tickSchedules([]),
+        };
+        for (const [method, call] of Object.entries(calls)) {
+          const outcome: unknown = await call().then(
+            () => 'answered',
+            (error: unknown) => error,
+          );
+          assert.ok(isPerdureError(outcome, 'CLOSED'), `${method}: ${String(outcome)}`);
+        }
+      },
+    },
+    {
+      id: 'close/leaves-no-alarm',
+      title: 'a closed provider has taken back all its alarms',
+      async run(store) {
+        await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 1_000 }] });
+        const waiting = store.claim({ waitMs: 60_000 });
+        await store.clock.advance(1);
+        assert.ok(store.clock.alarmCount > 0, 'a waiting fetch should have set an alarm');
+        await store.provider.close();
+        await waiting;
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+  ],
+};

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { placeBystander } from '../../bystander.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { child, event, raised, workItem } from '../../sample-data.ts';
+import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
+import { labels, lockMs } from '../../store-under-test.ts';
+
+const everything = {
+  events: [event('never')],
+  workItems: [workItem(7)],
+  timers: [{ operation: 8, fireAt: 0 }],
+  children: [child('never', 9)],
+  messages: [{ instanceId: 'a', message: raised('never') }],
+  customStatus: '"never"',
+  outcome: { status: 'completed', payload: '"never"' },
+} as const;
+
+const abandonNow = { delayMs: 0, giveBackClaim: false } as const;
+
+export const fencing: Capability = {
+  title: 'fencing',
+  cases: [
+    {
+      id: 'fence/a-token-is-fresh-for-every-claim',
+      title: 'no two claims share a token, whatever they claim and however often',
+      async run(store) {
+        const begun = await store.begin('a', {
+          workItems: [workItem(1, { claimMs: lockMs }), workItem(2)],
+        });
+        const tokens = begun.claimed.map(({ lockToken }) => lockToken);
+        await store.raise('a', 'go');
+        for (let claim = 0; claim < 4; claim++) {
+          tokens.push(...(await store.claim()).map(({ lockToken }) => lockToken));
+          tokens.push(...(await store.claimWork()).map(({ lockToken }) => lockToken));
+          await store.clock.advance(lockMs);
+        }
+        assert.ok(tokens.length >= 9, 'the store handed out fewer claims than it should');
+        assert.equal(new Set(tokens).size, tokens.length);
+      },
+    },
+    {
+      id: 'fence/an-unknown-token-cannot-ack',
+      title: 'an ack with a token that was never given out is refused and changes nothing',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        for (const lockToken of ['never given out', '']) {
+          expectLockLost(
+            await store.expectNoChange(() => store.ack({ ...item, lockToken }, everything)),
+          );
+        }
+        await store.commit(item);
+        await store.expectIdle();
+        await untouched();
+      },
+    },
+    {
+      id: 'fence/an-expired-token-cannot-ack',
+      title: 'an ack after the lock has expired is refused and changes nothing',
+      async run(store) {
+        const untouched = await placeBystander(store);
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        await store.clock.advance(lockMs);
+        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        assert.deepEqual(labels(await store.claimOne()), ['go']);
+        await untouched();
+      },
+    },
+    {
+      id: 'fence/a-token-that-was-taken-over-cannot-ack',
+      title: 'a worker that lost its claim to another cannot ack, and the other can',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const stale = await store.claimOne();
+        await store.clock.advance(lockMs);
+        const current = await store.claimOne();
+        expectLockLost(await store.expectNoChange(() => store.ack(stale, everything)));
+        await store.commit(current, { events: [event('good')] });
+        assert.deepEqual(await store.historyLabels('a'), ['begun', 'good']);
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'fence/a-token-acks-once',
+      title: 'an ack that is repeated after it was committed is refused and changes nothing',
+      async run(store) {
+        await store.create('a');
+        const item = await store.claimOne();
+        await store.commit(item, { events: [event('good')] });
+        const repeat = { ...item, historyLength: 1 };
+        expectLockLost(await store.expectNoChange(() => store.ack(repeat, everything)));
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'fence/an-abandoned-token-cannot-ack',
+      title: 'an ack after the claim was abandoned is refused and changes nothing',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        const { lockToken } = item;
+        assert.deepEqual(
+          await store.provider.abandonOrchestrationItems([{ lockToken, ...abandonNow }]),
+          [true],
+        );
+        expectLockLost(await store.expectNoChange(() => store.ack(item, everything)));
+        assert.deepEqual(labels(await store.claimOne()), ['go']);
+      },
+    },
+    {
+      id: 'fence/a-late-turn-cannot-reopen-an-instance',
+      title: 'a late turn of a lost claim changes nothing of an instance that is over by now',
+      async run(store) {
+        await store.begin('a');
+        await store.raise('a', 'go');
+        const stale = await store.claimOne();
+        await store.clock.advance(lockMs);
+        const outcome = { status: 'completed', payload: '"first"' } as const;
+        await store.commit(await store.claimOne(), { outcome });
+        const failed = { status: 'failed', failure: '{}' } as const;
+        for (const late of [everything.outcome, failed, { status: 'running' } as const]) {
+          const parts = { ...everything, outcome: late };
+          expectLockLost(await store.expectNoChange(() => store.ack(stale, parts)));
+        }
+        assert.equal((await store.record('a')).output, '"first"');
+        await store.expectIdle();
+      },
+    },
+    {
+      id: 'fence/a-refused-ack-inserts-no-instance',
+      title: 'an ack for a claim that nobody holds brings no instance into being',
+      async run(store) {
+        await store.create('a');
+        const item = await store.claimOne();
+        await store.commit(item, { outcome: { status: 'completed', payload: null } });
+        const ghost = { ...item, instanceId: 'ghost', instanceKey: item.instanceKey + 1_000 };
+        expectLockLost(await store.expectNoChange(() => store.ack(ghost, everything)));
+        assert.deepEqual(await store.provider.getInstances(['ghost', 'never']), [
+          undefined,
+          undefined,
+        ]);
+      },
+    },
+    {
+      id: 'fence/tokens-of-the-two-queues-are-apart',
+      title: 'the token of an instance settles no work item, and that of a work item acks no turn',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'go');
+        const item = await store.claimOne();
+        const work = await store.claimWorkOne();
+        expectLockLost(await store.ackWork(item.lockToken));
+        expectLockLost(
+          await store.expectNoChange(() =>
+            store.ack({ ...item, lockToken: work.lockToken }, everything),
+          ),
+        );
+        await store.commit(item);
+        expectCommitted(await store.ackWork(work.lockToken));
+        assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
+      },
+    },
+    {
+      id: 'fence/an-unknown-token-cannot-settle-work',
+      title: 'a work item cannot be settled with a token that was never given out',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        for (const unknown of ['never given out', '']) {
+          expectLockLost(await store.expectNoChange(() => store.ackWork(unknown)));
+        }
+        await store.expectIdle();
+        expectCommitted(await store.ackWork(lockToken));
+      },
+    },
+    {
+      id: 'fence/an-expired-token-cannot-settle-work',
+      title:
+        'a late result of an expired lease is refused: no message, and the item is handed out again',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        await store.clock.advance(lockMs);
+        expectLockLost(await store.expectNoChange(() => store.ackWork(lockToken)));
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.claimWorkOne()).operation, 1);
+      },
+    },
+    {
+      id: 'fence/a-token-that-was-taken-over-cannot-settle-work',
+      title: 'a worker that lost its item to another cannot settle it, and the other can',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const stale = await store.claimWorkOne();
+        await store.clock.advance(lockMs);
+        const current = await store.claimWorkOne();
+        expectLockLost(await store.expectNoChange(() => store.ackWork(stale.lockToken)));
+        assert.deepEqual(await store.claim(), []);
+        expectCommitted(
+          await store.ackWork(current.lockToken, { kind: 'completed', payload: '2' }),
+        );
+        const { messages } = await store.claimOne();
+        assert.equal(only(messages, 'message').payload, '2');
+      },
+    },
+    {
+      id: 'fence/a-token-settles-work-once',
+      title: 'an item that is settled twice completes once',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const again = { lockToken, outcome: { kind: 'completed', payload: null } } as const;
+        const [first, second] = await store.provider.ackWorkItems([again, again]);
+        assert.ok(first && second);
+        expectCommitted(first);
+        expectLockLost(second);
+        expectLockLost(await store.ackWork(lockToken));
+        assert.deepEqual(labels(await store.claimOne()), ['activityCompleted 1']);
+      },
+    },
+    {
+      id: 'fence/a-handed-back-token-cannot-settle-work',
+      title: 'an item that was abandoned or retried cannot be settled with its old token',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        const [one, two] = await store.claimWork();
+        assert.ok(one && two);
+        const { provider } = store;
+        await provider.abandonWorkItems([{ lockToken: one.lockToken, ...abandonNow }]);
+        await provider.retryWorkItems([{ lockToken: two.lockToken, delayMs: 0, failure: '{}' }]);
+        expectLockLost(await store.ackWork(one.lockToken));
+        expectLockLost(await store.ackWork(two.lockToken));
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.claimWork()).length, 2);
+      },
+    },
+  ],
+};

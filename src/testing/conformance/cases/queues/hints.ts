@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict';
+import { collectHints } from '../../collect-hints.ts';
+import type { Capability } from '../../conformance-case.ts';
+import { forceDelete } from '../../deletion-moves.ts';
+import {
+  activityCancel,
+  child,
+  event,
+  newTurn,
+  startMessage,
+  workItem,
+} from '../../sample-data.ts';
+import { expectCommitted, expectInAnyOrder, expectRefused, only } from '../../expectations.ts';
+import { lockMs } from '../../store-under-test.ts';
+
+export const hints: Capability = {
+  title: 'hints',
+  cases: [
+    {
+      id: 'hint/tells-of-finished-instances',
+      title: 'the end of an instance is told, once it can be read, on every path that ends one',
+      async run(store) {
+        const outcome = { status: 'completed', payload: null } as const;
+        const failed = { status: 'failed', failure: '{}' } as const;
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const warm = await store.begin('fast', { workItems });
+        const endings: Readonly<Record<string, () => Promise<unknown>>> = {
+          acked: () => store.begin('acked', { outcome }),
+          failed: () => store.begin('failed', { outcome: failed }),
+          born: () => store.create('born', { firstTurn: newTurn({ outcome }) }),
+          fast: async () => {
+            const { lockToken } = only(warm.claimed, 'claimed item');
+            expectCommitted(await store.ackTurn(warm, [lockToken], { outcome }));
+          },
+        };
+        for (const [instanceId, end] of Object.entries(endings)) {
+          const { next, stop } = collectHints(store.provider);
+          await end();
+          assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
+          const { status } = await store.record(instanceId);
+          assert.equal(status, instanceId === 'failed' ? 'failed' : 'completed');
+          stop();
+        }
+      },
+    },
+    {
+      id: 'hint/tells-of-custom-status',
+      title: 'a custom status is told of once it can be read, and nothing where none was set',
+      async run(store) {
+        const { hints: told, next, stop } = collectHints(store.provider);
+        await store.begin('quiet');
+        await store.begin('a', { customStatus: '"half"' });
+        assert.deepEqual((await next('statusSet')).instanceIds, ['a']);
+        assert.equal((await store.record('a')).customStatus, '"half"');
+        stop();
+        assert.equal(told.filter(({ kind }) => kind === 'statusSet').length, 1);
+      },
+    },
+    {
+      id: 'hint/brings-the-outputs-of-completed-instances',
+      title:
+        'outputs that come with a hint are those that were committed, and of completed instances only',
+      async run(store) {
+        const failed = { status: 'failed', failure: '{"message":"x"}' } as const;
+        const { hints: told, next, stop } = collectHints(store.provider);
+        await store.begin('failed', { outcome: failed });
+        await next('finished');
+        await store.begin('completed', { outcome: { status: 'completed', payload: '{"n":1}' } });
+        await next('finished');
+        await store.begin('nothing', { outcome: { status: 'completed', payload: null } });
+        await next('finished');
+        stop();
+        const outputs = told.flatMap((hint) =>
+          hint.kind === 'finished' ? [...(hint.outputs ?? [])] : [],
+        );
+        for (const [instanceId, completed] of outputs) {
+          const { status, incarnation, output } = await store.record(instanceId);
+          assert.equal(status, 'completed');
+          assert.deepEqual(completed, { incarnation, output });
+        }
+      },
+    },
+    {
+      id: 'hint/tells-nothing-of-instances-that-go-on',
+      title: 'a turn that goes on or continues as new is no end, and neither is a refused one',
+      async run(store) {
+        const { hints: told, next } = collectHints(store.provider);
+        const continued = {
+          status: 'continuedAsNew',
+          version: '1',
+          start: startMessage(),
+        } as const;
+        await store.begin('a', { outcome: continued });
+        await store.commit(await store.claimOne(), { events: [event('x')] });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        const outcome = { status: 'completed', payload: null } as const;
+        expectRefused(
+          await store.ack(item, { firstEventId: 1, events: [event('clashes')], outcome }),
+        );
+        assert.deepEqual(
+          told.filter(({ kind }) => kind === 'finished'),
+          [],
+        );
+        await store.commit(item, { outcome });
+        assert.deepEqual((await next('finished')).instanceIds, ['a']);
+      },
+    },
+    {
+      id: 'hint/tells-whom-a-cancel-concerns',
+      title:
+        'a cancel of claimed work is told with the tokens that hold it, on every path that cancels',
+      async run(store) {
+        const cancels = {
+          turn: { activityCancels: [activityCancel(1)] },
+          end: { outcome: { status: 'completed', payload: null } },
+          next: { outcome: { status: 'continuedAsNew', version: '1', start: startMessage() } },
+        } as const;
+        for (const [instanceId, parts] of Object.entries(cancels)) {
+          const workItems = [workItem(1, { claimMs: lockMs }), workItem(2)];
+          const { claimed } = await store.begin(instanceId, { workItems });
+          await store.raise(instanceId, 'x');
+          const item = await store.claimOne();
+          const { next, stop } = collectHints(store.provider);
+          await store.commit(item, parts);
+          const tokens = claimed.map(({ lockToken }) => lockToken);
+          assert.deepEqual((await next('cancelRequested')).lockTokens, tokens);
+          stop();
+          for (const { lockToken } of await store.claimWork()) await store.ackWork(lockToken);
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/tells-of-cancel-requests',
+      title: 'a request, and a termination, are told to whoever runs what they stop, and no others',
+      async run(store) {
+        const stops = [
+          { instanceId: 'canceled', stop: () => store.cancel('canceled'), told: [1] },
+          { instanceId: 'terminated', stop: () => store.terminate('terminated'), told: [1, 4] },
+        ];
+        for (const { instanceId, stop, told } of stops) {
+          const cancellation = 'abandon' as const;
+          const claimMs = lockMs;
+          const workItems = [
+            workItem(1, { claimMs }),
+            workItem(2),
+            workItem(3, { claimMs, cancellation }),
+            workItem(4, { claimMs }),
+          ];
+          const { claimed } = await store.begin(instanceId, { workItems });
+          const tokens = new Map(claimed.map(({ operation, lockToken }) => [operation, lockToken]));
+          await store.provider.markPointOfNoReturn(tokens.get(4) ?? '');
+          const { next, stop: stopListening } = collectHints(store.provider);
+          await stop();
+          expectInAnyOrder(
+            (await next('cancelRequested')).lockTokens,
+            told.map((operation) => tokens.get(operation)),
+          );
+          stopListening();
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/brings-the-requests-of-canceled-items',
+      title:
+        'requests that come with a hint are those that a renewal tells, and none comes for what was deleted',
+      async run(store) {
+        const { provider } = store;
+        const reason = `it's "over" \\ \u2028 ${'\u{1F6D1}'.repeat(300)}`;
+        const trigger = 'race_lost' as const;
+        const stops: Readonly<Record<string, () => Promise<unknown>>> = {
+          canceled: () => store.cancel('canceled', { reason, actor: 'me' }),
+          terminated: () => store.terminate('terminated', { reason }),
+          withdrawn: async () => {
+            await store.raise('withdrawn', 'x');
+            const activityCancels = [{ operation: 1, reason, trigger }];
+            await store.commit(await store.claimOne(), { activityCancels });
+          },
+          ended: async () => {
+            await store.raise('ended', 'x');
+            const outcome = { status: 'completed', payload: null } as const;
+            await store.commit(await store.claimOne(), { outcome });
+          },
+          deleted: () => forceDelete(store, 'deleted'),
+        };
+        for (const [instanceId, stop] of Object.entries(stops)) {
+          const workItems = [workItem(1, { claimMs: lockMs }), workItem(2, { claimMs: lockMs })];
+          await store.begin(instanceId, { workItems });
+          const { next, stop: stopListening } = collectHints(provider);
+          await store.clock.advance(1);
+          await stop();
+          const { lockTokens, cancels = new Map() } = await next('cancelRequested');
+          stopListening();
+          for (const [lockToken, cancel] of cancels) {
+            assert.ok(lockTokens.includes(lockToken));
+            await store.clock.advance(1);
+            assert.deepEqual(await store.renewWork(lockToken), { held: true, cancel });
+          }
+          for (const left of await store.claim()) await store.commit(left);
+        }
+      },
+    },
+    {
+      id: 'hint/tells-of-stopped-instances',
+      title: 'an instance that is stopped is told as finished once it is over, on every path',
+      async run(store) {
+        const workItems = [workItem(1, { claimMs: lockMs })];
+        const { claimed } = await store.begin('closing', { workItems });
+        await store.begin('ended', { children: [child('its child', 1)] });
+        await store.commit(await store.claimOne());
+        await store.cancel('closing');
+        const outcome = { status: 'canceled', reason: 'x', cleanupSkipped: false } as const;
+        const { hints: told, stop } = collectHints(store.provider);
+        await store.commit(await store.claimOne(), { outcome });
+        assert.deepEqual(
+          told.filter(({ kind }) => kind === 'finished'),
+          [],
+        );
+        stop();
+        await store.create('pending');
+        const { lockToken } = only(claimed, 'claimed item');
+        const endings: Readonly<Record<string, () => Promise<unknown>>> = {
+          pending: () => store.cancel('pending'),
+          closing: () => store.ackWork(lockToken, { kind: 'canceled', leaked: false }),
+          'its child': () => store.terminate('its child'),
+          ended: () => store.terminate('ended'),
+        };
+        for (const [instanceId, end] of Object.entries(endings)) {
+          const { next, stop } = collectHints(store.provider);
+          await end();
+          assert.deepEqual((await next('finished')).instanceIds, [instanceId]);
+          assert.ok((await store.record(instanceId)).endedAt !== null);
+          stop();
+        }
+      },
+    },
+    {
+      id: 'hint/reaches-every-listener-until-it-stops',
+      title: 'every listener is told, and one that has stopped is told nothing more',
+      async run(store) {
+        const stopped = collectHints(store.provider);
+        const kept = collectHints(store.provider);
+        stopped.stop();
+        stopped.stop();
+        const toldBefore = stopped.hints.length;
+        const outcome = { status: 'completed', payload: null } as const;
+        await store.begin('a', { outcome });
+        assert.deepEqual((await kept.next('finished')).instanceIds, ['a']);
+        assert.equal(stopped.hints.length, toldBefore);
+      },
+    },
+    {
+      id: 'hint/nobody-has-to-listen',
+      title: 'without a single listener everything is committed all the same',
+      async run(store) {
+        const outcome = { status: 'completed', payload: '1' } as const;
+        await store.begin('a', { outcome });
+        assert.equal((await store.record('a')).status, 'completed');
+      },
+    },
+  ],
+};

@@ -1,0 +1,291 @@
+import assert from 'node:assert/strict';
+import type { Capability } from '../../conformance-case.ts';
+import { child, raised, workItem } from '../../sample-data.ts';
+import { expectCommitted, only } from '../../expectations.ts';
+import { labels, lockMs } from '../../store-under-test.ts';
+import { answered, expectPending } from '../../time-limit.ts';
+
+const waitMs = 60_000;
+
+export const waits: Capability = {
+  title: 'waits',
+  cases: [
+    {
+      id: 'wait/zero-answers-at-once',
+      title: 'a fetch that does not wait answers at once, with nothing when there is nothing',
+      async run(store) {
+        assert.deepEqual(await answered(store.claim({ waitMs: 0 }), 'fetch of instances'), []);
+        assert.deepEqual(await answered(store.claimWork({ waitMs: 0 }), 'fetch of work'), []);
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+    {
+      id: 'wait/answers-at-once-when-there-is-work',
+      title: 'a fetch that may wait answers at once when there is something',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'x');
+        const items = await answered(store.claim({ waitMs }), 'fetch of instances');
+        assert.deepEqual(items.map(labels), [['x']]);
+        const work = await answered(store.claimWork({ waitMs }), 'fetch of work');
+        assert.deepEqual(
+          work.map(({ operation }) => operation),
+          [1],
+        );
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+    {
+      id: 'wait/a-new-instance-ends-it',
+      title: 'a waiting fetch is answered when an instance is created',
+      async run(store) {
+        const waiting = store.claim({ waitMs });
+        await expectPending(waiting, 'the fetch');
+        await store.create('a');
+        const items = await answered(waiting, 'after a start');
+        assert.deepEqual(
+          items.map(({ instanceId }) => instanceId),
+          ['a'],
+        );
+      },
+    },
+    {
+      id: 'wait/a-message-ends-it',
+      title: 'a waiting fetch is answered when a message arrives',
+      async run(store) {
+        await store.begin('a');
+        const waiting = store.claim({ waitMs });
+        await expectPending(waiting, 'the fetch');
+        await store.raise('a', 'x');
+        assert.deepEqual((await answered(waiting, 'after a message')).map(labels), [['x']]);
+      },
+    },
+    {
+      id: 'wait/a-completion-ends-it',
+      title: 'a waiting fetch of instances is answered when a work item is settled',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        const { lockToken } = await store.claimWorkOne();
+        const waiting = store.claim({ waitMs });
+        await expectPending(waiting, 'the fetch');
+        expectCommitted(await store.ackWork(lockToken));
+        const items = await answered(waiting, 'after a completion');
+        assert.deepEqual(items.map(labels), [['activityCompleted 1']]);
+      },
+    },
+    {
+      id: 'wait/scheduled-work-ends-it',
+      title: 'a waiting fetch of work is answered when a turn schedules some',
+      async run(store) {
+        const waiting = store.claimWork({ waitMs });
+        await expectPending(waiting, 'the fetch');
+        await store.begin('a', { workItems: [workItem(1)] });
+        const items = await answered(waiting, 'after a turn');
+        assert.deepEqual(
+          items.map(({ operation }) => operation),
+          [1],
+        );
+      },
+    },
+    {
+      id: 'wait/what-a-turn-sends-ends-it',
+      title: 'waiting fetches are answered when a turn starts a child or sends a message',
+      async run(store) {
+        await store.begin('reader', {}, { name: 'reader' });
+        const kids = store.claim({ waitMs, runnable: [{ name: 'kid', version: null }] });
+        const readers = store.claim({ waitMs, runnable: [{ name: 'reader', version: '1' }] });
+        await store.create('a');
+        const item = await store.claimOne();
+        await expectPending(kids, 'the fetch of children');
+        await expectPending(readers, 'the fetch of receivers');
+        await store.commit(item, { children: [child('kid', 1, { name: 'kid' })] });
+        assert.equal(only(await answered(kids, 'after a child'), 'instance').instanceId, 'kid');
+        await store.raise('a', 'go');
+        const message = { instanceId: 'reader', message: raised('hello') };
+        await store.commit(await store.claimOne(), { messages: [message] });
+        const reader = only(await answered(readers, 'after a message of a turn'), 'instance');
+        assert.deepEqual(labels(reader), ['hello']);
+      },
+    },
+    {
+      id: 'wait/a-due-timer-ends-it',
+      title: 'a waiting fetch is answered when a timer becomes due, not earlier',
+      async run(store) {
+        await store.begin('a', { timers: [{ operation: 1, fireAt: store.clock.now() + 5_000 }] });
+        const waiting = store.claim({ waitMs });
+        await store.clock.advance(4_999);
+        await expectPending(waiting, 'the fetch');
+        await store.clock.advance(1);
+        const item = only(await answered(waiting, 'at the time of the timer'), 'instance');
+        assert.deepEqual(labels(item), ['timerFired 1']);
+        assert.equal(item.nowMs, store.clock.now());
+      },
+    },
+    {
+      id: 'wait/a-timer-set-meanwhile-ends-it',
+      title: 'a waiting fetch heeds a timer that is set while it waits',
+      async run(store) {
+        await store.begin('a');
+        const runnable = [{ name: 'sample', version: '1' }];
+        const waiting = store.claim({ waitMs, runnable });
+        await expectPending(waiting, 'the fetch');
+        await store.begin('b', { timers: [{ operation: 1, fireAt: store.clock.now() + 100 }] });
+        await expectPending(waiting, 'the fetch');
+        await store.clock.advance(100);
+        const item = only(await answered(waiting, 'at the time of the timer'), 'instance');
+        assert.deepEqual([item.instanceId, ...labels(item)], ['b', 'timerFired 1']);
+      },
+    },
+    {
+      id: 'wait/an-expired-lock-ends-it',
+      title: 'waiting fetches are answered when the claims of others expire',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1)] });
+        await store.raise('a', 'x');
+        await store.claimOne();
+        await store.claimWorkOne();
+        const instances = store.claim({ waitMs });
+        const work = store.claimWork({ waitMs });
+        await store.clock.advance(lockMs - 1);
+        await expectPending(instances, 'the fetch of instances');
+        await expectPending(work, 'the fetch of work');
+        await store.clock.advance(1);
+        assert.equal(only(await answered(instances, 'at expiry'), 'instance').claims, 2);
+        assert.equal(only(await answered(work, 'at expiry'), 'work item').claims, 2);
+      },
+    },
+    {
+      id: 'wait/handed-back-work-ends-it',
+      title: 'waiting fetches are answered when others hand back their claims, after the delay',
+      async run(store) {
+        await store.begin('a', { workItems: [workItem(1), workItem(2)] });
+        await store.raise('a', 'x');
+        const item = await store.claimOne();
+        const [one, two] = await store.claimWork();
+        assert.ok(one && two);
+        const instances = store.claim({ waitMs });
+        const work = store.claimWork({ waitMs, max: 1 });
+        await expectPending(instances, 'the fetch of instances');
+        const { provider } = store;
+        const now = { delayMs: 0, giveBackClaim: true };
+        await provider.abandonOrchestrationItems([{ lockToken: item.lockToken, ...now }]);
+        assert.deepEqual((await answered(instances, 'after an abandon')).map(labels), [['x']]);
+        await expectPending(work, 'the fetch of work');
+        await provider.abandonWorkItems([{ lockToken: one.lockToken, ...now }]);
+        const handedBack = only(await answered(work, 'after an abandon'), 'work item');
+        assert.equal(handedBack.operation, one.operation);
+        const retried = store.claimWork({ waitMs });
+        await provider.retryWorkItems([{ lockToken: two.lockToken, delayMs: 500, failure: '{}' }]);
+        await expectPending(retried, 'the fetch of work');
+        await store.clock.advance(500);
+        const again = only(await answered(retried, 'after a retry delay'), 'work item');
+        assert.equal(again.operation, two.operation);
+      },
+    },
+    {
+      id: 'wait/ends-when-the-time-is-up',
+      title: 'a fetch that waited in vain answers with nothing when its time is up, not earlier',
+      async run(store) {
+        const fetches: readonly Promise<readonly unknown[]>[] = [
+          store.claim({ waitMs: 500 }),
+          store.claimWork({ waitMs: 500 }),
+        ];
+        for (const waiting of fetches) await expectPending(waiting, 'the fetch');
+        await store.clock.advance(499);
+        for (const waiting of fetches) await expectPending(waiting, 'the fetch');
+        await store.clock.advance(1);
+        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'time is up'), []);
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+    {
+      id: 'wait/ends-when-the-signal-aborts',
+      title:
+        'a waiting fetch answers with nothing when its signal aborts, and claims nothing later',
+      async run(store) {
+        const { signal, abort } = abortable();
+        const fetches: readonly Promise<readonly unknown[]>[] = [
+          store.claim({ waitMs, signal }),
+          store.claimWork({ waitMs, signal }),
+        ];
+        for (const waiting of fetches) await expectPending(waiting, 'the fetch');
+        abort();
+        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'aborted'), []);
+        assert.equal(store.clock.alarmCount, 0);
+        await store.begin('a', { workItems: [workItem(1)] });
+        assert.equal((await store.claimWorkOne()).claims, 1);
+      },
+    },
+    {
+      id: 'wait/an-aborted-signal-does-not-wait',
+      title: 'a fetch whose signal is aborted already answers without waiting, and claims nothing',
+      async run(store) {
+        const { signal, abort } = abortable();
+        abort();
+        await store.create('a');
+        assert.deepEqual(await answered(store.claim({ waitMs, signal }), 'aborted before'), []);
+        assert.deepEqual(await answered(store.claimWork({ waitMs, signal }), 'aborted before'), []);
+        assert.equal((await store.claimOne()).claims, 1);
+      },
+    },
+    {
+      id: 'wait/what-it-cannot-run-does-not-end-it',
+      title: 'a waiting fetch is not answered by work that it cannot run',
+      async run(store) {
+        const runnable = [{ name: 'mine', version: null }];
+        const instances = store.claim({ waitMs, runnable });
+        const work = store.claimWork({ waitMs, names: ['mine'] });
+        await store.begin('foreign', { workItems: [workItem(1)] });
+        await store.raise('foreign', 'x');
+        await expectPending(instances, 'the fetch of instances');
+        await expectPending(work, 'the fetch of work');
+        await store.create('a', { name: 'mine' });
+        assert.equal(
+          only(await answered(instances, 'after its own start'), 'instance').name,
+          'mine',
+        );
+        const foreign = await store.claimOne();
+        await store.commit(foreign, { workItems: [workItem(2, { name: 'mine' })] });
+        assert.equal(only(await answered(work, 'after its own work'), 'work item').name, 'mine');
+      },
+    },
+    {
+      id: 'wait/one-item-goes-to-one-waiter',
+      title: 'of several waiting fetches one gets the new instance, and the others wait on',
+      async run(store) {
+        const { signal, abort } = abortable();
+        const answers: (readonly string[])[] = [];
+        const fetches = [1, 2, 3].map(async () => {
+          const items = await store.claim({ waitMs, signal });
+          answers.push(items.map(({ instanceId }) => instanceId));
+        });
+        await store.create('a');
+        await answered(Promise.race(fetches), 'after a start');
+        await expectPending(Promise.all(fetches), 'two fetches');
+        assert.deepEqual(answers, [['a']]);
+        abort();
+        await answered(Promise.all(fetches), 'aborted');
+        assert.deepEqual(answers, [['a'], [], []]);
+      },
+    },
+    {
+      id: 'wait/ends-at-close',
+      title: 'waiting fetches answer with nothing when the provider is closed',
+      async run(store) {
+        const fetches: readonly Promise<readonly unknown[]>[] = [
+          store.claim({ waitMs }),
+          store.claimWork({ waitMs }),
+        ];
+        for (const waiting of fetches) await expectPending(waiting, 'the fetch');
+        await store.provider.close();
+        for (const waiting of fetches) assert.deepEqual(await answered(waiting, 'closed'), []);
+        assert.equal(store.clock.alarmCount, 0);
+      },
+    },
+  ],
+};
+
+function abortable(): { readonly signal: AbortSignal; readonly abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort() };
+}

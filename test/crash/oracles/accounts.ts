@@ -1,0 +1,110 @@
+import type { Pause } from '../killer.ts';
+import type { BeginLine, ClaimLine, LedgerLine } from './ledger.ts';
+
+/** The ledger of one process, with what was done to it. */
+export interface ProcessAccount {
+  readonly name: string;
+  readonly lines: readonly LedgerLine[];
+  /** When it was killed; `undefined` if it ended in peace. */
+  readonly killedAt: number | undefined;
+  readonly pauses: readonly Pause[];
+  /** When the store was away from it. */
+  readonly outages: readonly Outage[];
+}
+
+/** The server was restarted, or connections to it were cut. */
+export interface Outage {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** One claim of a work item, with all that is known of it. */
+export interface Claim extends ClaimLine {
+  readonly account: ProcessAccount;
+  /** The lease lasted at least until here. */
+  heldUntil: number;
+  settled?: 'acked' | 'refused' | 'retried' | 'abandoned';
+}
+
+/** One execution of an effect. */
+interface Execution extends BeginLine {
+  readonly account: ProcessAccount;
+  ended: boolean;
+  failed: boolean;
+}
+
+/** Everything that the processes of a loop did to one operation. */
+export interface OperationAccount {
+  readonly key: string;
+  /** In the order in which the store gave them out. */
+  readonly claims: Claim[];
+  readonly executions: Execution[];
+}
+
+/** Puts the ledgers of all processes together, by operation. */
+export function collectOperations(
+  accounts: readonly ProcessAccount[],
+  leaseMs: number,
+): ReadonlyMap<string, OperationAccount> {
+  const operations = new Map<string, OperationAccount>();
+  const operationOf = (key: string): OperationAccount => {
+    const known = operations.get(key);
+    if (known !== undefined) return known;
+    const fresh = { key, claims: [], executions: [] };
+    operations.set(key, fresh);
+    return fresh;
+  };
+  for (const account of accounts) {
+    const claims = new Map<string, Claim>();
+    const executions = new Map<string, Execution>();
+    for (const entry of account.lines) {
+      if (entry.line === 'claim') {
+        const claim = { ...entry, account, heldUntil: entry.since + leaseMs };
+        claims.set(entry.token, claim);
+        operationOf(entry.key).claims.push(claim);
+      } else if (entry.line === 'begin') {
+        const execution = { ...entry, account, ended: false, failed: false };
+        executions.set(entry.run, execution);
+        operationOf(entry.key).executions.push(execution);
+      } else if (entry.line === 'end') {
+        const execution = executions.get(entry.run);
+        if (execution !== undefined)
+          Object.assign(execution, { ended: true, failed: entry.failed });
+      } else if (entry.line === 'renewed') {
+        const claim = claims.get(entry.token);
+        if (claim !== undefined) claim.heldUntil = entry.since + leaseMs;
+      } else if (entry.line === 'settled') {
+        const claim = claims.get(entry.token);
+        if (claim !== undefined) claim.settled = entry.how;
+      }
+    }
+  }
+  for (const { claims, executions } of operations.values()) {
+    claims.sort((a, b) => a.since - b.since);
+    executions.sort((a, b) => a.at - b.at);
+  }
+  return operations;
+}
+
+/**
+ * Whether the process stood still in between, because of a signal or of the machine: for a third of a lease in all, which
+ * is how long a renewal may be late without being given another chance.
+ */
+export function stoodStill(
+  { pauses, lines }: ProcessAccount,
+  { from, to, leaseMs }: { readonly from: number; readonly to: number; readonly leaseMs: number },
+): boolean {
+  if (pauses.some((pause) => pause.from < to && pause.to > from)) return true;
+  let stalledMs = 0;
+  for (const entry of lines) {
+    if (entry.line !== 'stalled') continue;
+    stalledMs += Math.max(0, Math.min(entry.to, to) - Math.max(entry.from, from));
+  }
+  return stalledMs >= leaseMs / 3;
+}
+
+/** Whether the process could not reach the store at some time in between. */
+export function wasCutOff({ outages, lines }: ProcessAccount, from: number, to: number): boolean {
+  const overlaps = (time: Outage): boolean => time.from < to && time.to > from;
+  return outages.some(overlaps) || lines.some((one) => one.line === 'waited' && overlaps(one));
+}

@@ -1,0 +1,221 @@
+/**
+ * Compares three independent accounts: the ledgers of the processes, what was done to them, and the database.
+ *
+ * V1. No start that was acknowledged is lost.
+ * V2. Every instance is over and has the right result; the client got each result that it asked for.
+ * V3. Histories are dense and end with their only terminal event; every completion comes from one real execution.
+ * V4. An operation is claimed again only after the earlier lease has run out, because its process stood still or was
+ *     cut off from the store between claim and ack, or after its process was killed, or after a failed attempt.
+ * V5. A recorded completion comes from the last claim: a lease that was lost changes nothing, and nothing is claimed
+ *     once its completion has committed. An operation is acked at most once.
+ * V6. Every execution of an effect has its own claim, and one that began after the completion comes from a process
+ *     that stood still between the two.
+ */
+import {
+  collectOperations,
+  stoodStill,
+  wasCutOff,
+  type Claim,
+  type OperationAccount,
+  type ProcessAccount,
+} from './accounts.ts';
+import { expectedResult } from '../scenarios.ts';
+import type { StoredCompletion, StoredInstance, StoredState } from './stored-state.ts';
+
+export interface Verdict {
+  readonly violations: readonly string[];
+  /** Not counting children. */
+  readonly instances: number;
+  readonly children: number;
+  readonly executions: number;
+  /** Executions beyond one per attempt, by what explains them. */
+  readonly extra: Readonly<Record<'killed' | 'stoodStill' | 'cutOff', number>>;
+  /** Effects begun by a process that woke up after somebody else had completed them. */
+  readonly zombies: number;
+}
+
+export async function verify(
+  state: StoredState,
+  accounts: readonly ProcessAccount[],
+  leaseMs: number,
+): Promise<Verdict> {
+  const operations = collectOperations(accounts, leaseMs);
+  const completions = await state.completions();
+  const effects = [...operations.values()].map((operation) => judgeClaims(operation, leaseMs));
+  const results = completions.map((completion) =>
+    judgeCompletion(completion, operations.get(completion.key), leaseMs),
+  );
+  const instances = await state.instances();
+  return {
+    violations: [
+      ...judgeStarts(instances, accounts),
+      ...judgeInstances(instances),
+      ...judgeResults(accounts),
+      ...(await state.brokenHistories()),
+      ...(await state.leftovers()),
+      ...duplicates(completions.map(({ key }) => key)).map((key) => `${key} completed twice`),
+      ...effects.flatMap(({ violations }) => violations),
+      ...results.flatMap(({ violations }) => violations),
+    ],
+    instances: instances.filter(({ isRoot }) => isRoot).length,
+    children: instances.filter(({ isRoot }) => !isRoot).length,
+    executions: sum([...operations.values()].map(({ executions }) => executions.length)),
+    extra: {
+      killed: sum(effects.map(({ killed }) => killed)),
+      stoodStill: sum(effects.map(({ slept }) => slept)),
+      cutOff: sum(effects.map(({ cutOff }) => cutOff)),
+    },
+    zombies: sum(results.map(({ zombies }) => zombies)),
+  };
+}
+
+function judgeStarts(
+  instances: readonly StoredInstance[],
+  accounts: readonly ProcessAccount[],
+): readonly string[] {
+  const stored = new Set(instances.map(({ instanceId }) => instanceId));
+  return accounts.flatMap(({ name, lines }) =>
+    lines.flatMap((entry) =>
+      entry.line === 'started' && !stored.has(entry.id)
+        ? [`${entry.id}: its start was acknowledged to ${name}, but it is not there`]
+        : [],
+    ),
+  );
+}
+
+function judgeInstances(instances: readonly StoredInstance[]): readonly string[] {
+  return instances.flatMap(({ instanceId, status, isRoot, output, failure }) => {
+    if (status !== 'completed') return [`${instanceId} is ${status} ${failure ?? ''}`];
+    const expected = expectedResult(instanceId);
+    const isRight = !isRoot || (expected !== undefined && output === String(expected));
+    return isRight ? [] : [`${instanceId} returned ${output} instead of ${expected}`];
+  });
+}
+
+function judgeResults(accounts: readonly ProcessAccount[]): readonly string[] {
+  return accounts.flatMap(({ name, killedAt, lines }) => {
+    const waiting = new Set<string>();
+    const violations: string[] = [];
+    for (const entry of lines) {
+      if (entry.line === 'started') waiting.add(entry.id);
+      else if (entry.line === 'trouble') violations.push(`${name}: ${entry.message}`);
+      else if (entry.line === 'result') {
+        waiting.delete(entry.id);
+        if (entry.value !== expectedResult(entry.id)) {
+          violations.push(`${name} was told that ${entry.id} returned ${String(entry.value)}`);
+        }
+      }
+    }
+    const lost =
+      killedAt !== undefined
+        ? []
+        : [...waiting].map((id) => `${name} never got the result of ${id}`);
+    return [...violations, ...lost];
+  });
+}
+
+/** V4, the second half of V5, and the first half of V6. */
+function judgeClaims({ key, claims, executions }: OperationAccount, leaseMs: number) {
+  const violations: string[] = [];
+  let killed = 0;
+  let slept = 0;
+  let cutOff = 0;
+  for (const [index, claim] of claims.entries()) {
+    const next = claims[index + 1];
+    if (next === undefined || claim.settled === 'abandoned') continue;
+    // Others on its host need not wait for its leases.
+    const wasKilled = (claim.account.killedAt ?? Infinity) <= next.until;
+    const ran = executions.some(({ account }) => account === claim.account);
+    const isStill = stoodStill(claim.account, {
+      from: claim.heldUntil - leaseMs,
+      to: next.until,
+      leaseMs,
+    });
+    if (next.failures > claim.failures) {
+      if (!executions.some(({ account, failed }) => account === claim.account && failed)) {
+        violations.push(`${key} was retried by ${next.account.name}, but no attempt had failed`);
+      }
+    } else if (next.until < claim.heldUntil && !wasKilled) {
+      violations.push(
+        `${key} was claimed by ${next.account.name} while ${claim.account.name} held it`,
+      );
+    } else if (claim.settled === 'acked') {
+      violations.push(
+        `${key} was claimed by ${next.account.name} after ${claim.account.name} acked it`,
+      );
+    } else if (wasKilled) killed += ran ? 1 : 0;
+    else if (isStill) slept += ran ? 1 : 0;
+    else if (wasCutOff(claim.account, claim.since, next.until)) cutOff += ran ? 1 : 0;
+    else
+      violations.push(
+        `${key} was claimed by ${next.account.name}, nothing was wrong with ${claim.account.name}`,
+      );
+  }
+  if (claims.filter(({ settled }) => settled === 'acked').length > 1) {
+    violations.push(`${key} was acked twice`);
+  }
+  for (const account of new Set(executions.map((execution) => execution.account))) {
+    const ofAccount = (one: { readonly account: ProcessAccount }): boolean =>
+      one.account === account;
+    if (executions.filter(ofAccount).length > claims.filter(ofAccount).length) {
+      violations.push(`${key} ran more often in ${account.name} than it was claimed there`);
+    }
+  }
+  return { violations, killed, slept, cutOff };
+}
+
+/** The rest of V3, V5 and V6. */
+function judgeCompletion(
+  { key, run, at }: StoredCompletion,
+  operation: OperationAccount | undefined,
+  leaseMs: number,
+) {
+  const execution = operation?.executions.find((one) => one.run === run);
+  if (operation === undefined || execution === undefined || !execution.ended || execution.failed) {
+    return { violations: [`${key} completed with ${run}, which never ran to its end`], zombies: 0 };
+  }
+  const violations: string[] = [];
+  const claim = claimOf(operation.claims, execution);
+  if (claim === undefined) return { violations: [ranWithoutClaim(execution)], zombies: 0 };
+  for (const later of operation.claims.slice(operation.claims.indexOf(claim) + 1)) {
+    violations.push(
+      later.since > at
+        ? `${key} was claimed by ${later.account.name} after its completion had committed`
+        : `${key} was completed by ${claim.account.name}, whose lease was lost to ${later.account.name}`,
+    );
+  }
+  let zombies = 0;
+  for (const late of operation.executions.filter((one) => one.at > at && one !== execution)) {
+    const since = claimOf(operation.claims, late)?.since;
+    if (since === undefined) violations.push(ranWithoutClaim(late));
+    else if (stoodStill(late.account, { from: since, to: late.at, leaseMs })) zombies += 1;
+    else violations.push(`${key} began in ${late.account.name} after its completion had committed`);
+  }
+  return { violations, zombies };
+}
+
+interface Execution {
+  readonly account: ProcessAccount;
+  readonly at: number;
+  readonly key: string;
+}
+
+/** The claim under which an execution ran: the last one of its process before it. */
+function claimOf(claims: readonly Claim[], execution: Execution): Claim | undefined {
+  return claims.findLast(
+    ({ account, since }) => account === execution.account && since <= execution.at,
+  );
+}
+
+function ranWithoutClaim({ key, account }: Execution): string {
+  return `${key} ran in ${account.name} without a claim`;
+}
+
+function duplicates(keys: readonly string[]): readonly string[] {
+  const seen = new Set<string>();
+  return keys.filter((key) => seen.size === seen.add(key).size);
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
+}

@@ -1,0 +1,10 @@
+/** Loads what the other programs do, and ends: so the compile cache has it. */
+import '../../../src/index.ts';
+import '../../../src/providers/postgres/provider.ts';
+import '../../../src/providers/sqlite/provider.ts';
+import '../instance-starter.ts';
+import '../open-store.ts';
+import './program-io.ts';
+import '../scenarios.ts';
+import '../unfenced-provider.ts';
+import '../watched-provider.ts';

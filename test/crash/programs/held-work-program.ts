@@ -1,0 +1,14 @@
+/** A worker whose activity never ends, unless it is the second attempt; reports when it runs. Ends with its parent. */
+import { activity, orchestration, Perdure } from '../../../src/index.ts';
+
+const [, , store = ''] = process.argv;
+const holds = activity('holds', async (ctx, label: string) => {
+  process.send?.({ running: label, pid: process.pid, attempt: ctx.attempt });
+  await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+});
+const perdure = await Perdure.open(store);
+await perdure.startWorker({
+  orchestrations: [orchestration('waits', (ctx, label: string) => ctx.call(holds, label))],
+  activities: [holds],
+});
+process.once('disconnect', () => process.exit(0));

@@ -1,0 +1,64 @@
+/** Runs orchestrations and activities, and starts some instances itself, until it is killed or told to stop. */
+import { Perdure } from '../../../src/index.ts';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import { ClaimBook } from '../oracles/claim-book.ts';
+import { InstanceStarter } from '../instance-starter.ts';
+import { Ledger } from '../oracles/ledger.ts';
+import { openStore } from '../open-store.ts';
+import { leave, onCommand, readOptions, reportReady } from './program-io.ts';
+import { createScenarios, kindOf } from '../scenarios.ts';
+import { withoutFencing } from '../unfenced-provider.ts';
+import { watchProvider } from '../watched-provider.ts';
+
+const { store, ledger: path, name, leaseMs, fencing, inFlight, outages } = readOptions();
+const ledger = new Ledger(path);
+const book = new ClaimBook();
+
+// A gap between two ticks is time in which nothing ran here, leases included. From the start: a young process is slow.
+let seenAt = Date.now();
+const ticking = setInterval(() => {
+  const now = Date.now();
+  if (now - seenAt > leaseMs / 10) ledger.write({ line: 'stalled', from: seenAt, to: now });
+  seenAt = now;
+}, leaseMs / 50);
+
+const fenced = await openStore(store);
+const provider = fencing ? fenced : withoutFencing(fenced, book, store);
+const perdure = await Perdure.open(watchProvider(provider, book, ledger));
+
+const trouble = (fields: object, message: string): void => {
+  const { error } = fields as { readonly error?: unknown };
+  if (outages && error instanceof ProviderError && error.retryable) return;
+  ledger.write({ line: 'trouble', message: `${message}: ${String(error)}` });
+};
+const worker = await perdure.startWorker({
+  ...createScenarios(ledger, leaseMs),
+  activityLease: leaseMs,
+  orchestrationLease: leaseMs,
+  // Here it is the loop that crashes workers, and never the fault of an item.
+  maxClaims: 1_000_000,
+  // Refused turns are what a lost lease looks like; only what nobody expects is trouble.
+  logger: { debug: () => {}, info: () => {}, warn: () => {}, error: trouble },
+});
+// Nobody would raise the events of an instance whose starter was killed.
+const starter = new InstanceStarter({
+  perdure,
+  ledger,
+  name,
+  inFlight,
+  outages,
+  kindOf: (n) => kindOf(n, { events: false }),
+});
+
+async function stop(): Promise<void> {
+  clearInterval(ticking);
+  await worker.stop();
+  await perdure.close();
+  leave();
+}
+
+onCommand((command) => {
+  if (command === 'startNoMore') void starter.finish();
+  else void stop();
+});
+reportReady();

@@ -1,0 +1,120 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { activity, orchestration, Perdure, task, type Clock } from '../../../src/index.ts';
+import { systemClock } from '../../../src/model/clock.ts';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { engineStores, type EngineStore } from '../engine-store.ts';
+
+const hourMs = 3_600_000;
+
+/** The machine's clock, whose wall time can be stepped. */
+class SteppedClock implements Clock {
+  aheadMs = 0;
+  now = (): number => systemClock.now() + this.aheadMs;
+  monotonic = (): number => systemClock.monotonic();
+  setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
+}
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('a step of the clock of a worker (%s)', (kind) => {
+  const newStore = engineStores(kind);
+  let store: EngineStore;
+  let clock: SteppedClock;
+  const opened: Perdure[] = [];
+
+  beforeEach(async () => {
+    store = await newStore();
+    clock = new SteppedClock();
+  });
+
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((perdure) => perdure.close()));
+    await store.remove();
+  });
+
+  /** A process whose clock is stepped. The clock of PostgreSQL is that of its server, and stays. */
+  async function open(): Promise<Perdure> {
+    const provider = await store.open(kind === 'SQLite' ? { clock } : {});
+    const options = kind === 'SQLite' ? {} : { clock };
+    const perdure = await Perdure.open(provider, options);
+    opened.push(perdure);
+    return perdure;
+  }
+
+  it.each([hourMs, -hourMs])('by %d ms does not end a healthy activity', async (stepMs) => {
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    let runs = 0;
+    const steady = activity('steady', async () => {
+      runs += 1;
+      started.resolve();
+      await finish.promise;
+      return 'done';
+    });
+    const calls = orchestration('calls', (ctx) => ctx.call(steady));
+    const definitions = {
+      orchestrations: [calls],
+      activities: [steady],
+      activityLease: 800,
+      orchestrationLease: 800,
+      maxClaims: 2,
+    };
+    const [first, second] = [await open(), await open()];
+    await first.startWorker(definitions);
+    await second.startWorker(definitions);
+    const handle = await first.client.start(calls);
+    await started.promise;
+    clock.aheadMs = stepMs;
+    // Three leases: without renewals the other worker would have taken over.
+    await delay(2_400);
+    finish.resolve();
+    expect(await handle.result({ timeout: '30s' })).toBe('done');
+    expect(runs).toBe(1);
+  });
+
+  it.each([hourMs, -hourMs])('by %d ms does not hold up new work', async (stepMs) => {
+    const perdure = await open();
+    const work = task('work', () => 'done');
+    const step = activity('step', () => 'ok');
+    const flow = orchestration('flow', async (ctx) => {
+      await ctx.sleep(200);
+      return ctx.call(step);
+    });
+    await perdure.startWorker({ tasks: [work], orchestrations: [flow], activities: [step] });
+    clock.aheadMs = stepMs;
+    const before = performance.now();
+    const run = await perdure.client.runTask(work, undefined, { delay: 200 });
+    const handle = await perdure.client.start(flow);
+    expect(await run.result({ timeout: '20s' })).toBe('done');
+    expect(await handle.result({ timeout: '20s' })).toBe('ok');
+    expect(performance.now() - before).toBeGreaterThanOrEqual(190);
+  });
+});
+
+describe('a sleep on SQLite', () => {
+  const newStore = engineStores('SQLite');
+  const nap = orchestration('nap', async (ctx) => {
+    await ctx.sleep(6_000);
+  });
+
+  it.each(['setForward', 'setBack'] as const)(
+    'is neither cut short nor drawn out when the clock is stepped (%s)',
+    async (step) => {
+      const store = await newStore();
+      const clock = new FakeClock();
+      const perdure = await Perdure.open(await store.open({ clock }));
+      await perdure.startWorker({ orchestrations: [nap] });
+      const handle = await perdure.client.start(nap);
+      await clock.advance(1_000);
+      await clock[step]('1h');
+      // A process that opens the file after the step agrees with those that had it open.
+      const later = await Perdure.open(await store.open({ clock }));
+      await later.startWorker({ orchestrations: [nap] });
+      await clock.advance(4_999);
+      expect((await handle.status()).status).toBe('running');
+      await clock.advance(1);
+      await handle.result();
+      await Promise.all([perdure.close(), later.close()]);
+      await store.remove();
+    },
+  );
+});

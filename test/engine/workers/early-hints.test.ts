@@ -1,0 +1,111 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { activity } from '../../../src/orchestration/activity.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { signalled } from '../signalled.ts';
+
+/** How a worker comes to hold an item: by a fetch, by an ack that claimed it, or by a start that did. */
+const claims = [
+  ['fetchWorkItems', { fastPaths: false }],
+  ['ackOrchestrationItems', {}],
+  ['createInstances', {}],
+] as const satisfies readonly (readonly [keyof Provider, { fastPaths?: boolean }])[];
+
+/**
+ * Opens an engine whose store holds back the answer to one claim until something else was done, hints included. No
+ * renewal comes by itself within a day.
+ */
+async function openOvertaken(
+  method: (typeof claims)[number][0],
+  options: { readonly fastPaths?: boolean },
+  meanwhile: (client: Perdure['client']) => Promise<unknown>,
+) {
+  const provider = await openSqlite({ path: ':memory:' });
+  const call = provider[method] as (...args: readonly unknown[]) => Promise<readonly object[]>;
+  let isArmed = method !== 'ackOrchestrationItems';
+  const perdure = await Perdure.open({
+    ...provider,
+    async [method](...args: readonly unknown[]) {
+      const answer = await call(...args);
+      if (!isArmed || answer.length === 0) return answer;
+      isArmed = false;
+      await meanwhile(perdure.client);
+      return answer;
+    },
+  });
+  onTestFinished(() => perdure.close());
+  let starts = 0;
+  const hold = activity('hold', async (ctx) => {
+    starts += 1;
+    await ctx.canceled();
+    ctx.throwIfCanceled();
+  });
+  const run = orchestration('run', async (ctx) => {
+    if (method === 'ackOrchestrationItems') await ctx.waitFor('go');
+    await ctx.call(hold);
+  });
+  await perdure.startWorker({
+    orchestrations: [run],
+    activities: [hold],
+    activityLease: '1d',
+    pollInterval: '1d',
+    ...options,
+  });
+  const handle = await perdure.client.start(run, undefined, { id: 'i' });
+  if (method === 'ackOrchestrationItems') {
+    await expect.poll(async () => (await handle.status()).status).toBe('running');
+    isArmed = true;
+    await handle.raiseEvent('go', null);
+  }
+  return { perdure, handle, starts: () => starts };
+}
+
+it('a hint that brings its request stops the handler without a renewal', async () => {
+  const provider = await openSqlite({ path: ':memory:' });
+  const perdure = await Perdure.open({
+    ...provider,
+    renewWorkItemLocks: () => Promise.reject(new Error('nobody may renew')),
+  });
+  onTestFinished(() => perdure.close());
+  const [begun, told] = [signalled<void>(), signalled<unknown>()];
+  const hold = activity('hold', async (ctx) => {
+    begun.resolve();
+    told.resolve(await ctx.canceled());
+    ctx.throwIfCanceled();
+  });
+  const run = orchestration('run', (ctx) => ctx.call(hold));
+  await perdure.startWorker({ orchestrations: [run], activities: [hold], activityLease: '1d' });
+  const handle = await perdure.client.start(run, undefined);
+  await begun.promise;
+  await handle.cancel({ reason: 'known' });
+  expect(await told.promise).toMatchObject({ reason: 'known', trigger: 'cancel' });
+  await expect(handle.result()).rejects.toMatchObject({ reason: 'known' });
+});
+
+describe('a hint that overtakes the answer to its claim', () => {
+  it.each(claims)(
+    'keeps the handler of a canceled run from starting (%s)',
+    async (method, options) => {
+      const { handle, starts } = await openOvertaken(method, options, (client) =>
+        client.cancel('i', { reason: 'overtaken' }),
+      );
+      await expect(handle.result()).rejects.toMatchObject({ reason: 'overtaken' });
+      expect(starts()).toBe(0);
+    },
+  );
+
+  it.each(claims)(
+    'keeps the handler of a deleted run from starting (%s)',
+    async (method, options) => {
+      const { perdure, handle, starts } = await openOvertaken(method, options, (client) =>
+        client.deleteInstance('i', { force: true }),
+      );
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+      // Stopping waits for whatever the worker has begun.
+      await perdure.close();
+      expect(starts()).toBe(0);
+    },
+  );
+});

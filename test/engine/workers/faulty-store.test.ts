@@ -1,0 +1,113 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { ProviderError } from '../../../src/model/failures/errors.ts';
+import { activity } from '../../../src/orchestration/activity.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+
+interface Faults {
+  /** How many calls out of a hundred fail. */
+  readonly percent: number;
+  counts: { before: number; after: number };
+}
+
+const sync = new Set(['hints', 'close', 'name']);
+
+/** A real store behind a bad line: a call fails before it is made, or its answer is lost after it took effect. */
+function unreliable(provider: Provider, faults: Faults): Provider {
+  let seed = 42;
+  const random = (): number => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    return seed / 2 ** 31;
+  };
+  return new Proxy(provider, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== 'function' || sync.has(String(key))) {
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      }
+      return async (...args: unknown[]): Promise<unknown> => {
+        const fault = random() * 100 < faults.percent;
+        const after = random() < 0.5;
+        if (fault && !after) {
+          faults.counts.before += 1;
+          throw lost(String(key));
+        }
+        const result: unknown = await Reflect.apply(value, target, args);
+        if (fault) {
+          faults.counts.after += 1;
+          throw lost(String(key));
+        }
+        return result;
+      };
+    },
+  });
+}
+
+function lost(operation: string): ProviderError {
+  return new ProviderError({ operation, message: 'the line broke', retryable: true });
+}
+
+async function untilHeard<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+    }
+  }
+}
+
+it.each([
+  ['with fast paths', {}],
+  ['without fast paths', { fastPaths: false }],
+  ['cold', { warmCacheBytes: 0 }],
+])(
+  'a store that fails one call in five, before or after it took effect, fails no instance (%s)',
+  async (_title, options) => {
+    const folder = await mkdtemp(join(tmpdir(), 'perdure-faults-'));
+    folders.push(folder);
+    const faults: Faults = { percent: 20, counts: { before: 0, after: 0 } };
+    const provider = await openSqlite({ path: join(folder, 'faults.db') });
+    await using perdure = await Perdure.open(unreliable(provider, faults), { pollInterval: 50 });
+    const done = new Map<string, number>();
+    const add = activity('add', async (ctx, n: number) => {
+      done.set(ctx.idempotencyKey, (done.get(ctx.idempotencyKey) ?? 0) + 1);
+      return n + 1;
+    });
+    const child = orchestration('child', async (ctx, n: number) => ctx.call(add, n));
+    const run = orchestration('run', async (ctx, n: number) => {
+      const parts = await Promise.all([ctx.call(add, n), ctx.call(add, n), ctx.child(child, n)]);
+      await ctx.sleep(5);
+      return parts.reduce((sum, part) => sum + part, 0) + (await ctx.call(add, 0));
+    });
+    await perdure.startWorker({
+      orchestrations: [run, child],
+      activities: [add],
+      activityLease: 500,
+      orchestrationLease: 500,
+      shutdownGrace: 100,
+      ...options,
+    });
+    // How many calls share a batch, and so how many faults there are, is a matter of timing: go on until it is enough.
+    let rounds = 0;
+    for (; Math.min(faults.counts.before, faults.counts.after) <= 20; rounds += 1) {
+      const ids = Array.from({ length: 40 }, (_, n) => `run-${rounds}-${n}`);
+      await Promise.all(ids.map((id, n) => untilHeard(() => perdure.client.start(run, n, { id }))));
+      const results = await Promise.all(
+        ids.map((id) => untilHeard(() => perdure.client.handle<number>(id).result())),
+      );
+      expect(results).toEqual(ids.map((_, n) => 3 * (n + 1) + 1));
+    }
+    expect(done.size).toBe(rounds * 40 * 4);
+  },
+);

@@ -1,0 +1,151 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { encodePayload } from '../../../src/model/values/payload.ts';
+import { isolatedActivity } from '../../../src/orchestration/isolated-activity.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import { describeEngine } from '../describe-engine.ts';
+import { Declined } from './isolated-handlers.ts';
+
+const module = new URL('./isolated-handlers.ts', import.meta.url);
+
+const hasThread = (): boolean => process.getActiveResourcesInfo().includes('MessagePort');
+const expectThread = async (): Promise<void> => await expect.poll(hasThread).toBe(true);
+const expectNoThread = async (): Promise<void> => await expect.poll(hasThread).toBe(false);
+
+describeEngine('isolated activities', (open) => {
+  it('run in a thread with their input and context, and return their result', async () => {
+    const add = isolatedActivity<{ a: number; b: number }>('add', { module, exportName: 'add' });
+    const run = orchestration('run', async (ctx) => ctx.call(add, { a: 2, b: 3 }));
+    const { client } = await open({ orchestrations: [run], activities: [add] });
+    const handle = await client.start(run, undefined, { id: 'i' });
+    expect(await handle.result()).toEqual({ sum: 5, attempt: 1, instanceId: 'i' });
+  });
+
+  it('a handler that never looks up is really stopped after the grace', async () => {
+    const spin = isolatedActivity('spin', { module, exportName: 'spin' });
+    const run = orchestration('run', async (ctx) => ctx.call(spin));
+    const { client } = await open({
+      orchestrations: [run],
+      activities: [spin],
+      activityConcurrency: 1,
+      cancelGrace: 50,
+    });
+    const handle = await client.start(run, undefined);
+    await expect.poll(async () => (await handle.status()).status).toBe('running');
+    await handle.cancel();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+    expect(await handle.status()).not.toHaveProperty('leaked');
+    await expectNoThread();
+  });
+
+  it('a handler that is told of the end of its time says so, and its last attempt fails with a timeout', async () => {
+    const tell = isolatedActivity('tell', { module, exportName: 'tell' });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(tell, undefined, { attemptTimeout: 400 }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [tell] });
+    const handle = await client.start(run);
+    await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+    expect((await handle.status()).failure?.cause).toMatchObject({ code: 'TIMEOUT' });
+    await expectNoThread();
+  });
+
+  it('nonRetryable knows the class of an error that was thrown in the thread', async () => {
+    const declined = isolatedActivity('decline', { module, exportName: 'decline' });
+    const run = orchestration('run', async (ctx) =>
+      ctx.call(declined, undefined, {
+        retry: { maxAttempts: 5, initialDelay: 1, nonRetryable: [Declined] },
+      }),
+    );
+    const { client } = await open({ orchestrations: [run], activities: [declined] });
+    await expect((await client.start(run)).result()).rejects.toMatchObject({
+      failure: { cause: { message: 'attempt 1' } },
+    });
+  });
+
+  it('a shutdown ends the thread, and another worker takes the attempt over at once', async () => {
+    const stuck = isolatedActivity('work', { module, exportName: 'spin' });
+    const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
+    const run = orchestration('run', async (ctx) => ctx.call(quick));
+    const engine = await open();
+    const leaving = await engine.startWorker({
+      orchestrations: [run],
+      activities: [stuck],
+      activityLease: '1h',
+      shutdownGrace: 20,
+    });
+    const handle = await engine.client.start(run);
+    await expectThread();
+    await leaving.stop();
+    await expectNoThread();
+    await engine.startWorker({ orchestrations: [run], activities: [quick] });
+    expect(await handle.result()).toBe(1);
+  });
+
+  it('a lost lease ends the thread at once, and only the new holder is heard', async () => {
+    const stuck = isolatedActivity('work', { module, exportName: 'spin' });
+    const quick = isolatedActivity<undefined, number>('work', { module, exportName: 'quick' });
+    const run = orchestration('run', async (ctx) => ctx.call(quick));
+    const engine = await open();
+    await engine.startWorker({
+      orchestrations: [run],
+      activities: [stuck],
+      activityConcurrency: 1,
+      activityLease: 600,
+      cancelGrace: '1h',
+    });
+    const handle = await engine.client.start(run);
+    await expectThread();
+    const thief = await engine.openProvider();
+    onTestFinished(() => thief.close());
+    expect(await engine.tamper('UPDATE worker_queue SET locked_until = 1, next_at = 1')).toBe(1);
+    const [stolen] = await thief.fetchWorkItems({ max: 1, lockMs: 60_000, waitMs: 1_000 });
+    await expectNoThread();
+    const outcome = { kind: 'completed', payload: encodePayload('stolen', 'it') } as const;
+    const [ack] = await thief.ackWorkItems([{ lockToken: stolen?.lockToken ?? '', outcome }]);
+    expect(ack).toMatchObject({ ok: true });
+    expect(await handle.result()).toBe('stolen');
+  });
+
+  it('a handler that heeds its signal stops by itself', async () => {
+    const listen = isolatedActivity('listen', { module, exportName: 'listen' });
+    const run = orchestration('run', async (ctx) => ctx.call(listen));
+    const { client } = await open({ orchestrations: [run], activities: [listen] });
+    const handle = await client.start(run, undefined);
+    await expect.poll(async () => (await handle.status()).status).toBe('running');
+    await handle.cancel();
+    await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
+  });
+
+  it.each([
+    ['fail', 'too far'],
+    ['exit', 'ended with code 3'],
+    ['missing', 'has no function'],
+  ])('a handler that does not work (%s) fails its call', async (exportName, message) => {
+    const broken = isolatedActivity('broken', { module, exportName });
+    const run = orchestration('run', async (ctx) => ctx.call(broken));
+    const { client } = await open({ orchestrations: [run], activities: [broken] });
+    const handle = await client.start(run, undefined);
+    await expect(handle.result()).rejects.toThrow(message);
+  });
+});
+
+// Once, and with time enough: a thread takes a second to begin on a busy machine.
+it('an isolated attempt that never looks up is stopped when its time is over, and the next one runs', async () => {
+  const spinOnce = isolatedActivity<undefined, number>('once', { module, exportName: 'spinOnce' });
+  const run = orchestration('run', async (ctx) =>
+    ctx.call(spinOnce, undefined, {
+      attemptTimeout: 1_500,
+      retry: { maxAttempts: 20, initialDelay: 1, backoff: 'fixed' },
+    }),
+  );
+  await using perdure = await Perdure.open(':memory:');
+  await perdure.startWorker({
+    orchestrations: [run],
+    activities: [spinOnce],
+    activityConcurrency: 1,
+    cancelGrace: 20,
+  });
+  expect(await (await perdure.client.start(run)).result()).toBeGreaterThan(1);
+  await expectNoThread();
+}, 60_000);

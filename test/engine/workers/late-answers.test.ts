@@ -1,0 +1,95 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { Perdure } from '../../../src/perdure.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { overrideProvider } from '../../crash/override-provider.ts';
+import { signalled } from '../signalled.ts';
+
+const listen = orchestration('listen', async (ctx) => {
+  for (let n = 0; n < 2; n++) await ctx.waitFor('x');
+  return 'heard';
+});
+
+/** A call whose next answer a test holds back. */
+class HeldAnswer {
+  readonly #reached = signalled<void>();
+  readonly #released = signalled<void>();
+  #isArmed = false;
+
+  /** Holds the next answer; resolves once the store has given it. */
+  hold(): Promise<void> {
+    this.#isArmed = true;
+    return this.#reached.promise;
+  }
+
+  release(): void {
+    this.#released.resolve();
+  }
+
+  async pass<T>(answer: Promise<T>): Promise<T> {
+    const isHeld = this.#isArmed;
+    this.#isArmed = false;
+    const value = await answer;
+    if (isHeld) {
+      this.#reached.resolve();
+      await this.#released.promise;
+    }
+    return value;
+  }
+}
+
+function holdAnswers(store: Provider, ack: HeldAnswer, history: HeldAnswer): Provider {
+  return overrideProvider(store, {
+    ackOrchestrationItems: (acks) => ack.pass(store.ackOrchestrationItems(acks)),
+    readHistory: (params) => history.pass(store.readHistory(params)),
+  });
+}
+
+it('an ack whose answer comes late takes no live instance out of the hands of a later turn', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'perdure-late-'));
+  onTestFinished(() => rm(directory, { recursive: true }));
+  const path = join(directory, 'store.db');
+  // Another process leaves an instance behind, which has to be replayed here.
+  const other = await Perdure.open(path);
+  const otherWorker = await other.startWorker({ orchestrations: [listen] });
+  const cold = await other.client.start(listen, undefined);
+  await otherWorker.stop();
+  await other.close();
+
+  const [ack, history] = [new HeldAnswer(), new HeldAnswer()];
+  const perdure = await Perdure.open(holdAnswers(await openSqlite({ path }), ack, history));
+  onTestFinished(() => perdure.close());
+  const blocked: unknown[] = [];
+  let turns = 0;
+  await perdure.startWorker({
+    orchestrations: [listen],
+    fastPaths: false,
+    hooks: {
+      instanceBlocked: (one) => void blocked.push(one),
+      turnCommitted: () => void turns++,
+    },
+  });
+  const { client } = perdure;
+  const firstCommitted = ack.hold();
+  const handle = await client.start(listen, undefined);
+  await firstCommitted;
+  // The next turn is replayed, and its instance stays live.
+  await handle.raiseEvent('x', null);
+  await expect.poll(() => turns).toBe(1);
+  // A third turn has that instance in its hands while it reads the history of its neighbour.
+  const historyRead = history.hold();
+  await Promise.all([
+    client.raiseEvent(handle.id, 'x', null),
+    client.raiseEvent(cold.id, 'x', null),
+  ]);
+  await historyRead;
+  ack.release();
+  await expect.poll(() => turns).toBe(2);
+  history.release();
+  expect(await handle.result()).toBe('heard');
+  expect(blocked).toEqual([]);
+});

@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { FakeClock } from '../../../src/testing/fake-clock.ts';
+import { Perdure, type StartWorkerOptions } from '../../../src/perdure.ts';
+import { activity } from '../../../src/orchestration/activity.ts';
+import { orchestration } from '../../../src/orchestration/orchestration.ts';
+import { task } from '../../../src/tasks/task.ts';
+import { engineStores } from '../engine-store.ts';
+
+const ship = activity('ship', async () => 'shipped');
+const order = orchestration('order', async (ctx) => ctx.call(ship));
+const oldVersion = orchestration('order', async (ctx) => ctx.waitFor('go'), { version: '1' });
+const newVersion = orchestration('order', async (ctx) => ctx.waitFor('go'), { version: '2' });
+const mail = task('mail', async () => 'sent');
+
+let lines: string[];
+beforeEach(() => {
+  lines = [];
+  vi.spyOn(console, 'warn').mockImplementation((line: string) => void lines.push(line));
+});
+afterEach(() => vi.restoreAllMocks());
+
+describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%s)', (kind) => {
+  const newStore = engineStores(kind);
+
+  async function open() {
+    const store = await newStore();
+    onTestFinished(() => store.remove());
+    const clock = new FakeClock();
+    const perdure = await Perdure.open(await store.open({ clock }), { clock });
+    onTestFinished(() => perdure.close());
+    const pass = async (ms: number): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 1_000) {
+        await clock.advance(1_000);
+        // What an alarm began goes on with the event loop, and PostgreSQL takes a moment.
+        await new Promise((resolve) => setTimeout(resolve, kind === 'SQLite' ? 1 : 15));
+      }
+    };
+    const startWorker = (options: StartWorkerOptions) => perdure.startWorker(options);
+    return { perdure, client: perdure.client, clock, pass, startWorker };
+  }
+
+  /** Lets time pass until there is a line with each text. */
+  async function warned(pass: (ms: number) => Promise<void>, ...texts: readonly string[]) {
+    const isThere = (): boolean => texts.every((text) => lines.some((line) => line.includes(text)));
+    for (let seconds = 0; seconds < 600 && !isThere(); seconds += 1) await pass(1_000);
+    expect(texts.filter((text) => !lines.some((line) => line.includes(text)))).toEqual([]);
+  }
+
+  it('is warned of by name, once per name and minute', async () => {
+    const { client, clock, pass, startWorker } = await open();
+    await startWorker({ orchestrations: [order] });
+    await client.start(order);
+    await client.start('invoice');
+    await client.runTask(mail);
+    await warned(pass, 'activity: "ship"', 'orchestration: "invoice"', 'task: "mail"');
+    expect(lines.find((line) => line.includes('ship'))).toMatch(
+      /^perdure warn: no worker claims this activity: none seems to have it registered { activity: "ship", dueForMs: \d+ }$/,
+    );
+    const firstAt = clock.now();
+    const count = (): number => lines.filter((line) => line.includes('"ship"')).length;
+    expect(count()).toBe(1);
+    while (count() < 2 && clock.now() < firstAt + 600_000) await pass(1_000);
+    expect(count()).toBe(2);
+    expect(clock.now() - firstAt).toBeGreaterThanOrEqual(59_000);
+  });
+
+  it('is warned of when its version was removed', async () => {
+    const { client, pass, startWorker } = await open();
+    const before = await startWorker({ orchestrations: [oldVersion] });
+    const handle = await client.start(oldVersion);
+    await expect.poll(async () => (await client.get(handle.id))?.status).toBe('running');
+    await before.stop();
+    await startWorker({ orchestrations: [newVersion] });
+    await handle.raiseEvent('go');
+    await warned(pass, 'no worker claims this version');
+    expect(lines[0]).toMatch(
+      /orchestration: "order", version: "1", dueForMs: \d+, versions: \["2"\]/,
+    );
+  });
+
+  it('is not warned of while another worker runs it', async () => {
+    const { client, pass, startWorker } = await open();
+    await startWorker({ orchestrations: [order] });
+    await startWorker({ activities: [ship] });
+    const handles = await Promise.all([client.start(order), client.start(order)]);
+    await pass(60_000);
+    for (const handle of handles) expect(await handle.result()).toBe('shipped');
+    expect(lines).toEqual([]);
+  });
+});

@@ -1,0 +1,26 @@
+import { onTestFinished } from 'vitest';
+import { openPostgres } from '../../../src/providers/postgres/provider.ts';
+import type { PostgresOptions } from '../../../src/providers/postgres/driver/options.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { createDatabase } from './server.ts';
+
+/** A database for one test, and a way to open it; in the end all is closed and removed. */
+export async function temporaryStore(): Promise<{
+  readonly url: string;
+  readonly open: (options?: Partial<PostgresOptions>) => Promise<Provider>;
+}> {
+  const database = await createDatabase();
+  const opened: Provider[] = [];
+  onTestFinished(async () => {
+    for (const provider of opened) await provider.close();
+    await database.drop();
+  });
+  return {
+    url: database.url,
+    open: async (options = {}) => {
+      const provider = await openPostgres({ url: database.url, ...options });
+      opened.push(provider);
+      return provider;
+    },
+  };
+}
