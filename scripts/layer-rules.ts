@@ -3,6 +3,50 @@
 /** Stands for every layer: the entry points compose the package, the testing kit may look inside. */
 const ANYTHING = '*';
 
+/** The folders of a store, the lowest first: each may import those before it. The files of the store's own folder compose them. */
+const STORE_FOLDERS: readonly string[] = [
+  'driver',
+  'migrations',
+  'tables',
+  'batches',
+  'tasks',
+  'stopping',
+  'instances',
+  'wakeups',
+  'queues',
+  'jobs',
+  'schedules',
+  'reading',
+  'deletion',
+  'single-statement',
+];
+
+/** Folders whose modules take the whole store, as a type. */
+const KNOWS_ITS_STORE: readonly string[] = [
+  'tasks',
+  'stopping',
+  'instances',
+  'queues',
+  'jobs',
+  'schedules',
+  'reading',
+];
+
+const BELOW_A_STORE = ['providers/contract', 'providers/rules', 'providers/shared', 'model'];
+
+function storeArrows(store: string): Record<string, readonly string[]> {
+  const layers = STORE_FOLDERS.map((folder) => `${store}/${folder}`);
+  const folders = STORE_FOLDERS.map((folder, place): [string, readonly string[]] => [
+    `${store}/${folder}`,
+    [
+      ...layers.slice(0, place),
+      ...(KNOWS_ITS_STORE.includes(folder) ? [store] : []),
+      ...BELOW_A_STORE,
+    ],
+  ]);
+  return { [store]: [...layers, ...BELOW_A_STORE], ...Object.fromEntries(folders) };
+}
+
 /** Which layers the modules of a layer may import, besides their own. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   public: [ANYTHING],
@@ -14,8 +58,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/contract': ['model'],
   'providers/rules': ['providers/contract', 'model'],
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],
-  'providers/sqlite': ['providers/shared', 'providers/rules', 'providers/contract', 'model'],
-  'providers/postgres': ['providers/shared', 'providers/rules', 'providers/contract', 'model'],
+  ...storeArrows('providers/sqlite'),
+  ...storeArrows('providers/postgres'),
   management: ['providers/contract', 'model'],
   runtime: [
     'tasks',
@@ -79,7 +123,8 @@ export function layerOf(path: string): string | undefined {
   const folders = path.split('/').slice(0, -1);
   if (folders.length === 0) return 'entry';
   if (path.startsWith('server/routes/')) return 'server/routes';
-  const layer = folders[0] === 'providers' ? folders.slice(0, 2).join('/') : folders[0];
+  // Each folder of a store is a layer.
+  const layer = folders[0] === 'providers' ? folders.slice(0, 3).join('/') : folders[0];
   return layer !== undefined && Object.hasOwn(ARROWS, layer) ? layer : undefined;
 }
 
@@ -92,5 +137,5 @@ export function mayImport(from: string, to: string): boolean {
 /** Whether a module of this layer may import the package of this specifier. */
 export function mayImportPackage(layer: string, specifier: string): boolean {
   if (specifier.startsWith('node:')) return true;
-  return PACKAGES[specifier]?.includes(layer) ?? false;
+  return PACKAGES[specifier]?.some((one) => layer === one || layer.startsWith(`${one}/`)) ?? false;
 }

@@ -4,6 +4,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import type { Provider, Reopening } from '../contract/provider.ts';
 import { createCancellationStore } from './stopping/cancellation.ts';
 import { openConnection, whenNotBusy } from './driver/connection.ts';
+import { migrate } from './migrations/migrate.ts';
 import { createInspectionStore } from './reading/inspection.ts';
 import { createInstanceStore } from './instances/instances.ts';
 import { createManagementStore } from './reading/management.ts';
@@ -44,7 +45,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   check(synchronous === 'full' || synchronous === 'normal', 'synchronous', `'full' or 'normal'`);
   check(pollMs >= 1, 'pollMs', '1 or more');
   check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');
-  const db = await openConnection({ path, synchronous, clock, busyTimeoutMs });
+  const db = await openConnection({ path, synchronous, clock, busyTimeoutMs, migrate });
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,

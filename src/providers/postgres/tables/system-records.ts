@@ -1,7 +1,16 @@
 import { text } from '../driver/arrays.ts';
 import type { Statement } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+
+/** Runs one statement as an operation of its own. */
+interface Statements {
+  readonly nowParameter: number | null;
+  statement<Row extends object>(
+    operation: string,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]>;
+}
 
 interface Lease {
   readonly name: string;
@@ -11,14 +20,14 @@ interface Lease {
 
 /** The rows of `leases` and `system_records`: what belongs to the whole store and to no instance. */
 export class SystemRecords {
-  readonly #store: Pick<Store, 'statement' | 'nowParameter'>;
+  readonly #store: Statements;
   readonly #takeLease: Statement;
   readonly #releaseLease: Statement;
   readonly #read: Statement;
   readonly #write: Statement;
   readonly #remove: Statement;
 
-  constructor(store: Pick<Store, 'statement' | 'nowParameter' | 'schema'>) {
+  constructor(store: Statements & { readonly schema: string }) {
     this.#store = store;
     const { schema } = store;
     this.#takeLease = {

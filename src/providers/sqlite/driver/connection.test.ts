@@ -30,6 +30,7 @@ afterEach(() => {
 
 function open(parts: Partial<Parameters<typeof openConnection>[0]> = {}) {
   return openConnection({
+    migrate,
     path,
     synchronous: 'full',
     clock: systemClock,

@@ -5,10 +5,11 @@ import Database from 'better-sqlite3';
 import type { Clock } from '../../../model/clock.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import { fileIdentity, replacedError } from './database-files.ts';
-import { migrate } from '../migrations/migrate.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 
 export interface ConnectionOptions {
+  /** Brings the schema up to date. Retried while another process holds the lock. */
+  readonly migrate: (db: Database.Database, nowMs: number) => void;
   /** A file, or `':memory:'`. */
   readonly path: string;
   readonly synchronous: 'full' | 'normal';
@@ -40,7 +41,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
     await whenNotBusy(deadline, () => assertVersion(db));
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
-    await whenNotBusy(deadline, () => migrate(db, Math.floor(clock.now())));
+    await whenNotBusy(deadline, () => options.migrate(db, Math.floor(clock.now())));
     if (!inMemory && fileIdentity(file) !== identity) throw replacedError('open', file);
     return db;
   } catch (error) {

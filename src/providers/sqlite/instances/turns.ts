@@ -1,13 +1,13 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
-import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import { isTerminal } from '../../../model/status.ts';
 import { timerDueAt } from '../../rules/timer-due-at.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { customStatusVersions } from '../../rules/custom-status.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import { knownStart } from '../tables/existing-start.ts';
@@ -16,21 +16,6 @@ import type { Messages } from '../tables/messages.ts';
 import type { OutcomeUpdates } from '../tables/outcome-updates.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
-
-/** The instance that a turn is committed to, as its row stands before. */
-export interface TurnTarget {
-  readonly instanceKey: number;
-  readonly instanceId: string;
-  readonly incarnation: string;
-  readonly executionId: number;
-  readonly definitionKey: number;
-  readonly status: InstanceStatus;
-  readonly historyLength: number;
-  /** Whether an earlier turn started a child. */
-  readonly hasChildren: 0 | 1;
-  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
-  readonly hasLockRow: boolean;
-}
 
 /** Commits what a turn decided; shared by every way in which a turn reaches the store. */
 export class Turns {

@@ -10,7 +10,7 @@ import type { ItemCancels, Reach } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
-import type { TurnTarget } from '../instances/turns.ts';
+import type { TurnTarget } from '../tables/instance-rows.ts';
 
 interface StopRequest {
   readonly reason: string;

@@ -1,9 +1,24 @@
 import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
 import type { Turn } from '../../contract/turn.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import type { TurnTarget } from '../instances/turns.ts';
+
+/** The instance that a turn is committed to, as its row stands before. */
+export interface TurnTarget {
+  readonly instanceKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly executionId: number;
+  readonly definitionKey: number;
+  readonly status: InstanceStatus;
+  readonly historyLength: number;
+  /** Whether an earlier turn started a child. */
+  readonly hasChildren: 0 | 1;
+  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  readonly hasLockRow: boolean;
+}
 
 /** A turn's target with what fences it. */
 export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import { mustChangeOne } from './instance-rows.ts';
-import type { TurnTarget } from '../instances/turns.ts';
+import type { TurnTarget } from './instance-rows.ts';
 
 type Value = string | number | null;
 

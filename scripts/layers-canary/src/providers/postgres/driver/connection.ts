@@ -1,0 +1,1 @@
+export { Store } from '../store.ts';
