@@ -1,0 +1,146 @@
+/**
+ * Named parameters for SQL statements. A list of rows is described once; its `unnest` text, parameter numbers and encoded values
+ * are derived from that description.
+ */
+import { booleans, numbers, texts } from './arrays.ts';
+import { nowSql } from './scope.ts';
+import type { Statement } from './transaction.ts';
+
+type WholeNumber = 'bigint' | 'int' | 'smallint';
+
+/** The SQL type of a column and the accessor of its value. Use accessors on hot paths. */
+export type Column<Row> =
+  | readonly [type: WholeNumber, of: (row: Row) => number | null]
+  | readonly [type: 'text', of: (row: Row) => string | null]
+  | readonly [type: 'boolean', of: (row: Row) => boolean];
+
+type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+
+/** Shorthand for a property of the same name: `instance_key: 'bigint'` reads `row.instanceKey`. Slower than an accessor. */
+type SameName<Row, Name extends string> =
+  CamelCase<Name> extends infer Key extends keyof Row
+    ? Row[Key] extends number | null
+      ? WholeNumber
+      : Row[Key] extends string | null
+        ? 'text'
+        : Row[Key] extends boolean
+          ? 'boolean'
+          : never
+    : never;
+
+/** SQL fragments for a list of rows. */
+interface ListText<Name extends string> {
+  /** Column names, for an INSERT. */
+  readonly names: string;
+  /** The rows as a table, for FROM. */
+  as(alias: string): string;
+  /** The rows as a table with a column `place`: 1, 2, 3, … in input order. */
+  withPlace(alias: string): string;
+  /** One column as an array, for `= ANY (…)` and `cardinality(…)`. */
+  column(name: Name): string;
+}
+
+/** A statement parameter: how many `$n` it takes, its SQL text, and its encoded values. */
+export interface Parameter<Value, Text> {
+  readonly size: number;
+  readonly inText: (first: number) => Text;
+  readonly encode: (value: Value) => readonly unknown[];
+}
+
+/** A list of rows: `rowsOf<Row>()({ instance_key: 'bigint', kind: ['text', (row) => row.message.kind], … })`. */
+export function rowsOf<Row>() {
+  return <Name extends string>(columns: {
+    readonly [N in Name]: Column<Row> | SameName<Row, N>;
+  }): Parameter<readonly Row[], ListText<Name>> => {
+    const names = Object.keys(columns) as Name[];
+    const list = names.map((name) => toColumn<Row>(name, columns[name]));
+    return {
+      size: names.length,
+      encode: (rows) => list.map((column) => encode(column, rows)),
+      inText: (first) => {
+        const array = (place: number) => `$${first + place}::${list[place]?.[0]}[]`;
+        const unnest = `unnest(${names.map((_, place) => array(place)).join(', ')})`;
+        return {
+          names: names.join(', '),
+          as: (alias) => `${unnest} AS ${alias} (${names.join(', ')})`,
+          withPlace: (alias) =>
+            `${unnest} WITH ORDINALITY AS ${alias} (${[...names, 'place'].join(', ')})`,
+          column: (name) => array(names.indexOf(name)),
+        };
+      },
+    };
+  };
+}
+
+/** A single value. */
+export function one<Value extends number | string | boolean | null>(
+  type: WholeNumber | 'text' | 'boolean',
+): Parameter<Value, string> {
+  return {
+    size: 1,
+    inText: (number) => `$${number}::${type}`,
+    encode: (value) => [value],
+  };
+}
+
+/** A list of integers, for `= ANY (…)`. */
+export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[], string> {
+  return {
+    size: 1,
+    inText: (number) => `$${number}::${type}[]`,
+    encode: (values) => [numbers(values)],
+  };
+}
+
+type Parameters = Readonly<Record<string, Parameter<never, unknown>>>;
+type Texts<P extends Parameters> = {
+  readonly [Name in keyof P]: P[Name] extends Parameter<never, infer Text> ? Text : never;
+};
+type Values<P extends Parameters> = {
+  readonly [Name in keyof P]: P[Name] extends Parameter<infer Value, unknown> ? Value : never;
+};
+
+/** Binds values to a statement: `tx.query(...bind({ … }))`. */
+export type Bind<V> = (values: V) => [statement: Statement, values: readonly unknown[]];
+
+/** Prepares a statement with named parameters. If the text contains `nowSql`, the first parameter must be `now`. */
+export function prepare<const P extends Parameters>(
+  name: string,
+  parameters: P,
+  text: (parameters: Texts<P>) => string,
+): Bind<Values<P>> {
+  const entries = Object.entries(parameters);
+  let next = 1;
+  const fragments: Record<string, unknown> = {};
+  for (const [key, parameter] of entries) {
+    fragments[key] = parameter.inText(next);
+    next += parameter.size;
+  }
+  const statement: Statement = { name, text: text(fragments as Texts<P>) };
+  const [first] = entries;
+  if (statement.text.includes(nowSql) && first?.[0] !== 'now')
+    throw new Error(`${name}: the first parameter must be now.`);
+  return (values) => [
+    statement,
+    entries.flatMap(([key, { encode }]) => encode((values as Record<string, never>)[key] as never)),
+  ];
+}
+
+function toColumn<Row>(name: string, column: Column<Row> | string): Column<Row> {
+  if (typeof column !== 'string') return column;
+  const key = name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return [column, (row: Row) => row[key as keyof Row]] as unknown as Column<Row>;
+}
+
+function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
+  switch (column[0]) {
+    case 'text':
+      return texts(rows.map(column[1]));
+    case 'boolean':
+      return booleans(rows.map(column[1]));
+    default:
+      return numbers(rows.map(column[1]));
+  }
+}
