@@ -12,7 +12,7 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
-export { flowVersion } from './model/values/flow-version.ts';
+export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
@@ -49,7 +49,7 @@ export type {
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
-export type { Headers } from './model/task-options.ts';
+export type { Headers } from './model/work-item-options.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';

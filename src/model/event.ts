@@ -1,4 +1,4 @@
-import type { ActivityOptions } from './activity-options.ts';
+import type { ActivityOptions } from './work-item-options.ts';
 import type { CancelWish } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';

@@ -1,7 +1,7 @@
 import { CanceledError, PerdureError } from '../model/failures/errors.ts';
 import { Deferred, DurablePromise } from '../replay/durable-promise.ts';
-import { Operation } from '../replay/operation.ts';
-import type { Withdrawal } from '../replay/cancellation/withdrawal.ts';
+import { Operation } from '../replay/operations.ts';
+import type { Withdrawal } from '../replay/cancellation/cancel-scope.ts';
 import { PromiseGroup, withdraw } from './promise-group.ts';
 
 /** What becomes of the losers. */

@@ -1,14 +1,18 @@
-import type { ActivityOptions } from '../model/activity-options.ts';
+import { createHash } from 'node:crypto';
+import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
-import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { maxIdBytes } from '../model/values/names.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { CancelScope } from './cancellation/cancel-scope.ts';
-import { defaultChildId } from './child-id.ts';
+import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import { DurablePromise } from './durable-promise.ts';
-import { Operation, type OperationOptions, type OperationOwner } from './operation.ts';
-import type { OperationTable } from './operation-table.ts';
-import { toCanceledError, type Withdrawal } from './cancellation/withdrawal.ts';
+import {
+  Operation,
+  type OperationTable,
+  type OperationOptions,
+  type OperationOwner,
+} from './operations.ts';
 
 /** What commands need of their execution. */
 export interface CommandHost {
@@ -279,4 +283,27 @@ function ignoresCancellation(instanceId: string): PerdureError {
     'CANCEL_IGNORED',
     `Instance '${instanceId}' was refused ${maxRefusals} operations in a row, because their scope is canceled: its code catches the CanceledError and goes on. Let the error end the loop, and clean up in ctx.shield().`,
   );
+}
+
+/**
+ * The id of a child that the code gave none: unique per operation and per execution, so that a child after a
+ * continue-as-new never meets one from before. A long parent id is shortened to its beginning and its hash.
+ */
+export function defaultChildId(parent: {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly operation: number;
+}): string {
+  const suffix = `/${parent.executionId}.${parent.operation}`;
+  if (Buffer.byteLength(parent.instanceId) + suffix.length <= maxIdBytes) {
+    return parent.instanceId + suffix;
+  }
+  const hash = createHash('sha256').update(parent.instanceId).digest('base64url');
+  return `${cutToBytes(parent.instanceId, 600)}~${hash}${suffix}`;
+}
+
+function cutToBytes(text: string, bytes: number): string {
+  const cut = Buffer.from(text).subarray(0, bytes).toString();
+  // A character cut in half decodes to the replacement character.
+  return cut.endsWith('\ufffd') ? cut.slice(0, -1) : cut;
 }

@@ -1,5 +1,5 @@
 import { cleanReason } from '../model/cancel.ts';
-import type { Withdrawal } from './cancellation/withdrawal.ts';
+import type { Withdrawal } from './cancellation/cancel-scope.ts';
 
 /** What stands behind a durable promise: one operation, a group of them, or a scope. */
 export interface DurableSource {

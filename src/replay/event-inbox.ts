@@ -1,6 +1,6 @@
 import type { BufferedEvent } from '../model/event.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { Operation } from './operation.ts';
+import type { Operation } from './operations.ts';
 
 interface Mailbox {
   /** Events that nobody has waited for yet, oldest first from `head` on. */

@@ -49,13 +49,13 @@ import type {
 } from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
 import type { Message } from '../model/message.ts';
-import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
+import { enterMicrotask, yieldToEventLoop } from './turn-window.ts';
 import { HistoryCheck } from './checks/history-check.ts';
 import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
 import { MessageBatch } from './message-batch.ts';
-import type { Operation } from './operation.ts';
-import { isInterruption, toSkipped, toStarted } from './outcome.ts';
-import { guardUnhandledRejections } from './checks/unhandled-rejections.ts';
+import type { Operation } from './operations.ts';
+import { isInterruption, toSkipped, toStarted } from './ending.ts';
+import { guardUnhandledRejections } from './checks/breakage.ts';
 
 export interface TurnParams {
   readonly messages: readonly Message[];

@@ -14,27 +14,24 @@ import type {
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
-import { Breakage, warnOfLateRejection } from './checks/breakage.ts';
-import { CancelScope, type ScopeOwner } from './cancellation/cancel-scope.ts';
-import { Commands, describe } from './commands.ts';
-import { DeterministicRandom } from './deterministic-random.ts';
-import { DurablePromise } from './durable-promise.ts';
-import { Ending } from './ending.ts';
-import { yieldToEventLoop } from './event-loop.ts';
-import { OperationTable } from './operation-table.ts';
-import type { Operation } from './operation.ts';
-import { toThrown } from './outcome.ts';
-import { currentScope, runInScope } from './cancellation/scope.ts';
-import { Scopes, type ScopeHost } from './cancellation/scopes.ts';
-import { strayCall, strayWait } from './checks/stray-await.ts';
-import { TurnWindow, type AtRest } from './turn-window.ts';
-import { neverAwaited } from './checks/unawaited.ts';
+import { Breakage, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
 import {
+  CancelScope,
   isCancellation,
   isWithdrawal,
   toCanceledError,
+  Scopes,
+  type ScopeOwner,
   type Withdrawal,
-} from './cancellation/withdrawal.ts';
+  type ScopeHost,
+} from './cancellation/cancel-scope.ts';
+import { Commands, describe } from './commands.ts';
+import { DeterministicRandom } from './deterministic-random.ts';
+import { DurablePromise } from './durable-promise.ts';
+import { Ending, toThrown } from './ending.ts';
+import { yieldToEventLoop, TurnWindow, type AtRest } from './turn-window.ts';
+import { OperationTable, neverAwaited, type Operation } from './operations.ts';
+import { currentScope, runInScope } from './cancellation/scope.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;

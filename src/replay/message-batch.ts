@@ -3,8 +3,7 @@ import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
-import { isAnswerTo } from './operation-table.ts';
-import type { Operation } from './operation.ts';
+import { isAnswerTo, type Operation } from './operations.ts';
 
 type AnswerMessage = Extract<Message, { readonly operation: number }>;
 

@@ -1,4 +1,3 @@
-import { byteLength } from './byte-length.ts';
 import { PerdureError } from '../failures/errors.ts';
 import { findUncarriable } from './find-unserializable.ts';
 
@@ -102,4 +101,12 @@ function sorted(value: unknown): unknown {
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(properties).sort()) copy[key] = sorted(properties[key]);
   return copy;
+}
+
+const encoder = new TextEncoder();
+const native = globalThis.Buffer as typeof Buffer | undefined;
+
+/** How many bytes a text has in UTF-8; in browsers, too, which have no Buffer to count without a copy. */
+export function byteLength(text: string): number {
+  return native === undefined ? encoder.encode(text).length : native.byteLength(text);
 }

@@ -1,7 +1,7 @@
-import type { PerdureError } from '../../model/failures/errors.ts';
+import { PerdureError } from '../../model/failures/errors.ts';
 import { toFailure, type Failure } from '../../model/failures/failure.ts';
-import { yieldToEventLoop } from '../event-loop.ts';
-import { runOutsideScope } from '../cancellation/scope.ts';
+import { runOutsideScope, currentScope, type ScopedExecution } from '../cancellation/scope.ts';
+import { yieldToEventLoop } from '../turn-window.ts';
 
 /** What went wrong with the code beside its own result: a stray await, an endless loop, rejections that nobody handles. */
 export class Breakage {
@@ -62,5 +62,79 @@ export function warnOfLateRejection(instanceId: string, reason: unknown): void {
       `Instance '${instanceId}' had already ended when a promise of its code was rejected and nobody handled it: ${name}: ${message}`,
       { type: 'PerdureWarning', code: 'PERDURE_LATE_REJECTION' },
     );
+  });
+}
+
+const advice =
+  'Code of an orchestration may only await durable operations. ' +
+  'Do the I/O or the waiting in an activity and await it with ctx.call(), or use ctx.sleep() and ctx.waitFor().';
+
+interface Where {
+  readonly instanceId: string;
+  readonly lastOperation: string | undefined;
+}
+
+/** The code came back from something that is not durable, and went on outside a turn. */
+export function strayCall(where: Where & { readonly what: string }): PerdureError {
+  return new PerdureError(
+    'STRAY_AWAIT',
+    `Instance '${where.instanceId}': ${where.what} outside a turn. ${after(where)} the code awaited something that is not durable. ${advice}`,
+  );
+}
+
+/** The code waits, but for nothing that Perdure knows of: it would wait for ever. */
+export function strayWait(where: Where): PerdureError {
+  return new PerdureError(
+    'STRAY_AWAIT',
+    `Instance '${where.instanceId}' is not finished, but waits for nothing durable. ${after(where)} the code awaited something that is not durable. ${advice}`,
+  );
+}
+
+function after({ lastOperation }: Where): string {
+  return lastOperation === undefined
+    ? 'Before its first durable operation'
+    : `After its last durable operation (${lastOperation})`;
+}
+
+const installed = Symbol.for('perdure.unhandledRejections');
+
+/**
+ * Routes a rejection that nobody handles inside an orchestration to its execution, once per process.
+ * `process.emit` is wrapped, rather than a listener added, for two reasons: a foreign rejection keeps exactly
+ * the behaviour that Node's flags and other listeners give it, and a listener that ends the process is not
+ * told of one that concerns a single instance.
+ */
+export function guardUnhandledRejections(): void {
+  const flags = globalThis as { [installed]?: boolean };
+  if (flags[installed] === true) return;
+  flags[installed] = true;
+  const owners = new WeakMap<object, ScopedExecution>();
+  const emit = Reflect.get(process, 'emit') as (...args: unknown[]) => boolean;
+
+  function emitUnlessOurs(this: unknown, ...args: unknown[]): boolean {
+    const [name] = args;
+    if (name === 'unhandledRejection' && claim(args[1], args[2] as Promise<unknown>)) return true;
+    if (name === 'rejectionHandled' && release(args[1] as Promise<unknown>)) return true;
+    return Reflect.apply(emit, this, args);
+  }
+
+  function claim(reason: unknown, promise: Promise<unknown>): boolean {
+    const owner = currentScope()?.execution;
+    if (owner === undefined) return false;
+    owners.set(promise, owner);
+    owner.rejectionUnhandled(promise, reason);
+    return true;
+  }
+
+  function release(promise: Promise<unknown>): boolean {
+    const owner = owners.get(promise);
+    owner?.rejectionHandled(promise);
+    return owner !== undefined;
+  }
+
+  Object.defineProperty(process, 'emit', {
+    value: emitUnlessOurs,
+    configurable: true,
+    writable: true,
   });
 }

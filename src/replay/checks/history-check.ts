@@ -9,8 +9,8 @@ import type {
 } from '../../model/event.ts';
 import { describeEvent, isSameCommand, labelEvent } from './command-matching.ts';
 import { isFinished } from '../message-batch.ts';
-import type { Operation } from '../operation.ts';
-import { isSameOutcome } from '../outcome.ts';
+import type { Operation } from '../operations.ts';
+import { isSameOutcome } from '../ending.ts';
 
 /** Where the code stands: the id of the next recorded event, and how the code has ended, if it has. */
 interface Standing {

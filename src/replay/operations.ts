@@ -1,11 +1,83 @@
-import { CanceledError, FailedError, PerdureError } from '../model/failures/errors.ts';
+import type { CancellationType } from '../model/cancel.ts';
 import type { AnswerEvent } from '../model/event.ts';
+import { CanceledError, FailedError, PerdureError } from '../model/failures/errors.ts';
 import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
+import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
+import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
 import { EventInbox } from './event-inbox.ts';
-import type { Operation, OperationKind } from './operation.ts';
-import { Unawaited } from './checks/unawaited.ts';
-import { toCanceledError, type Withdrawal } from './cancellation/withdrawal.ts';
+
+export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
+
+/** Who can give an operation up: it has to record that it did. */
+export interface OperationOwner {
+  /** The code wants to give an operation up. */
+  cancel(operation: Operation, withdrawal: Withdrawal): void;
+}
+
+export interface OperationOptions {
+  readonly kind: OperationKind;
+  readonly id: number;
+  readonly name: string;
+  readonly scope: CancelScope;
+  readonly owner: OperationOwner;
+  readonly cancellation?: CancellationType | undefined;
+  readonly childId?: string | undefined;
+  /** Makes the value of a wait from the payload of its event; throws for a payload that does not fit. */
+  readonly parse?: ((payload: unknown) => unknown) | undefined;
+}
+
+/** A durable operation that the code has issued and that has not settled: it waits for its answer. */
+export class Operation extends Deferred<unknown> implements DurableSource {
+  readonly kind: OperationKind;
+  readonly id: number;
+  /** The name of the activity, event, child or detached instance; empty for a timer. */
+  readonly name: string;
+  /** Where the code issued it. */
+  readonly scope: CancelScope;
+  readonly cancellation: CancellationType;
+  readonly childId: string | undefined;
+  /** Why it was given up, while its answer is still awaited. */
+  withdrawal: Withdrawal | undefined;
+  /** The promise that the code was given: its own, or one over it and its deadline. */
+  shown: DurablePromise<unknown>;
+  readonly #owner: OperationOwner;
+  readonly #parse: ((payload: unknown) => unknown) | undefined;
+
+  constructor(options: OperationOptions) {
+    super();
+    this.kind = options.kind;
+    this.id = options.id;
+    this.name = options.name;
+    this.scope = options.scope;
+    this.cancellation = options.cancellation ?? 'request';
+    this.childId = options.childId;
+    this.#owner = options.owner;
+    this.#parse = options.parse;
+    this.shown = this.promise;
+    DurablePromise.attach(this.promise, this);
+  }
+
+  /** Settles a wait with the payload of its event; one that does not fit rejects it. The event is taken either way. */
+  receive(payload: unknown): void {
+    if (this.#parse === undefined) {
+      this.resolve(payload);
+      return;
+    }
+    let value: unknown;
+    try {
+      value = this.#parse(payload);
+    } catch (error) {
+      this.reject(error);
+      return;
+    }
+    this.resolve(value);
+  }
+
+  withdraw(withdrawal: Withdrawal): void {
+    this.#owner.cancel(this, withdrawal);
+  }
+}
 
 const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   activityCompleted: 'activity',
@@ -164,4 +236,51 @@ function toFailedError(operation: Operation, failure: Failure): FailedError {
     failure,
     cause: toError(failure),
   });
+}
+
+/** How many settled operations are kept before those that have been used meanwhile are let go. */
+const firstSweep = 64;
+
+/**
+ * The operations of an execution whose promises the code has neither awaited, nor handed to a combinator, nor canceled.
+ * Nothing is kept of an operation that is used before it settles, as nearly all are.
+ *
+ * Left out is what may be dropped on purpose: operations in a scope or shield, which end with it, and operations of type
+ * `abandon`, detached starts among them, whose work goes on.
+ */
+export class Unawaited {
+  /** Settled before they were used; some may have been used since. */
+  #settled: Operation[] = [];
+  #sweepAt = firstSweep;
+
+  /** An operation is no longer outstanding. */
+  settle(operation: Operation): void {
+    if (!isUnawaited(operation)) return;
+    this.#settled.push(operation);
+    if (this.#settled.length < this.#sweepAt) return;
+    this.#settled = this.#settled.filter(isUnawaited);
+    this.#sweepAt = Math.max(firstSweep, this.#settled.length * 2);
+  }
+
+  /** What was never awaited, in words and in the order of the calls. */
+  describe(outstanding: Iterable<Operation>): readonly string[] {
+    return [...this.#settled, ...outstanding]
+      .filter(isUnawaited)
+      .sort((one, other) => one.id - other.id)
+      .map(({ kind, name, id }) =>
+        name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
+      );
+  }
+}
+
+function isUnawaited({ shown, cancellation, scope }: Operation): boolean {
+  return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
+}
+
+/** The error of an orchestration that ended before it used the outcome of these operations. */
+export function neverAwaited(instanceId: string, operations: readonly string[]): PerdureError {
+  return new PerdureError(
+    'NEVER_AWAITED',
+    `Instance ${JSON.stringify(instanceId)} ended without awaiting ${operations.join(', ')}. Await each durable operation, hand it to a combinator, or call it with { cancellation: 'abandon' } if its work is to go on.`,
+  );
 }
