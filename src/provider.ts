@@ -36,7 +36,7 @@ export type {
 export type { Withheld } from './providers/contract/page-bytes.ts';
 
 // Values that the contract carries
-export type { CancelRequest, CancelWish, CancellationType } from './model/cancel.ts';
+export type { CancelRequest, CancelDetails, CancellationType } from './model/cancel.ts';
 export type { Clock } from './model/clock.ts';
 export type { ParentRef, Ran, StoredEvent } from './model/event.ts';
 export type { StoredMessage } from './model/message.ts';

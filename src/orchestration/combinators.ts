@@ -119,7 +119,7 @@ export function withDeadline<T>(params: {
     withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
   };
   const source = DurablePromise.sourceOf(operation);
-  if (source instanceof Operation) source.shown = result.promise;
+  if (source instanceof Operation) source.exposed = result.promise;
   operation.then(succeed, fail);
   // When the timer is withdrawn, the operation decides.
   timer.then(expire, () => undefined);

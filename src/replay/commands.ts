@@ -24,7 +24,7 @@ export interface CommandHost {
   /** The scope that the calling code runs in. Throws outside a turn. */
   enter(what: string, name?: string): CancelScope;
   /** Whether the code of a scope has nothing more to decide. */
-  isOver(scope: CancelScope): boolean;
+  hasEnded(scope: CancelScope): boolean;
   record(command: CommandEvent): void;
   /** Records the answer to an operation, if it arrived together with what is being applied. */
   recordArrived(operation: Operation): AnswerEvent | undefined;
@@ -180,7 +180,7 @@ export class Commands implements OperationOwner {
 
   /** Also in a canceled scope: it starts nothing, and may tell how the clean-up gets on. */
   setCustomStatus(payload: Payload | null): void {
-    if (this.#host.isOver(this.#host.enter('setCustomStatus'))) return;
+    if (this.#host.hasEnded(this.#host.enter('setCustomStatus'))) return;
     this.#host.record({
       kind: 'customStatusSet',
       at: this.#host.nowMs,
@@ -192,7 +192,7 @@ export class Commands implements OperationOwner {
   /** The code gives an operation up; what has settled is left alone. */
   cancel(operation: Operation, withdrawal: Withdrawal): void {
     if (!this.#table.isPending(operation)) return;
-    if (!this.#host.isOver(this.#host.enter('cancel'))) this.withdraw(operation, withdrawal);
+    if (!this.#host.hasEnded(this.#host.enter('cancel'))) this.withdraw(operation, withdrawal);
   }
 
   /** Gives an outstanding operation up: R14, and R15 for one whose answer is already here. */
@@ -225,12 +225,12 @@ export class Commands implements OperationOwner {
   #refuse<T>(scope: CancelScope): DurablePromise<T> | undefined {
     const { canceled } = scope;
     if (canceled === undefined) {
-      return this.#host.isOver(scope) ? DurablePromise.never() : undefined;
+      return this.#host.hasEnded(scope) ? DurablePromise.never() : undefined;
     }
     if (this.#refusedInStep !== this.#host.steps) this.#refusals = 0;
     this.#refusedInStep = this.#host.steps;
     this.#refusals += 1;
-    if (this.#refusals <= maxRefusals) return DurablePromise.refused(toCanceledError(canceled));
+    if (this.#refusals <= maxRefusals) return DurablePromise.rejected(toCanceledError(canceled));
     this.#host.breakWith(ignoresCancellation(this.#host.instanceId));
     return DurablePromise.never();
   }

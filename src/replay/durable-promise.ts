@@ -71,7 +71,7 @@ export class DurablePromise<T> extends Promise<T> {
   }
 
   /** A promise that is refused at once, and counts as handled. */
-  static refused<T>(reason: unknown): DurablePromise<T> {
+  static rejected<T>(reason: unknown): DurablePromise<T> {
     const deferred = new Deferred<T>();
     deferred.reject(reason);
     return deferred.promise;

@@ -1,4 +1,4 @@
-import type { CancelWish } from '../model/cancel.ts';
+import type { CancelDetails } from '../model/cancel.ts';
 import type { TerminalEvent, ExecutionStarted } from '../model/event.ts';
 import { toFailure } from '../model/failures/failure.ts';
 import type { StartMessage } from '../model/message.ts';
@@ -10,7 +10,7 @@ import type { OperationTable } from './operations.ts';
 export class Ending {
   readonly #root: CancelScope;
   readonly #table: OperationTable;
-  #cancel: CancelWish | undefined;
+  #cancel: CancelDetails | undefined;
   #isCleanupCut = false;
   #outcome: TerminalEvent | undefined;
   #isClosing = false;
@@ -22,7 +22,7 @@ export class Ending {
   }
 
   /** The first request to stop. */
-  get cancel(): CancelWish | undefined {
+  get cancel(): CancelDetails | undefined {
     return this.#cancel;
   }
 
@@ -42,7 +42,7 @@ export class Ending {
     return isHeld ? undefined : this.#outcome;
   }
 
-  requestCancel({ reason, actor }: CancelWish): void {
+  requestCancel({ reason, actor }: CancelDetails): void {
     this.#cancel = { reason, actor };
     this.#root.cancel({ trigger: 'cancel', reason });
   }
@@ -75,7 +75,7 @@ export class Ending {
       : { ...outcome, at };
   }
 
-  recorded(outcome: TerminalEvent): void {
+  markRecorded(outcome: TerminalEvent): void {
     this.#outcome = outcome;
     this.#isRecorded = true;
   }
@@ -125,7 +125,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
 /** How code ends that threw: an instance that was asked to stop has done so if it was stopped by nothing else. */
 export function toThrown(
   error: unknown,
-  cancel: CancelWish | undefined,
+  cancel: CancelDetails | undefined,
   at: number,
 ): TerminalEvent {
   return cancel !== undefined && isCancellation(error)
@@ -134,7 +134,7 @@ export function toThrown(
 }
 
 /** The end of a canceling execution whose time for the clean-up is over. */
-export function toSkipped({ reason }: CancelWish, at: number): TerminalEvent {
+export function toSkipped({ reason }: CancelDetails, at: number): TerminalEvent {
   return { kind: 'executionCanceled', at, reason, cleanupSkipped: true };
 }
 

@@ -147,7 +147,7 @@ export class Execution implements Recorder {
         this.#check.confirmNotEnded(event, this.#standing(), this.ended);
         if (isCommand(event)) this.#check.confirmCommand(event, this.#standing());
         else if (!isIncoming(event)) await this.#replayBoundary(event);
-        else if (!this.#check.confirmMet(event)) await this.#replayIncoming(event);
+        else if (!this.#check.isTakenAnswer(event)) await this.#replayIncoming(event);
         this.#length += 1;
         if (index % eventsBetweenYields === eventsBetweenYields - 1) await yieldToEventLoop();
       }
@@ -204,7 +204,7 @@ export class Execution implements Recorder {
   }
 
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined {
-    if (this.#recording === undefined) return this.#check.meet(operation, at);
+    if (this.#recording === undefined) return this.#check.takeRecordedAnswer(operation, at);
     const event = this.#batch?.answerTo(operation, at);
     if (event !== undefined) this.#append(event);
     return event;
@@ -215,9 +215,9 @@ export class Execution implements Recorder {
   }
 
   #replayIncoming(event: IncomingEvent): Promise<void> {
-    const isExpected = this.#length > 0 && this.#code.canTake(event);
+    const isExpected = this.#length > 0 && this.#code.accepts(event);
     this.#check.confirmIncoming(event, this.#standing(), isExpected);
-    return this.#code.give(event);
+    return this.#code.deliver(event);
   }
 
   #replayBoundary(event: ExecutionStarted | TerminalEvent): Promise<void> {
@@ -261,9 +261,9 @@ export class Execution implements Recorder {
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
       const event = batch.toEvent(message, at);
-      if (event === undefined || !this.#code.canTake(event)) continue;
+      if (event === undefined || !this.#code.accepts(event)) continue;
       this.#append(event);
-      await this.#code.give(event);
+      await this.#code.deliver(event);
     }
   }
 
@@ -277,7 +277,7 @@ export class Execution implements Recorder {
   /** Records the end, with what the next execution takes over. */
   #end(outcome: TerminalEvent, batch: MessageBatch): void {
     const { ending } = this.#code;
-    ending.recorded(outcome);
+    ending.markRecorded(outcome);
     if (outcome.kind !== 'executionContinuedAsNew') {
       this.#append(outcome);
       return;
@@ -318,7 +318,7 @@ export class Execution implements Recorder {
         outcome: isStray && ending.outcome === undefined ? recorded : outcome,
       });
     }
-    ending.recorded(recorded);
+    ending.markRecorded(recorded);
   }
 
   #append(event: HistoryEvent): void {

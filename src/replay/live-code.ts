@@ -29,7 +29,7 @@ import { Commands, describe } from './commands.ts';
 import { DeterministicRandom } from './deterministic-random.ts';
 import { DurablePromise } from './durable-promise.ts';
 import { Ending, toThrown } from './ending.ts';
-import { yieldToEventLoop, TurnWindow, type AtRest } from './turn-window.ts';
+import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
 import { OperationTable, neverAwaited, type Operation } from './operations.ts';
 import { currentScope, runInScope } from './cancellation/scope.ts';
 
@@ -70,7 +70,7 @@ const baseSizeBytes = 2_400;
 const scopeSizeBytes = 1_536;
 
 /** The function of one execution while it runs: what it waits for, its scopes, its time and its end. */
-export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
+export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
@@ -158,7 +158,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   }
 
   /** Gives the function an event and lets it run until it waits. */
-  give(event: IncomingEvent): Promise<void> {
+  deliver(event: IncomingEvent): Promise<void> {
     this.#nowMs = event.at;
     this.#steps += 1;
     this.#window.open();
@@ -169,7 +169,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   }
 
   /** Says whether an event means something to the function as it stands. */
-  canTake(event: IncomingEvent): boolean {
+  accepts(event: IncomingEvent): boolean {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
     return this.#table.isAnswerable(event);
@@ -225,7 +225,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     const scope = this.enter('continueAsNew');
     const { cancel } = this.ending;
     if (cancel !== undefined) {
-      return DurablePromise.refused(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+      return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
     }
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
@@ -246,7 +246,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return scope as CancelScope;
   }
 
-  isOver(scope: CancelScope): boolean {
+  hasEnded(scope: CancelScope): boolean {
     return this.ending.isDecided && !scope.isShielded;
   }
 
@@ -267,16 +267,16 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     this.commands.withdraw(operation, withdrawal);
   }
 
-  settleAtRest(scope: CancelScope): void {
+  settleWhenIdle(scope: CancelScope): void {
     this.#closed.push(scope);
   }
 
-  hasWaiting(): boolean {
+  hasIdleWork(): boolean {
     return this.#closed.length > 0 || this.ending.isDecided;
   }
 
   /** Scopes settle that have nothing outstanding any more; an end that has to wait cancels all that it need not wait for. */
-  wake(): boolean {
+  runIdleWork(): boolean {
     return this.#settleScopes() || this.ending.close();
   }
 
@@ -326,9 +326,9 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
 
   // Only those that are quiet now: the code that they wake comes to rest before the scopes around them may settle.
   #settleScopes(): boolean {
-    const quiet = this.#closed.filter(({ isQuiet }) => isQuiet);
+    const quiet = this.#closed.filter(({ isEmpty: isQuiet }) => isQuiet);
     if (quiet.length === 0) return false;
-    this.#closed = this.#closed.filter(({ isQuiet }) => !isQuiet);
+    this.#closed = this.#closed.filter(({ isEmpty: isQuiet }) => !isQuiet);
     for (const scope of quiet) scope.settle();
     return true;
   }

@@ -1,4 +1,4 @@
-import type { CancelWish } from '../model/cancel.ts';
+import type { CancelDetails } from '../model/cancel.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
@@ -31,7 +31,7 @@ export function isFinished(
 /** What a batch leaves to the next execution. */
 interface Carried {
   readonly carried: readonly BufferedEvent[];
-  readonly cancel: CancelWish | undefined;
+  readonly cancel: CancelDetails | undefined;
   /** Whether the time for the clean-up is over. */
   readonly isExpired: boolean;
 }
@@ -110,7 +110,7 @@ export class MessageBatch {
   /** What is left for the next execution, after the events that nobody waited for in this one. */
   carry(leftovers: readonly BufferedEvent[]): Carried {
     const carried = [...leftovers];
-    let cancel: CancelWish | undefined;
+    let cancel: CancelDetails | undefined;
     let isExpired = false;
     for (const message of this.#rest()) {
       if (message.kind === 'cleanupExpired') isExpired = true;

@@ -40,7 +40,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   /** Why it was given up, while its answer is still awaited. */
   withdrawal: Withdrawal | undefined;
   /** The promise that the code was given: its own, or one over it and its deadline. */
-  shown: DurablePromise<unknown>;
+  exposed: DurablePromise<unknown>;
   readonly #owner: OperationOwner;
   readonly #parse: ((payload: unknown) => unknown) | undefined;
 
@@ -54,7 +54,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     this.childId = options.childId;
     this.#owner = options.owner;
     this.#parse = options.parse;
-    this.shown = this.promise;
+    this.exposed = this.promise;
     DurablePromise.attach(this.promise, this);
   }
 
@@ -273,7 +273,7 @@ export class Unawaited {
   }
 }
 
-function isUnawaited({ shown, cancellation, scope }: Operation): boolean {
+function isUnawaited({ exposed: shown, cancellation, scope }: Operation): boolean {
   return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
 }
 

@@ -1,18 +1,18 @@
 /** What waits until the code has come to rest. */
-export interface AtRest {
+export interface IdleWork {
   /** Whether something waits. */
-  hasWaiting(): boolean;
+  hasIdleWork(): boolean;
   /** Does what can be done now; answers whether that woke the code. */
-  wake(): boolean;
+  runIdleWork(): boolean;
 }
 
 /** The time in which orchestration code may act: from an event until the microtasks it caused have run. */
 export class TurnWindow {
-  readonly #atRest: AtRest;
+  readonly #atRest: IdleWork;
   #isOpen = false;
   #resume: () => void = () => undefined;
 
-  constructor(atRest: AtRest) {
+  constructor(atRest: IdleWork) {
     this.#atRest = atRest;
   }
 
@@ -41,13 +41,13 @@ export class TurnWindow {
   // Closes in the tick itself: what other ticks of the same round do is already outside.
   readonly #closeAndResume = (): void => {
     this.#isOpen = false;
-    if (this.#atRest.hasWaiting()) void enterMicrotask().then(this.#goOn);
+    if (this.#atRest.hasIdleWork()) void enterMicrotask().then(this.#goOn);
     else this.#resume();
   };
 
   readonly #goOn = (): void => {
     this.#isOpen = true;
-    if (this.#atRest.wake()) {
+    if (this.#atRest.runIdleWork()) {
       afterMicrotasks(this.#closeAndResume);
     } else {
       this.#isOpen = false;

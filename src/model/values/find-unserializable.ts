@@ -2,7 +2,7 @@ const maxDepth = 500;
 const maxPathLength = 200;
 
 /** What stands in the way of a value becoming JSON unchanged, with the path to it; `undefined` when nothing does. */
-export function findUncarriable(value: unknown): string | undefined {
+export function findUnserializable(value: unknown): string | undefined {
   const found = find(value, []);
   if (found === undefined) return undefined;
   return `${shownPath(found.path)} ${found.problem}`;

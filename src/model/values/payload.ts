@@ -1,5 +1,5 @@
 import { PerdureError } from '../failures/errors.ts';
-import { findUncarriable } from './find-unserializable.ts';
+import { findUnserializable } from './find-unserializable.ts';
 
 /** JSON text. A payload stays text from the author's value to the store and back, so nothing re-encodes it. */
 export type Payload = string;
@@ -32,7 +32,7 @@ export function encodePayload(
 function stringify(value: unknown, what: string): string {
   let problem: string | undefined;
   try {
-    problem = findUncarriable(value);
+    problem = findUnserializable(value);
     if (problem === undefined) return JSON.stringify(value);
   } catch (cause) {
     throw new PerdureError(
@@ -53,7 +53,7 @@ export function describeAsJson(value: unknown, limitBytes: number): string | und
     // The type of JSON.stringify does not say that it may leave nothing. A Map leaves '{}', which tells nothing either.
     const text = JSON.stringify(value) as string | undefined;
     const tellsNothing =
-      text === undefined || (text === '{}' && findUncarriable(value) !== undefined);
+      text === undefined || (text === '{}' && findUnserializable(value) !== undefined);
     return tellsNothing || byteLength(text) > limitBytes ? undefined : text;
   } catch {
     return undefined;

@@ -42,7 +42,7 @@ export interface ScopeOwner extends ScopedExecution {
   /** Gives an operation up, and records that. */
   withdraw(operation: Operation, withdrawal: Withdrawal): void;
   /** Settles a scope once the code has come to rest and the scope is quiet. */
-  settleAtRest(scope: CancelScope): void;
+  settleWhenIdle(scope: CancelScope): void;
 }
 
 const notNeeded: Withdrawal = { trigger: 'race_lost', reason: 'race_lost' };
@@ -50,7 +50,7 @@ const notNeeded: Withdrawal = { trigger: 'race_lost', reason: 'race_lost' };
 const none: readonly CancelScope[] = [];
 
 /** How far a cancel goes: `shields` is for deadlines of shields, which hold for the shields inside as well. */
-export type Reach = 'scopes' | 'shields';
+export type CancelDepth = 'scopes' | 'shields';
 
 /**
  * A part of the code whose operations are canceled together: the root of an execution, a scope, or a shield,
@@ -127,7 +127,7 @@ export class CancelScope implements Scope {
   }
 
   /** Withdraws what is pending in it and in the scopes inside; what is new in them is refused from now on. */
-  cancel(withdrawal: Withdrawal, reach: Reach = 'scopes'): void {
+  cancel(withdrawal: Withdrawal, reach: CancelDepth = 'scopes'): void {
     if (this.#canceled === undefined) {
       this.#canceled = withdrawal;
       for (const operation of this.#operations) {
@@ -149,11 +149,11 @@ export class CancelScope implements Scope {
     if (!this.#isShield) this.#withdrawDeadline(notNeeded);
     this.cancel(withdrawal);
     this.#onSettled = onSettled;
-    this.execution.settleAtRest(this);
+    this.execution.settleWhenIdle(this);
   }
 
   /** Whether nothing in it is outstanding. */
-  get isQuiet(): boolean {
+  get isEmpty(): boolean {
     return this.#operations.size === 0 && (this.#inner?.size ?? 0) === 0;
   }
 
@@ -223,7 +223,7 @@ export class Scopes {
     const { kind, body } = options;
     const outer = this.#host.enter(kind, options.name);
     // A shield is opened also when the code has ended: whoever is in the middle of cleaning up may go on.
-    if (kind === 'scope' && outer.canceled === undefined && this.#host.isOver(outer)) {
+    if (kind === 'scope' && outer.canceled === undefined && this.#host.hasEnded(outer)) {
       return DurablePromise.never();
     }
     const scope = new CancelScope(outer.execution, outer, kind);
@@ -284,10 +284,10 @@ class ScopeRun<T> implements DurableSource {
   /** The code wants to give it up. A race that was lost does not end a shield: it may have been lost by a cancel. */
   withdraw(withdrawal: Withdrawal): void {
     if (this.#hasSettled || (this.#isShield && withdrawal.trigger === 'race_lost')) return;
-    if (!this.#host.isOver(this.#host.enter('cancel'))) this.cancel(withdrawal, 'scopes');
+    if (!this.#host.hasEnded(this.#host.enter('cancel'))) this.cancel(withdrawal, 'scopes');
   }
 
-  cancel(withdrawal: Withdrawal, reach: Reach): void {
+  cancel(withdrawal: Withdrawal, reach: CancelDepth): void {
     if (this.scope.canceled === undefined) this.#canceled = withdrawal;
     this.scope.cancel(withdrawal, reach);
   }

@@ -13,7 +13,7 @@ import type { Operation } from '../operations.ts';
 import { isSameOutcome } from '../ending.ts';
 
 /** Where the code stands: the id of the next recorded event, and how the code has ended, if it has. */
-interface Standing {
+interface Position {
   readonly eventId: number;
   readonly outcome: TerminalEvent | undefined;
 }
@@ -59,7 +59,7 @@ export class HistoryCheck {
   }
 
   /** The answer to an operation, if history records it, in the same turn, where the code would now withdraw the operation. */
-  meet(operation: Operation, at: number): AnswerEvent | undefined {
+  takeRecordedAnswer(operation: Operation, at: number): AnswerEvent | undefined {
     const next = this.recordedNext;
     if (next?.at !== at || !isFinished(operation, next)) return undefined;
     this.#issued.push(next as AnswerEvent);
@@ -67,22 +67,22 @@ export class HistoryCheck {
   }
 
   /** Says whether a recorded answer is one that the code has met already, and confirms it. */
-  confirmMet(recorded: IncomingEvent): boolean {
+  isTakenAnswer(recorded: IncomingEvent): boolean {
     if (this.#issued[this.#head] !== recorded) return false;
     this.#advance();
     return true;
   }
 
   /** Throws if history goes on after its own end. */
-  confirmNotEnded(recorded: HistoryEvent, standing: Standing, hasEnded: boolean): void {
+  confirmNotEnded(recorded: HistoryEvent, standing: Position, hasEnded: boolean): void {
     if (hasEnded) throw this.#disagreement(recorded, standing, ended(standing) ?? 'has ended');
   }
 
-  confirmStart(recorded: ExecutionStarted, standing: Standing): void {
+  confirmStart(recorded: ExecutionStarted, standing: Position): void {
     if (standing.eventId > 1) throw this.#disagreement(recorded, standing, 'runs already');
   }
 
-  confirmCommand(recorded: CommandEvent, standing: Standing): void {
+  confirmCommand(recorded: CommandEvent, standing: Position): void {
     const issued = this.#issued[this.#head];
     if (issued === undefined || !isSameCommand(recorded, issued)) {
       const did = issued === undefined ? undefined : `issued ${describeEvent(issued)}`;
@@ -97,14 +97,14 @@ export class HistoryCheck {
   }
 
   /** Throws unless the code is ready to be given the event. */
-  confirmIncoming(recorded: IncomingEvent, standing: Standing, isAnswerable: boolean): void {
+  confirmIncoming(recorded: IncomingEvent, standing: Position, isAnswerable: boolean): void {
     this.#confirmNothingIssued(recorded, standing);
     const obstacle =
       ended(standing) ?? (isAnswerable ? undefined : 'has no such operation outstanding');
     if (obstacle !== undefined) throw this.#disagreement(recorded, standing, obstacle);
   }
 
-  confirmOutcome(recorded: TerminalEvent, standing: Standing): void {
+  confirmOutcome(recorded: TerminalEvent, standing: Position): void {
     this.#confirmNothingIssued(recorded, standing);
     const { outcome } = standing;
     if (outcome === undefined || !isSameOutcome(recorded, outcome)) {
@@ -113,12 +113,12 @@ export class HistoryCheck {
   }
 
   /** Throws unless the code stands still: its execution was ended from outside. */
-  confirmInterrupted(recorded: TerminalEvent, standing: Standing): void {
+  confirmInterrupted(recorded: TerminalEvent, standing: Position): void {
     this.#confirmNothingIssued(recorded, standing);
   }
 
   /** Throws if the code did more than history records, now that all of it was shown. */
-  confirmNothingLeft(standing: Standing): void {
+  confirmNothingLeft(standing: Position): void {
     this.#confirmNothingIssued(undefined, standing);
     const end = ended(standing);
     if (end !== undefined) throw this.#disagreement(undefined, standing, end);
@@ -131,7 +131,7 @@ export class HistoryCheck {
     this.#head = 0;
   }
 
-  #confirmNothingIssued(recorded: HistoryEvent | undefined, standing: Standing): void {
+  #confirmNothingIssued(recorded: HistoryEvent | undefined, standing: Position): void {
     const extra = this.#issued[this.#head];
     if (extra === undefined) return;
     const place = recorded === undefined ? '' : ' before it';
@@ -140,7 +140,7 @@ export class HistoryCheck {
 
   #disagreement(
     recorded: HistoryEvent | undefined,
-    { eventId, outcome }: Standing,
+    { eventId, outcome }: Position,
     did: string,
     issued: HistoryEvent | undefined = outcome,
   ): NondeterminismError {
@@ -161,6 +161,6 @@ export class HistoryCheck {
   }
 }
 
-function ended({ outcome }: Standing): string | undefined {
+function ended({ outcome }: Position): string | undefined {
   return outcome === undefined ? undefined : `has ended: ${describeEvent(outcome)}`;
 }
