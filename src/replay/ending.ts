@@ -3,15 +3,14 @@ import type { TerminalEvent, ExecutionStarted } from '../model/event.ts';
 import { toFailure } from '../model/failures/failure.ts';
 import type { StartMessage } from '../model/message.ts';
 import { isCancellation, type CancelScope } from './cancellation/cancel-scope.ts';
-import { isSamePayload } from './checks/command-matching.ts';
 import type { OperationTable } from './operations.ts';
 
-/** How an execution comes to its end: the request to stop, what the code decided, and what an end has to wait for. */
+/** The end of an execution: the cancel request, the outcome of the code, and what the end waits for. */
 export class Ending {
   readonly #root: CancelScope;
   readonly #table: OperationTable;
   #cancel: CancelDetails | undefined;
-  #isCleanupCut = false;
+  #isCleanupSkipped = false;
   #outcome: TerminalEvent | undefined;
   #isClosing = false;
   #isRecorded = false;
@@ -21,7 +20,7 @@ export class Ending {
     this.#table = table;
   }
 
-  /** The first request to stop. */
+  /** The first cancel request. */
   get cancel(): CancelDetails | undefined {
     return this.#cancel;
   }
@@ -31,12 +30,12 @@ export class Ending {
     return this.#outcome !== undefined;
   }
 
-  /** Whether history has its terminal event. */
+  /** Whether the terminal event is recorded. */
   get isRecorded(): boolean {
     return this.#isRecorded;
   }
 
-  /** How the code has ended, if nothing in it would be cut off by recording that now. */
+  /** The outcome of the code, once no open shield or `wait` operation delays it (R17). */
   get outcome(): TerminalEvent | undefined {
     const isHeld = this.#outcome === undefined || this.#table.mustWait || this.#root.holdsShield;
     return isHeld ? undefined : this.#outcome;
@@ -47,17 +46,17 @@ export class Ending {
     this.#root.cancel({ trigger: 'cancel', reason });
   }
 
-  /** A shield was cut off by its deadline. */
+  /** Notes that a shield was ended by its deadline. */
   shieldExpired(): void {
-    if (this.#cancel !== undefined) this.#isCleanupCut = true;
+    if (this.#cancel !== undefined) this.#isCleanupSkipped = true;
   }
 
-  /** The first decision stands. */
+  /** Sets the outcome. The first call wins (R7). */
   decide(outcome: TerminalEvent): void {
     this.#outcome ??= outcome;
   }
 
-  /** Cancels all that an end need not wait for, once, if there is something that it has to wait for. */
+  /** If the end must wait, cancels everything else, once. Returns whether it did. */
   close(): boolean {
     const outcome = this.#outcome;
     if (outcome === undefined || this.#isClosing || this.outcome !== undefined) return false;
@@ -66,11 +65,11 @@ export class Ending {
     return true;
   }
 
-  /** The outcome at the time at which it is recorded, which may be long after the code ended. */
+  /** Returns the outcome with the time of its recording, which may be later than the end of the code. */
   outcomeAt(at: number): TerminalEvent | undefined {
     const { outcome } = this;
     if (outcome === undefined) return undefined;
-    return outcome.kind === 'executionCanceled' && this.#isCleanupCut
+    return outcome.kind === 'executionCanceled' && this.#isCleanupSkipped
       ? { ...outcome, at, cleanupSkipped: true }
       : { ...outcome, at };
   }
@@ -81,33 +80,7 @@ export class Ending {
   }
 }
 
-/**
- * Says whether the code ended as history records; stacks, causes, reasons of a cancel and what is carried into the
- * next execution are not compared.
- */
-export function isSameOutcome(recorded: TerminalEvent, actual: TerminalEvent): boolean {
-  switch (recorded.kind) {
-    case 'executionCompleted':
-      return actual.kind === recorded.kind && isSamePayload(recorded.payload, actual.payload);
-    case 'executionContinuedAsNew':
-      return (
-        actual.kind === recorded.kind &&
-        actual.version === recorded.version &&
-        isSamePayload(recorded.payload, actual.payload)
-      );
-    case 'executionFailed':
-      return (
-        actual.kind === recorded.kind &&
-        actual.failure.name === recorded.failure.name &&
-        actual.failure.message === recorded.failure.message
-      );
-    case 'executionCanceled':
-    case 'executionTerminated':
-      return actual.kind === recorded.kind;
-  }
-}
-
-/** The first event of an execution, from the message that begins it. */
+/** Creates the first event of an execution from its start message. */
 export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
   const { name, payload, parent, carried, cancel } = message;
   return {
@@ -122,7 +95,7 @@ export function toStarted(message: StartMessage, version: string, at: number): E
   };
 }
 
-/** How code ends that threw: an instance that was asked to stop has done so if it was stopped by nothing else. */
+/** Creates the outcome of code that threw: canceled after a cancel request and a `CanceledError`, otherwise failed. */
 export function toThrown(
   error: unknown,
   cancel: CancelDetails | undefined,
@@ -133,12 +106,12 @@ export function toThrown(
     : { kind: 'executionFailed', at, failure: toFailure(error) };
 }
 
-/** The end of a canceling execution whose time for the clean-up is over. */
+/** Creates the outcome of a canceling execution whose clean-up limit has expired. */
 export function toSkipped({ reason }: CancelDetails, at: number): TerminalEvent {
   return { kind: 'executionCanceled', at, reason, cleanupSkipped: true };
 }
 
-/** Says whether an execution was ended without its code: by the store, or because its clean-up took too long. */
+/** Whether an execution was ended without its code: by the store, or by the clean-up limit. */
 export function isInterruption(outcome: TerminalEvent, eventId: number): boolean {
   return (
     outcome.kind === 'executionTerminated' ||
@@ -146,8 +119,8 @@ export function isInterruption(outcome: TerminalEvent, eventId: number): boolean
   );
 }
 
-/** Why what is outstanding at the end of an execution is stopped, in the words that stores use. */
-export function reasonOfEnd(outcome: TerminalEvent): string {
+/** The reason of the cancels at the end of an execution; stores use the same words. */
+function reasonOfEnd(outcome: TerminalEvent): string {
   switch (outcome.kind) {
     case 'executionCompleted':
       return 'completed';

@@ -20,10 +20,6 @@ export class EventInbox {
     return this.#size;
   }
 
-  hasWait(name: string): boolean {
-    return (this.#mailboxes.get(name)?.waits.size ?? 0) > 0;
-  }
-
   /** Returns the oldest wait for the event, or buffers the event. */
   deliver(name: string, payload: Payload | null): Operation | undefined {
     const mailbox = this.#mailbox(name);

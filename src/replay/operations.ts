@@ -9,9 +9,9 @@ import { EventInbox } from './event-inbox.ts';
 
 export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
 
-/** Who can give an operation up: it has to record that it did. */
+/** Withdraws operations and records it. */
 export interface OperationOwner {
-  /** The code wants to give an operation up. */
+  /** Withdraws an operation at the request of the code. */
   cancel(operation: Operation, withdrawal: Withdrawal): void;
 }
 
@@ -23,23 +23,23 @@ export interface OperationOptions {
   readonly owner: OperationOwner;
   readonly cancellation?: CancellationType | undefined;
   readonly childId?: string | undefined;
-  /** Makes the value of a wait from the payload of its event; throws for a payload that does not fit. */
+  /** Converts the payload of an event to the value of its wait. Throws if the payload is invalid. */
   readonly parse?: ((payload: unknown) => unknown) | undefined;
 }
 
-/** A durable operation that the code has issued and that has not settled: it waits for its answer. */
+/** A durable operation that the code has issued: a promise that its answer settles. */
 export class Operation extends Deferred<unknown> implements DurableSource {
   readonly kind: OperationKind;
   readonly id: number;
   /** The name of the activity, event, child or detached instance; empty for a timer. */
   readonly name: string;
-  /** Where the code issued it. */
+  /** The scope that issued it. */
   readonly scope: CancelScope;
   readonly cancellation: CancellationType;
   readonly childId: string | undefined;
-  /** Why it was given up, while its answer is still awaited. */
+  /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
   withdrawal: Withdrawal | undefined;
-  /** The promise that the code was given: its own, or one over it and its deadline. */
+  /** The promise that the code has: its own, or one that also includes a timeout. */
   exposed: DurablePromise<unknown>;
   readonly #owner: OperationOwner;
   readonly #parse: ((payload: unknown) => unknown) | undefined;
@@ -58,7 +58,7 @@ export class Operation extends Deferred<unknown> implements DurableSource {
     DurablePromise.attach(this.promise, this);
   }
 
-  /** Settles a wait with the payload of its event; one that does not fit rejects it. The event is taken either way. */
+  /** Settles a wait with the payload of its event. An invalid payload rejects it; the event is consumed either way. */
   receive(payload: unknown): void {
     if (this.#parse === undefined) {
       this.resolve(payload);
@@ -91,16 +91,17 @@ const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
   detachedFailed: 'detached',
 };
 
-/** Says whether an answer is one that an operation of this kind can have. */
+/** Whether an answer fits the kind of the operation. */
 export function isAnswerTo(operation: Operation, answer: { readonly kind: string }): boolean {
   return (answers as Readonly<Record<string, OperationKind>>)[answer.kind] === operation.kind;
 }
-// Measured: 820 bytes for an operation that is awaited; for a small result 58 when the code keeps the value only,
-// 375 when it also keeps the promise.
+
+// Measured: 820 bytes for an awaited operation. A small result takes 58 bytes if the code keeps the value only, 375 with
+// its promise.
 const pendingBytes = 820;
 const resultBytes = 128;
 
-/** The operations that wait for an answer, and the external events that wait for an operation. */
+/** The outstanding operations of an execution, and its buffered external events. */
 export class OperationTable {
   readonly inbox = new EventInbox();
   readonly #pending = new Map<number, Operation>();
@@ -108,22 +109,22 @@ export class OperationTable {
   #mustAnswer = 0;
   #resultBytes = 0;
 
-  /** How many operations are outstanding. */
+  /** The number of outstanding operations. */
   get size(): number {
     return this.#pending.size;
   }
 
-  /** Whether operations are outstanding whose answers an end has to wait for. */
+  /** Whether a `wait` operation is outstanding, so that the execution cannot end yet (R17). */
   get mustWait(): boolean {
     return this.#mustAnswer > 0;
   }
 
-  /** A rough estimate of the memory behind results and waits: the code may hold every result it was given. */
+  /** Estimated memory of operations and results; the code may keep every result. */
   get sizeBytes(): number {
     return this.#resultBytes + this.#pending.size * pendingBytes;
   }
 
-  /** The operations that the code has not awaited so far, in words. */
+  /** Describes the operations that the code has not awaited so far. */
   neverAwaited(): readonly string[] {
     return this.#unawaited.describe(this.#pending.values());
   }
@@ -137,7 +138,7 @@ export class OperationTable {
     operation.scope.add(operation);
   }
 
-  /** Adds an operation that its scope does not have to withdraw or wait for. */
+  /** Adds an operation that its scope neither withdraws nor waits for. */
   addUnscoped(operation: Operation): void {
     this.#pending.set(operation.id, operation);
     if (operation.cancellation === 'wait') this.#mustAnswer += 1;
@@ -151,7 +152,7 @@ export class OperationTable {
     this.#unawaited.settle(operation);
   }
 
-  /** Makes a wait take the event that is already there; otherwise it stays outstanding. */
+  /** Settles a wait with a buffered event, or adds it as outstanding. */
   addWait(operation: Operation): void {
     const event = this.inbox.take(operation.name);
     if (event === undefined) {
@@ -163,13 +164,13 @@ export class OperationTable {
     }
   }
 
-  /** Says whether an answer has an outstanding operation of its kind. */
+  /** Whether an answer has an outstanding operation of its kind (R4). */
   isAnswerable(answer: { readonly kind: string; readonly operation: number }): boolean {
     const operation = this.#pending.get(answer.operation);
     return operation !== undefined && isAnswerTo(operation, answer);
   }
 
-  /** Settles the operation that an event answers. */
+  /** Settles the operation of an answer. */
   apply(event: AnswerEvent): void {
     const operation = this.#pending.get(event.operation);
     if (operation === undefined) return;
@@ -204,7 +205,7 @@ export class OperationTable {
     this.remove(operation);
   }
 
-  /** Hands an external event to the oldest wait for its name, or keeps it. */
+  /** Delivers an external event to the oldest wait for its name, or buffers it. */
   receive(name: string, payload: Payload | null): void {
     this.#count(payload);
     const operation = this.inbox.deliver(name, payload);
@@ -218,7 +219,7 @@ export class OperationTable {
   }
 }
 
-/** What nobody here has asked for is a failure like any other; what was withdrawn is no more than that. */
+/** Only a withdrawal by this code is exempt from unhandled rejections (R10); a cancel from outside is a failure. */
 function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
   const { trigger, reason } = canceled;
   return operation.withdrawal === undefined
@@ -226,6 +227,7 @@ function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
     : toCanceledError({ trigger, reason });
 }
 
+// Histories record the message of an error that the code rethrows, and a replay compares it: do not change the text.
 function toFailedError(operation: Operation, failure: Failure): FailedError {
   const isActivity = operation.kind === 'activity';
   const general = isActivity ? 'ACTIVITY_FAILED' : 'CHILD_FAILED';
@@ -238,22 +240,22 @@ function toFailedError(operation: Operation, failure: Failure): FailedError {
   });
 }
 
-/** How many settled operations are kept before those that have been used meanwhile are let go. */
+/** Number of settled operations from which those that were used since are removed. */
 const firstSweep = 64;
 
 /**
- * The operations of an execution whose promises the code has neither awaited, nor handed to a combinator, nor canceled.
- * Nothing is kept of an operation that is used before it settles, as nearly all are.
+ * The operations whose promises the code has neither awaited, nor passed to a combinator, nor canceled. An operation that is
+ * used before it settles, as nearly all are, is not stored.
  *
- * Left out is what may be dropped on purpose: operations in a scope or shield, which end with it, and operations of type
- * `abandon`, detached starts among them, whose work goes on.
+ * Excluded are operations in a scope or shield, which end with it, and `abandon` operations including detached starts, whose
+ * work continues.
  */
-export class Unawaited {
-  /** Settled before they were used; some may have been used since. */
+class Unawaited {
+  /** Operations that settled before they were used; some may have been used since. */
   #settled: Operation[] = [];
   #sweepAt = firstSweep;
 
-  /** An operation is no longer outstanding. */
+  /** Adds an operation that has settled, unless it was used. */
   settle(operation: Operation): void {
     if (!isUnawaited(operation)) return;
     this.#settled.push(operation);
@@ -262,7 +264,7 @@ export class Unawaited {
     this.#sweepAt = Math.max(firstSweep, this.#settled.length * 2);
   }
 
-  /** What was never awaited, in words and in the order of the calls. */
+  /** Describes the operations that were never awaited, in call order. */
   describe(outstanding: Iterable<Operation>): readonly string[] {
     return [...this.#settled, ...outstanding]
       .filter(isUnawaited)
@@ -277,10 +279,10 @@ function isUnawaited({ exposed: shown, cancellation, scope }: Operation): boolea
   return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
 }
 
-/** The error of an orchestration that ended before it used the outcome of these operations. */
+/** The error of an orchestration that ended without awaiting these operations. */
 export function neverAwaited(instanceId: string, operations: readonly string[]): PerdureError {
   return new PerdureError(
     'NEVER_AWAITED',
-    `Instance ${JSON.stringify(instanceId)} ended without awaiting ${operations.join(', ')}. Await each durable operation, hand it to a combinator, or call it with { cancellation: 'abandon' } if its work is to go on.`,
+    `Instance ${JSON.stringify(instanceId)} ended without awaiting ${operations.join(', ')}. Await each durable operation, pass it to a combinator, or call it with { cancellation: 'abandon' } to let its work continue.`,
   );
 }

@@ -9,7 +9,7 @@ import { Deferred, DurablePromise, type DurableSource } from '../durable-promise
 import type { Operation } from '../operations.ts';
 import { runInInnerScope, type Scope, type ScopedExecution } from './scope.ts';
 
-/** Why something pending is given up. */
+/** Why a pending operation or scope is canceled. */
 export interface Withdrawal {
   readonly trigger: CancelTrigger;
   readonly reason: string;
@@ -17,19 +17,19 @@ export interface Withdrawal {
 
 const mark = Symbol('perdure.withdrawal');
 
-/** What the code that awaits something withdrawn gets. */
+/** Creates the error of a withdrawn operation, marked for `isWithdrawal`. */
 export function toCanceledError({ trigger, reason }: Withdrawal): CanceledError {
   const error = new CanceledError(reason, trigger);
   Object.defineProperty(error, mark, { value: true });
   return error;
 }
 
-/** Says whether an error does no more than tell of a withdrawal: nobody has to handle it. */
+/** Whether an error only reports a withdrawal, so that it need not be handled (R10). */
 export function isWithdrawal(error: unknown): boolean {
   return PerdureError.is(error) && mark in error;
 }
 
-/** Says whether code ended because it was canceled: with a `CanceledError`, or with nothing but such in an aggregate. */
+/** Whether an error is a `CanceledError`, or an aggregate of such errors only. */
 export function isCancellation(error: unknown): boolean {
   if (error instanceof AggregateError) {
     return error.errors.length > 0 && error.errors.every(isCancellation);
@@ -37,11 +37,11 @@ export function isCancellation(error: unknown): boolean {
   return isPerdureError(error, 'OPERATION_CANCELED');
 }
 
-/** What scopes need of their execution. */
+/** The execution of a scope. */
 export interface ScopeOwner extends ScopedExecution {
-  /** Gives an operation up, and records that. */
+  /** Withdraws an operation and records it. */
   withdraw(operation: Operation, withdrawal: Withdrawal): void;
-  /** Settles a scope once the code has come to rest and the scope is quiet. */
+  /** Settles a scope once the code is idle and the scope is empty. */
   settleWhenIdle(scope: CancelScope): void;
 }
 
@@ -49,20 +49,20 @@ const notNeeded: Withdrawal = { trigger: 'race_lost', reason: 'race_lost' };
 
 const none: readonly CancelScope[] = [];
 
-/** How far a cancel goes: `shields` is for deadlines of shields, which hold for the shields inside as well. */
+/** Whether a cancel also enters inner shields; only the deadline of a shield does. */
 export type CancelDepth = 'scopes' | 'shields';
 
 /**
- * A part of the code whose operations are canceled together: the root of an execution, a scope, or a shield,
- * which a cancel from outside does not enter.
+ * A part of the code whose operations are canceled together: the root of an execution, a scope, or a shield, which a
+ * cancel from outside does not enter.
  */
 export class CancelScope implements Scope {
   readonly execution: ScopeOwner;
-  /** The scope around it that has not settled. */
+  /** The nearest outer scope that had not settled. */
   readonly #outer: CancelScope | undefined;
   #isShield: boolean;
   #canceled: Withdrawal | undefined;
-  /** A shield's deadline has passed, here or around it. */
+  /** Whether its deadline as a shield, or that of an outer shield, has passed. */
   #isExpired: boolean;
   #deadline: Operation | undefined;
   readonly #operations = new Set<Operation>();
@@ -73,7 +73,7 @@ export class CancelScope implements Scope {
   constructor(execution: ScopeOwner, outer?: CancelScope, kind: 'scope' | 'shield' = 'scope') {
     this.execution = execution;
     this.#isShield = kind === 'shield';
-    // A shield whose deadline has passed holds no new ones open either.
+    // A shield inside an expired shield is canceled from the start.
     this.#isExpired = outer?.isExpired ?? false;
     if (kind === 'scope' || this.#isExpired) this.#canceled = outer?.canceled;
     let open = outer;
@@ -86,7 +86,6 @@ export class CancelScope implements Scope {
     return this.#outer;
   }
 
-  /** Whether the deadline of a shield has passed, here or around it. */
   get isExpired(): boolean {
     return this.#isExpired;
   }
@@ -95,12 +94,12 @@ export class CancelScope implements Scope {
     return this.#isSettled;
   }
 
-  /** Why nothing more can be done in it: it was canceled, or its code has ended. */
+  /** Why new operations reject: the scope was canceled, or its code has ended (R12). */
   get canceled(): Withdrawal | undefined {
     return this.#canceled;
   }
 
-  /** Whether a shield stands between it and a cancel of the instance. */
+  /** Whether it is a shield, or inside one. */
   get isShielded(): boolean {
     return this.#isShield || (this.#outer?.isShielded ?? false);
   }
@@ -109,24 +108,24 @@ export class CancelScope implements Scope {
     this.#operations.add(operation);
   }
 
-  /** An operation has settled. */
+  /** Removes an operation that has settled. */
   remove(operation: Operation): void {
     this.#operations.delete(operation);
   }
 
-  /** The timer that cancels it. */
+  /** Sets the timer that cancels the scope. */
   setDeadline(timer: Operation): void {
     this.#deadline = timer;
   }
 
-  /** Its deadline has passed; answers whether that still means something. */
+  /** Clears the deadline. Returns whether `timer` was still in effect. */
   takeDeadline(timer: Operation): boolean {
     if (this.#deadline !== timer) return false;
     this.#deadline = undefined;
     return true;
   }
 
-  /** Withdraws what is pending in it and in the scopes inside; what is new in them is refused from now on. */
+  /** Withdraws the pending operations here and in inner scopes; new ones reject from now on (R11, R12). */
   cancel(withdrawal: Withdrawal, reach: CancelDepth = 'scopes'): void {
     if (this.#canceled === undefined) {
       this.#canceled = withdrawal;
@@ -137,14 +136,14 @@ export class CancelScope implements Scope {
       return;
     }
     if (reach === 'shields') this.#isExpired = true;
-    // The deadline of a shield holds for the shields inside, which go on.
+    // A canceled shield keeps its deadline, because its code continues.
     if (!this.#isShield || reach === 'shields') this.#withdrawDeadline(withdrawal);
     for (const inner of this.#inner ?? none) {
       if (!inner.#isShield || reach === 'shields') inner.cancel(withdrawal, reach);
     }
   }
 
-  /** Its code has ended: what is left inside is given up; calls back once it has settled. */
+  /** Ends the scope after its code: withdraws the rest, and calls back once it has settled (R13). */
   close(withdrawal: Withdrawal, onSettled: () => void): void {
     if (!this.#isShield) this.#withdrawDeadline(notNeeded);
     this.cancel(withdrawal);
@@ -152,7 +151,7 @@ export class CancelScope implements Scope {
     this.execution.settleWhenIdle(this);
   }
 
-  /** Whether nothing in it is outstanding. */
+  /** Whether it has no outstanding operation and no inner scope. */
   get isEmpty(): boolean {
     return this.#operations.size === 0 && (this.#inner?.size ?? 0) === 0;
   }
@@ -165,13 +164,13 @@ export class CancelScope implements Scope {
     this.#onSettled?.();
   }
 
-  /** Its code waits for the end of the execution: no shield around it stands in the way of that any more. */
+  /** Removes the shields around code that has called continue-as-new, so that they do not delay the end. */
   unshield(): void {
     this.#isShield = false;
     this.#outer?.unshield();
   }
 
-  /** Whether shields are open in it: code that an end of the execution would cut off. */
+  /** Whether it is or contains an open shield, which an end of the execution must wait for (R17). */
   get holdsShield(): boolean {
     if (this.#isShield) return true;
     for (const inner of this.#inner ?? none) if (inner.holdsShield) return true;
@@ -192,11 +191,11 @@ export interface OpenScope<T> {
   readonly name?: string | undefined;
 }
 
-/** What scopes need of their execution besides what commands need. */
+/** The execution of scopes, in addition to the members for commands. */
 export interface ScopeHost extends CommandHost {
-  /** Says whether code may act now; if not, it awaited something that is not durable, which is remembered. */
+  /** Whether code may act now. If not, records a stray await. */
   isInTurn(what: string): boolean;
-  /** A shield was cut off by its deadline. */
+  /** Reports that a shield was ended by its deadline. */
   shieldExpired(): void;
 }
 
@@ -213,16 +212,16 @@ export class Scopes {
     this.#commands = commands;
   }
 
-  /** How many scopes and shields have not settled. */
+  /** The number of scopes and shields that have not settled. */
   get openCount(): number {
     return this.#openCount;
   }
 
-  /** Runs a part of the code in a scope or shield of its own. It settles once nothing of it is outstanding. */
+  /** Runs a part of the code in a new scope or shield. It settles once nothing in it is outstanding. */
   open<T>(options: OpenScope<T>): DurablePromise<T> {
     const { kind, body } = options;
     const outer = this.#host.enter(kind, options.name);
-    // A shield is opened also when the code has ended: whoever is in the middle of cleaning up may go on.
+    // A shield may open after the end of the code: clean-up that is under way continues.
     if (kind === 'scope' && outer.canceled === undefined && this.#host.hasEnded(outer)) {
       return DurablePromise.never();
     }
@@ -230,7 +229,7 @@ export class Scopes {
     const run = new ScopeRun<T>(this.#host, scope, kind);
     this.#openCount += 1;
     this.#limit(run, options);
-    // Async, so that what the body throws synchronously is a rejection, too.
+    // Async, so that a synchronous throw of the body becomes a rejection.
     const result = runInInnerScope(scope, async () => body());
     const onSettled = (): void => {
       this.#openCount -= 1;
@@ -254,7 +253,7 @@ export class Scopes {
       if (kind === 'shield') this.#host.shieldExpired();
       run.cancel({ trigger: 'timeout', reason }, kind === 'shield' ? 'shields' : 'scopes');
     };
-    // When the timer is withdrawn, the scope has ended or was canceled otherwise.
+    // A withdrawn timer rejects: the scope has ended, or was canceled for another reason.
     timer.promise.then(expire, () => undefined);
   }
 }
@@ -266,7 +265,7 @@ class ScopeRun<T> implements DurableSource {
   readonly #host: ScopeHost;
   readonly #isShield: boolean;
   readonly #deferred = new Deferred<T>();
-  /** Why it was canceled itself, and not with what is around it. */
+  /** Why it was canceled by itself, not with an outer scope. */
   #canceled: Withdrawal | undefined;
   #hasSettled = false;
 
@@ -281,7 +280,7 @@ class ScopeRun<T> implements DurableSource {
     return this.#deferred.promise;
   }
 
-  /** The code wants to give it up. A race that was lost does not end a shield: it may have been lost by a cancel. */
+  /** Cancels it at the request of the code. A lost race does not cancel a shield, because a cancel may have decided the race. */
   withdraw(withdrawal: Withdrawal): void {
     if (this.#hasSettled || (this.#isShield && withdrawal.trigger === 'race_lost')) return;
     if (!this.#host.hasEnded(this.#host.enter('cancel'))) this.cancel(withdrawal, 'scopes');
@@ -300,7 +299,7 @@ class ScopeRun<T> implements DurableSource {
     });
   }
 
-  /** An error of its own stands, also when the scope was canceled: a clean-up that failed must not go unseen. */
+  /** Rejects with the error of the body, also after a cancel, unless the error is the cancellation itself. */
   fail(error: unknown, onSettled: () => void): void {
     const canceled = this.#canceled;
     const isOwn = canceled === undefined || !isCancellation(error);

@@ -197,7 +197,7 @@ describe('R10: a rejection that nobody handles', () => {
       'late reported',
       'late executionFailed',
       'prompt executionCompleted',
-      "PerdureWarning: Instance 'tooLate' had already ended when a promise of its code was rejected and nobody handled it: Error: after the end",
+      'PerdureWarning: Unhandled rejection after the end of instance "tooLate": Error: after the end',
     ]);
     expect(code).toBe(0);
   });

@@ -3,7 +3,7 @@ import { toFailure, type Failure } from '../../model/failures/failure.ts';
 import { runOutsideScope, currentScope, type ScopedExecution } from '../cancellation/scope.ts';
 import { yieldToEventLoop } from '../turn-window.ts';
 
-/** What went wrong with the code beside its own result: a stray await, an endless loop, rejections that nobody handles. */
+/** Errors of the code apart from its outcome: a stray await, an ignored cancel, unhandled rejections. */
 export class Breakage {
   readonly #onBroken: ((failure: Failure) => void) | undefined;
   readonly #unhandled = new Map<Promise<unknown>, unknown>();
@@ -17,14 +17,14 @@ export class Breakage {
     return this.#error !== undefined || this.#unhandled.size > 0;
   }
 
-  /** What to fail the instance with. */
+  /** The failure of the instance. */
   get failure(): Failure | undefined {
     if (this.#error !== undefined) return toFailure(this.#error);
     const [first] = this.#unhandled;
     return first === undefined ? undefined : toFailure(first[1]);
   }
 
-  /** Keeps the first error: later ones are its consequences. */
+  /** Keeps the first error; later ones are usually its consequences. */
   add(error: PerdureError, duringTurn: boolean): void {
     const wasBroken = this.isBroken;
     this.#error ??= error;
@@ -41,7 +41,7 @@ export class Breakage {
     this.#unhandled.delete(promise);
   }
 
-  /** Node tells that a rejection is handled after all only when the loop comes round: ask again after that. */
+  /** Whether the code is still broken, after Node has reported rejections that were handled late. */
   async isConfirmed(): Promise<boolean> {
     if (this.#unhandled.size > 0) await yieldToEventLoop();
     return this.isBroken;
@@ -54,12 +54,12 @@ export class Breakage {
   }
 }
 
-/** Says what can no longer be recorded, because the instance has already ended. */
+/** Warns of an unhandled rejection after the end of the instance, which can no longer be recorded. */
 export function warnOfLateRejection(instanceId: string, reason: unknown): void {
   const { name, message } = toFailure(reason);
   runOutsideScope(() => {
     process.emitWarning(
-      `Instance '${instanceId}' had already ended when a promise of its code was rejected and nobody handled it: ${name}: ${message}`,
+      `Unhandled rejection after the end of instance ${JSON.stringify(instanceId)}: ${name}: ${message}`,
       { type: 'PerdureWarning', code: 'PERDURE_LATE_REJECTION' },
     );
   });
@@ -74,7 +74,7 @@ interface Where {
   readonly lastOperation: string | undefined;
 }
 
-/** The code came back from something that is not durable, and went on outside a turn. */
+/** The error of code that continued outside a turn, after it awaited something that is not durable. */
 export function strayCall(where: Where & { readonly what: string }): PerdureError {
   return new PerdureError(
     'STRAY_AWAIT',
@@ -82,7 +82,7 @@ export function strayCall(where: Where & { readonly what: string }): PerdureErro
   );
 }
 
-/** The code waits, but for nothing that Perdure knows of: it would wait for ever. */
+/** The error of code that waits for nothing durable, and so forever. */
 export function strayWait(where: Where): PerdureError {
   return new PerdureError(
     'STRAY_AWAIT',
@@ -99,10 +99,9 @@ function after({ lastOperation }: Where): string {
 const installed = Symbol.for('perdure.unhandledRejections');
 
 /**
- * Routes a rejection that nobody handles inside an orchestration to its execution, once per process.
- * `process.emit` is wrapped, rather than a listener added, for two reasons: a foreign rejection keeps exactly
- * the behaviour that Node's flags and other listeners give it, and a listener that ends the process is not
- * told of one that concerns a single instance.
+ * Routes unhandled rejections of orchestration code to its execution. Installed once per process. Wraps `process.emit`
+ * instead of adding a listener, for two reasons: other rejections keep the behaviour of Node's flags and other listeners,
+ * and a listener that exits the process is not called for a rejection of one instance.
  */
 export function guardUnhandledRejections(): void {
   const flags = globalThis as { [installed]?: boolean };
