@@ -25,7 +25,7 @@ const CHECKS: readonly (readonly string[])[] = [
     'check:format',
     'check:unused',
   ],
-  ['check:publint', 'check:exports', 'check:package'],
+  ['check:public-types', 'check:publint', 'check:exports', 'check:package'],
 ];
 
 interface Outcome {

@@ -12,7 +12,7 @@ export type {
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/event.ts';
-export { flowVersion } from './model/values/flow-version.ts';
+export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
@@ -49,7 +49,7 @@ export type {
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
-export type { Headers } from './model/task-options.ts';
+export type { Headers } from './model/work-item-options.ts';
 
 // Stores and workers
 export { Perdure } from './perdure.ts';
@@ -163,107 +163,18 @@ export type { Duration } from './model/values/duration.ts';
 export { consoleLogger, silentLogger, type Logger } from './model/logger.ts';
 export type { Clock } from './model/clock.ts';
 
-// The contract for stores of your own
-export type { Hint, Provider } from './providers/contract/provider.ts';
-export type {
-  Blocked,
-  FetchedMessage,
-  FetchOrchestrationItemsParams,
-  OrchestrationAbandon,
-  OrchestrationAck,
-  OrchestrationItem,
-  OrchestrationQueue,
-  ReadHistoryParams,
-  Runnable,
-} from './providers/contract/orchestration-queue.ts';
-export type {
-  CancelInfo as WorkItemCancel,
-  FetchWorkItemsParams,
-  RenewResult,
-  TurnAck,
-  WorkItem,
-  WorkItemAbandon,
-  WorkItemAck,
-  WorkItemRenewal,
-  WorkItemRetry,
-  WorkOutcome,
-  WorkQueue,
-} from './providers/contract/work-queue.ts';
+// Records that clients and workers return; the whole contract of a store is in `perdure/provider`
+export type { Provider } from './providers/contract/provider.ts';
 export type { FailureSummary, PendingWork } from './client/reading/pending-work.ts';
+export type { RunningItem, StopResult } from './providers/contract/cancellation.ts';
+export type { CreateResult, ExecutionRecord, NewInstance } from './providers/contract/instances.ts';
+export type { OnFailState } from './providers/contract/tasks.ts';
 export type {
-  CancellationStore,
-  CancelInstance,
-  PointOfNoReturn,
-  RunningItem,
-  StopResult,
-  TerminateInstance,
-} from './providers/contract/cancellation.ts';
-export type {
-  CreateResult,
-  EnqueueResult,
-  ExecutionRecord,
-  InstanceConditions,
-  InstanceRecord,
-  InstanceStore,
-  ListExecutionsParams,
-  ListInstancesParams,
-  NewInstance,
-  NewMessage,
-  TaskRecord,
-} from './providers/contract/instances.ts';
-export type {
-  InspectionStore,
-  InstanceDetails,
-  PendingItem,
-} from './providers/contract/inspection.ts';
-export type {
-  FindUnclaimedWorkParams,
-  UnclaimedWork,
-  UnclaimedWorkStore,
-} from './providers/contract/unclaimed-work.ts';
-export type {
-  CreateTaskResult,
-  NewTask,
-  OnFailState,
-  TaskStore,
-} from './providers/contract/tasks.ts';
-export type { NewProcess, ProcessRecord, ProcessStore } from './providers/contract/processes.ts';
-export type {
-  ScheduleRecord,
-  ScheduleStore,
-  ScheduleTick,
-  ScheduleWrite,
-} from './providers/contract/schedules.ts';
-export type {
-  AuditEntry,
   AuditRecord,
   DeleteInstanceResult,
-  ExecutionPrune,
-  ExecutionPruneResult,
   InstanceSize,
-  ManagementStore,
   PruneResult,
   QueueDepth,
   QueueDepths,
-  ScanInstancesParams,
-  ScanInstancesResult,
-  ScannedInstance,
   SystemMetrics,
-  TreeDeletion,
-  TreeDeletionResult,
 } from './providers/contract/management.ts';
-export type {
-  ActivityCancel,
-  ChildCancel,
-  ClaimedAtInsert,
-  CommitResult,
-  NewChild,
-  NewTimer,
-  NewWorkItem,
-  OutgoingMessage,
-  Turn,
-  TurnOutcome,
-} from './providers/contract/turn.ts';
-export type { StoredEvent } from './model/event.ts';
-export type { StoredMessage } from './model/message.ts';
-export type { Payload } from './model/values/payload.ts';

@@ -40,8 +40,6 @@ const workerOptions = [
   'onUnawaited',
   'buildId',
   'deterministicGlobals',
-  'fastPaths',
-  'alwaysReplay',
   'logger',
   'hooks',
   'retention',

@@ -6,6 +6,10 @@ export type { TestEnvironment, TestEnvironmentOptions } from './testing/test-env
 export { FakeClock } from './testing/fake-clock.ts';
 export type { FakeClockOptions } from './testing/fake-clock.ts';
 
+// Worker options for tests
+export { testOptions } from './runtime/test-options.ts';
+export type { TestOptions } from './runtime/test-options.ts';
+
 // Whether today's code agrees with a recorded history
 export { checkReplay } from './testing/replay-test.ts';
 export type { ReplayCheck, ReplayCheckResult } from './testing/replay-test.ts';

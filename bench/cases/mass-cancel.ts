@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Provider, Turn } from 'perdure';
+import type { Provider } from 'perdure';
+import type { Turn } from 'perdure/provider';
 import { check, median, type BenchmarkSetup, type Figures } from '../benchmark.ts';
 import { countQueries } from '../query-count.ts';
 import { countStatements } from '../statement-count.ts';

@@ -14,12 +14,11 @@ import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
-import { notFound } from '../model/failures/not-found.ts';
+import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { encodeMessage } from '../model/message.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes, encodePayload } from '../model/values/payload.ts';
-import { checkPriority } from '../model/values/priority.ts';
+import { checkPriority, readFields } from '../model/option-fields.ts';
 import { validateEvent } from '../model/values/validate-input.ts';
 import type {
   DeleteInstanceResult,
@@ -64,7 +63,6 @@ import {
   type ListPage,
 } from './reading/instance-list.ts';
 import { takeResult } from './waiting/instance-result.ts';
-import { readFields } from '../model/option-fields.ts';
 import {
   readFlag,
   requestCancel,

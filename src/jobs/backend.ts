@@ -12,7 +12,7 @@
 import type { InstanceInfo } from '../client/reading/instance-info.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { Headers } from '../model/task-options.ts';
+import type { Headers } from '../model/work-item-options.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
 import type { JobPage, SessionInfo, SessionPage, ShutdownMode } from './session-info.ts';

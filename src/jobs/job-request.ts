@@ -8,7 +8,7 @@ import {
 import type { FlowRef } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
-import { checkPriority } from '../model/values/priority.ts';
+import { checkPriority } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import type { StandardSchema } from '../model/definition.ts';
 import { validateInput } from '../model/values/validate-input.ts';

@@ -1,6 +1,5 @@
-import { PerdureError } from '../model/failures/errors.ts';
+import { PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
-import { notFound } from '../model/failures/not-found.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { InstanceStatus } from '../model/status.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';

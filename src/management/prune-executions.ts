@@ -1,5 +1,5 @@
 import { checkInstanceId } from '../model/values/names.ts';
-import { notFound } from '../model/failures/not-found.ts';
+import { notFound } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { PruneResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';

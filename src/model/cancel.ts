@@ -5,14 +5,14 @@
 export type CancellationType = 'request' | 'wait' | 'abandon';
 
 /** A wish that an instance stop: why, and who asked. */
-export interface CancelWish {
+export interface CancelDetails {
   readonly reason: string;
   /** Who asked, if they said. */
   readonly actor: string | null;
 }
 
 /** A durable wish that an instance stop: the first one counts. */
-export interface CancelRequest extends CancelWish {
+export interface CancelRequest extends CancelDetails {
   readonly requestedAt: number;
 }
 

@@ -1,5 +1,5 @@
-import type { ActivityOptions } from './activity-options.ts';
-import type { CancelWish } from './cancel.ts';
+import type { ActivityOptions } from './work-item-options.ts';
+import type { CancelDetails } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
@@ -52,7 +52,7 @@ export interface ExecutionStarted extends Recorded {
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
   /** The instance was asked to stop before this execution began. */
-  readonly cancel?: CancelWish;
+  readonly cancel?: CancelDetails;
 }
 
 interface Operation extends Recorded {
@@ -235,7 +235,7 @@ interface ExecutionContinuedAsNew extends Recorded {
   readonly payload: Payload | null;
   readonly carried?: readonly BufferedEvent[];
   /** A cancel that came too late for this execution: the next one begins canceled. */
-  readonly cancel?: CancelWish;
+  readonly cancel?: CancelDetails;
 }
 
 /** What the code decided: matched against history, in order, when the code runs again. */

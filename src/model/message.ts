@@ -1,4 +1,4 @@
-import type { CancelWish } from './cancel.ts';
+import type { CancelDetails } from './cancel.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { BufferedEvent, ParentRef, Ran } from './event.ts';
 import type { Failure } from './failures/failure.ts';
@@ -28,7 +28,7 @@ export interface StartMessage {
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
   /** The instance was asked to stop before this execution began. */
-  readonly cancel?: CancelWish;
+  readonly cancel?: CancelDetails;
 }
 
 interface Completion {
@@ -61,7 +61,7 @@ interface ChildCanceledMessage extends Completion {
 }
 
 /** Asks the instance to stop. */
-interface CancelMessage extends CancelWish {
+interface CancelMessage extends CancelDetails {
   readonly kind: 'cancel';
 }
 

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { FakeClock } from '../testing/fake-clock.ts';
-import { Rounds } from './periodic-loop.ts';
+import { PeriodicLoop } from './periodic-loop.ts';
 
 function setUp({ sleepMs = 1_000, takesMs = 0 } = {}) {
   const clock = new FakeClock({ startAt: 0 });
   const begun: number[] = [];
   const errors: unknown[] = [];
   let error: Error | undefined;
-  const rounds = new Rounds({
+  const rounds = new PeriodicLoop({
     clock,
     async round() {
       begun.push(clock.now());

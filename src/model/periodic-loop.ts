@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-export interface RoundsParams {
+export interface PeriodicLoopParams {
   readonly clock: Clock;
   /** Does what is due and answers how long to sleep. */
   readonly round: () => Promise<number>;
@@ -13,15 +13,15 @@ const errorPauseMs = 1_000;
  * Goes round again and again, one round at a time, and sleeps in between: as long as the last round said, or until the
  * earliest time that somebody asked for. Nothing happens before the start.
  */
-export class Rounds {
-  readonly #params: RoundsParams;
+export class PeriodicLoop {
+  readonly #params: PeriodicLoopParams;
   #cancelAlarm: (() => void) | undefined;
   #alarmAt = Infinity;
   #going: Promise<void> | undefined;
   #isWanted = false;
   #isOn = false;
 
-  constructor(params: RoundsParams) {
+  constructor(params: PeriodicLoopParams) {
     this.#params = params;
   }
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { errorClasses, withClasses } from './failures/error-classes.ts';
-import { toError, toFailure } from './failures/failure.ts';
+import { errorClasses, withClasses, toError, toFailure } from './failures/failure.ts';
 import {
   nextRetryDelayMs,
   resolveRetryPolicy,

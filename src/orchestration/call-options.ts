@@ -2,8 +2,8 @@ import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef } from '../model/definition.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import type { ActivityOptions } from '../model/activity-options.ts';
-import { checkPriority } from '../model/values/priority.ts';
+import type { ActivityOptions } from '../model/work-item-options.ts';
+import { checkPriority } from '../model/option-fields.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
 
 /** How an activity is tried: defaults of its definition, or the choice of one call. */

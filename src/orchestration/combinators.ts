@@ -1,7 +1,7 @@
 import { CanceledError, PerdureError } from '../model/failures/errors.ts';
 import { Deferred, DurablePromise } from '../replay/durable-promise.ts';
-import { Operation } from '../replay/operation.ts';
-import type { Withdrawal } from '../replay/cancellation/withdrawal.ts';
+import { Operation } from '../replay/operations.ts';
+import type { Withdrawal } from '../replay/cancellation/cancel-scope.ts';
 import { PromiseGroup, withdraw } from './promise-group.ts';
 
 /** What becomes of the losers. */
@@ -119,7 +119,7 @@ export function withDeadline<T>(params: {
     withdraw(operation, { trigger: 'timeout', reason: 'timeout' });
   };
   const source = DurablePromise.sourceOf(operation);
-  if (source instanceof Operation) source.shown = result.promise;
+  if (source instanceof Operation) source.exposed = result.promise;
   operation.then(succeed, fail);
   // When the timer is withdrawn, the operation decides.
   timer.then(expire, () => undefined);

@@ -1,5 +1,5 @@
 import { Deferred, DurablePromise, type DurableSource } from '../replay/durable-promise.ts';
-import { toCanceledError, type Withdrawal } from '../replay/cancellation/withdrawal.ts';
+import { toCanceledError, type Withdrawal } from '../replay/cancellation/cancel-scope.ts';
 
 /** A durable promise over several others. Cancelling it rejects it and withdraws its members, unless it has settled. */
 export class PromiseGroup<T> implements DurableSource {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { PerdureError } from '../model/failures/errors.ts';
-import { compareVersions } from '../model/values/version.ts';
+import { compareVersions } from '../model/definition.ts';
 import type { ActivityDefinition } from './activity.ts';
 import { toScheduleDefaults, type ScheduleDefaults } from './call-options.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';

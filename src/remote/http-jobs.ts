@@ -14,7 +14,7 @@ import { systemClock } from '../model/clock.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey } from '../providers/contract/sessions.ts';
-import { byteLength } from '../model/values/byte-length.ts';
+import { byteLength } from '../model/values/payload.ts';
 import { CallBatches } from './call-batches.ts';
 import { ChunkPoll } from './chunk-poll.ts';
 import { toNewJob } from './new-job.ts';

@@ -1,6 +1,6 @@
 import { ProviderError } from '../model/failures/errors.ts';
 import { parseJson } from '../model/values/payload.ts';
-import { TextGatherer } from '../model/values/text-gatherer.ts';
+import { ChunkedUtf8Decoder } from '../model/values/chunked-utf8-decoder.ts';
 import { answerShapes } from './answer-shapes.ts';
 import type { Operation } from './operations.ts';
 import { readWireError, toTypedError } from './remote-error.ts';
@@ -71,7 +71,7 @@ export async function readText(
 ): Promise<string> {
   const announced = Number(response.headers.get('content-length') ?? 0);
   const reader = response.body?.getReader();
-  const text = new TextGatherer({ fatal: false });
+  const text = new ChunkedUtf8Decoder({ fatal: false });
   let bytes = 0;
   for (;;) {
     if (Math.max(bytes, announced) > limitBytes) {

@@ -45,11 +45,10 @@ import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
 import type { PruneOptions } from '../management/prune-executions.ts';
 import { systemClock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { checkPriority } from '../model/values/priority.ts';
+import { checkPriority, readFields } from '../model/option-fields.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
-import { readFields } from '../model/option-fields.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type {
   DeleteInstanceResult,

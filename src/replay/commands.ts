@@ -1,30 +1,34 @@
-import type { ActivityOptions } from '../model/activity-options.ts';
+import { createHash } from 'node:crypto';
+import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
-import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, CommandEvent } from '../model/event.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { maxIdBytes } from '../model/values/names.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { CancelScope } from './cancellation/cancel-scope.ts';
-import { defaultChildId } from './child-id.ts';
+import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
 import { DurablePromise } from './durable-promise.ts';
-import { Operation, type OperationOptions, type OperationOwner } from './operation.ts';
-import type { OperationTable } from './operation-table.ts';
-import { toCanceledError, type Withdrawal } from './cancellation/withdrawal.ts';
+import {
+  Operation,
+  type OperationTable,
+  type OperationOptions,
+  type OperationOwner,
+} from './operations.ts';
 
-/** What commands need of their execution. */
+/** The execution that commands act on. */
 export interface CommandHost {
   readonly instanceId: string;
   readonly executionId: number;
   readonly nowMs: number;
-  /** How many events the code was given so far. */
+  /** The number of events applied so far. */
   readonly steps: number;
-  /** The scope that the calling code runs in. Throws outside a turn. */
+  /** Returns the scope of the calling code. Throws outside a turn. */
   enter(what: string, name?: string): CancelScope;
-  /** Whether the code of a scope has nothing more to decide. */
-  isOver(scope: CancelScope): boolean;
+  /** Whether the execution has ended, and the scope is not shielded. */
+  hasEnded(scope: CancelScope): boolean;
   record(command: CommandEvent): void;
-  /** Records the answer to an operation, if it arrived together with what is being applied. */
+  /** Records and returns the answer of an operation, if it is in the same batch (R15). */
   recordArrived(operation: Operation): AnswerEvent | undefined;
-  /** The code cannot go on: the instance fails. */
+  /** Fails the instance, because its code cannot continue. */
   breakWith(error: PerdureError): void;
 }
 
@@ -34,12 +38,12 @@ interface StartOptions {
   readonly payload: Payload | null;
 }
 
-// More than any list that is mapped to calls, and about a second of a loop that ignores its cancellation.
-const maxRefusals = 100_000;
+// Above any realistic fan-out, and about one second of a loop that ignores its cancellation.
+const maxRejections = 100_000;
 
 /**
- * What the code can decide. Each method takes its place in history synchronously. In a canceled scope operations
- * are refused at once. Once the execution is over, nothing is recorded any more and what is returned never settles.
+ * The commands of the code. Each method records its event synchronously. In a canceled scope, operations reject
+ * immediately. After the end of the execution, nothing is recorded and the returned promises never settle.
  */
 export class Commands implements OperationOwner {
   readonly #host: CommandHost;
@@ -47,15 +51,15 @@ export class Commands implements OperationOwner {
   #operations = 0;
   #lastWhat: string | undefined;
   #lastName = '';
-  #refusals = 0;
-  #refusedInStep = 0;
+  #rejections = 0;
+  #rejectedInStep = 0;
 
   constructor(host: CommandHost, table: OperationTable) {
     this.#host = host;
     this.#table = table;
   }
 
-  /** The last operation that the code issued, in words. */
+  /** Describes the last operation that the code issued. */
   get lastOperation(): string | undefined {
     if (this.#lastWhat === undefined) return undefined;
     return `${describe(this.#lastWhat, this.#lastName)}, operation ${this.#operations}`;
@@ -69,8 +73,8 @@ export class Commands implements OperationOwner {
   }): DurablePromise<unknown> {
     const { name, payload, options, cancellation } = call;
     const scope = this.#host.enter('activity', name);
-    const refusal = this.#refuse(scope);
-    if (refusal !== undefined) return refusal;
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
     const operation = this.#open({ kind: 'activity', name, scope, cancellation });
     this.#host.record(
       withCancelFields(operation, {
@@ -86,28 +90,28 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
-  /** `absolute`: the code named this moment, and not how long to wait. */
+  /** `absolute`: the code gave a point in time, not a duration. */
   startTimer(fireAt: number, absolute = false): DurablePromise<void> {
     const scope = this.#host.enter('timer');
-    const refusal = this.#refuse<void>(scope);
-    if (refusal !== undefined) return refusal;
+    const rejected = this.#rejectIfEnded<void>(scope);
+    if (rejected !== undefined) return rejected;
     const operation = this.#createTimer(scope, fireAt, absolute);
     this.#table.add(operation);
     return operation.promise as DurablePromise<void>;
   }
 
-  /** The timer that cancels a scope: the scope waits neither for it nor with it. */
+  /** Starts the timer that cancels a scope. The scope does not wait for it. */
   startDeadline(scope: CancelScope, fireAt: number): Operation {
     const operation = this.#createTimer(scope, fireAt, false);
     this.#table.addUnscoped(operation);
     return operation;
   }
 
-  /** Waits for an external event; one that has already arrived is taken at once. */
+  /** Waits for an external event. A buffered one is taken immediately. */
   awaitEvent(name: string, parse?: (payload: unknown) => unknown): DurablePromise<unknown> {
     const scope = this.#host.enter('event', name);
-    const refusal = this.#refuse(scope);
-    if (refusal !== undefined) return refusal;
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
     const operation = this.#open({ kind: 'event', name, scope, parse });
     this.#host.record({
       kind: 'eventAwaited',
@@ -127,8 +131,8 @@ export class Commands implements OperationOwner {
   ): DurablePromise<unknown> {
     const { name, version, payload, cancellation } = start;
     const scope = this.#host.enter('child', name);
-    const refusal = this.#refuse(scope);
-    if (refusal !== undefined) return refusal;
+    const rejected = this.#rejectIfEnded(scope);
+    if (rejected !== undefined) return rejected;
     const { instanceId, executionId, nowMs } = this.#host;
     const next = this.#operations + 1;
     const childId = start.id ?? defaultChildId({ instanceId, executionId, operation: next });
@@ -148,12 +152,12 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
-  /** Resolves with the id once the store has the instance. A cancel of the wait leaves the instance alone. */
+  /** Resolves with the id once the store has the instance. A cancel of the wait does not affect the instance. */
   startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
     const { name, version, payload, id } = start;
     const scope = this.#host.enter('startDetached', name);
-    const refusal = this.#refuse<string>(scope);
-    if (refusal !== undefined) return refusal;
+    const rejected = this.#rejectIfEnded<string>(scope);
+    if (rejected !== undefined) return rejected;
     const operation = this.#open({
       kind: 'detached',
       name,
@@ -174,9 +178,9 @@ export class Commands implements OperationOwner {
     return operation.promise as DurablePromise<string>;
   }
 
-  /** Also in a canceled scope: it starts nothing, and may tell how the clean-up gets on. */
+  /** Also works in a canceled scope, for example to report the progress of clean-up. */
   setCustomStatus(payload: Payload | null): void {
-    if (this.#host.isOver(this.#host.enter('setCustomStatus'))) return;
+    if (this.#host.hasEnded(this.#host.enter('setCustomStatus'))) return;
     this.#host.record({
       kind: 'customStatusSet',
       at: this.#host.nowMs,
@@ -185,13 +189,13 @@ export class Commands implements OperationOwner {
     });
   }
 
-  /** The code gives an operation up; what has settled is left alone. */
+  /** Withdraws an operation at the request of the code. No effect after it has settled. */
   cancel(operation: Operation, withdrawal: Withdrawal): void {
     if (!this.#table.isPending(operation)) return;
-    if (!this.#host.isOver(this.#host.enter('cancel'))) this.withdraw(operation, withdrawal);
+    if (!this.#host.hasEnded(this.#host.enter('cancel'))) this.withdraw(operation, withdrawal);
   }
 
-  /** Gives an outstanding operation up: R14, and R15 for one whose answer is already here. */
+  /** Withdraws an outstanding operation (R14), or applies its answer if that is in the batch (R15). */
   withdraw(operation: Operation, withdrawal: Withdrawal): void {
     if (!this.#table.isPending(operation) || operation.withdrawal !== undefined) return;
     const answer = this.#host.recordArrived(operation);
@@ -217,16 +221,17 @@ export class Commands implements OperationOwner {
     operation.reject(toCanceledError(withdrawal));
   }
 
-  /** What an operation gets that cannot be issued any more. */
-  #refuse<T>(scope: CancelScope): DurablePromise<T> | undefined {
+  /** Returns the promise of an operation that cannot be issued; `undefined` if it can be. */
+  #rejectIfEnded<T>(scope: CancelScope): DurablePromise<T> | undefined {
     const { canceled } = scope;
     if (canceled === undefined) {
-      return this.#host.isOver(scope) ? DurablePromise.never() : undefined;
+      return this.#host.hasEnded(scope) ? DurablePromise.never() : undefined;
     }
-    if (this.#refusedInStep !== this.#host.steps) this.#refusals = 0;
-    this.#refusedInStep = this.#host.steps;
-    this.#refusals += 1;
-    if (this.#refusals <= maxRefusals) return DurablePromise.refused(toCanceledError(canceled));
+    if (this.#rejectedInStep !== this.#host.steps) this.#rejections = 0;
+    this.#rejectedInStep = this.#host.steps;
+    this.#rejections += 1;
+    if (this.#rejections <= maxRejections)
+      return DurablePromise.rejected(toCanceledError(canceled));
     this.#host.breakWith(ignoresCancellation(this.#host.instanceId));
     return DurablePromise.never();
   }
@@ -248,7 +253,7 @@ export class Commands implements OperationOwner {
     return new Operation({ ...options, id, owner: this });
   }
 
-  // Words are put together only when an error needs them.
+  // Kept as parts: the text is built only for an error.
   #next(what: string, name: string): number {
     this.#operations += 1;
     this.#lastWhat = what;
@@ -257,12 +262,12 @@ export class Commands implements OperationOwner {
   }
 }
 
-/** An operation in words. */
+/** Describes an operation in an error. The text is recorded in histories: do not change it. */
 export function describe(what: string, name: string): string {
   return name === '' ? what : `${what} '${name}'`;
 }
 
-/** Adds how an operation is canceled, if that is not as usual. */
+/** Adds the cancellation type and the shielding to an event, unless they are the default. */
 function withCancelFields<T extends CommandEvent>(operation: Operation, event: T): T {
   const { cancellation, scope } = operation;
   const { isShielded } = scope;
@@ -277,6 +282,29 @@ function withCancelFields<T extends CommandEvent>(operation: Operation, event: T
 function ignoresCancellation(instanceId: string): PerdureError {
   return new PerdureError(
     'CANCEL_IGNORED',
-    `Instance '${instanceId}' was refused ${maxRefusals} operations in a row, because their scope is canceled: its code catches the CanceledError and goes on. Let the error end the loop, and clean up in ctx.shield().`,
+    `Instance ${JSON.stringify(instanceId)} issued ${maxRejections} operations in a row in a canceled scope: its code catches the CanceledError and continues. Let the error end the loop, and clean up in ctx.shield().`,
   );
+}
+
+/**
+ * Returns the default id of a child. It is unique per execution and operation, so that a child after a continue-as-new has
+ * a new id. A long parent id is cut to 600 bytes and its hash.
+ */
+export function defaultChildId(parent: {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly operation: number;
+}): string {
+  const suffix = `/${parent.executionId}.${parent.operation}`;
+  if (Buffer.byteLength(parent.instanceId) + suffix.length <= maxIdBytes) {
+    return parent.instanceId + suffix;
+  }
+  const hash = createHash('sha256').update(parent.instanceId).digest('base64url');
+  return `${cutToBytes(parent.instanceId, 600)}~${hash}${suffix}`;
+}
+
+function cutToBytes(text: string, bytes: number): string {
+  const cut = Buffer.from(text).subarray(0, bytes).toString();
+  // A character that was cut decodes to the replacement character.
+  return cut.endsWith('\ufffd') ? cut.slice(0, -1) : cut;
 }

@@ -1,4 +1,4 @@
-/** Random numbers that are the same in every replay of an execution, and different between executions. */
+/** Random numbers (sfc32) that are equal in every replay of an execution and differ between executions. */
 export class DeterministicRandom {
   #a: number;
   #b: number;
@@ -9,7 +9,7 @@ export class DeterministicRandom {
     this.#a = hash(seed, 0x9e3779b9);
     this.#b = hash(seed, 0x85ebca6b);
     this.#c = hash(seed, 0xc2b2ae35);
-    // The first outputs of this generator (sfc32) still resemble the seed.
+    // The first outputs of sfc32 correlate with the seed.
     for (let i = 0; i < 12; i++) this.nextUint32();
   }
 
@@ -22,14 +22,14 @@ export class DeterministicRandom {
     return sum >>> 0;
   }
 
-  /** A number from 0 up to but not including 1, with 53 random bits, like `Math.random()`. */
+  /** Returns a number in [0, 1) with 53 random bits, like `Math.random()`. */
   next(): number {
     const high = this.nextUint32() >>> 5;
     const low = this.nextUint32() >>> 6;
     return (high * 67_108_864 + low) / 9_007_199_254_740_992;
   }
 
-  /** A version 4 UUID, like `crypto.randomUUID()`. */
+  /** Returns a version 4 UUID, like `crypto.randomUUID()`. */
   uuid(): string {
     const bytes = Buffer.allocUnsafe(16);
     for (let i = 0; i < 16; i += 4) bytes.writeUInt32BE(this.nextUint32(), i);

@@ -1,15 +1,16 @@
-import type { CancelWish } from '../model/cancel.ts';
-import type { TerminalEvent } from '../model/event.ts';
-import type { CancelScope } from './cancellation/cancel-scope.ts';
-import type { OperationTable } from './operation-table.ts';
-import { reasonOfEnd } from './outcome.ts';
+import type { CancelDetails } from '../model/cancel.ts';
+import type { TerminalEvent, ExecutionStarted } from '../model/event.ts';
+import { toFailure } from '../model/failures/failure.ts';
+import type { StartMessage } from '../model/message.ts';
+import { isCancellation, type CancelScope } from './cancellation/cancel-scope.ts';
+import type { OperationTable } from './operations.ts';
 
-/** How an execution comes to its end: the request to stop, what the code decided, and what an end has to wait for. */
+/** The end of an execution: the cancel request, the outcome of the code, and what the end waits for. */
 export class Ending {
   readonly #root: CancelScope;
   readonly #table: OperationTable;
-  #cancel: CancelWish | undefined;
-  #isCleanupCut = false;
+  #cancel: CancelDetails | undefined;
+  #isCleanupSkipped = false;
   #outcome: TerminalEvent | undefined;
   #isClosing = false;
   #isRecorded = false;
@@ -19,8 +20,8 @@ export class Ending {
     this.#table = table;
   }
 
-  /** The first request to stop. */
-  get cancel(): CancelWish | undefined {
+  /** The first cancel request. */
+  get cancel(): CancelDetails | undefined {
     return this.#cancel;
   }
 
@@ -29,33 +30,33 @@ export class Ending {
     return this.#outcome !== undefined;
   }
 
-  /** Whether history has its terminal event. */
+  /** Whether the terminal event is recorded. */
   get isRecorded(): boolean {
     return this.#isRecorded;
   }
 
-  /** How the code has ended, if nothing in it would be cut off by recording that now. */
+  /** The outcome of the code, once no open shield or `wait` operation delays it (R17). */
   get outcome(): TerminalEvent | undefined {
     const isHeld = this.#outcome === undefined || this.#table.mustWait || this.#root.holdsShield;
     return isHeld ? undefined : this.#outcome;
   }
 
-  requestCancel({ reason, actor }: CancelWish): void {
+  requestCancel({ reason, actor }: CancelDetails): void {
     this.#cancel = { reason, actor };
     this.#root.cancel({ trigger: 'cancel', reason });
   }
 
-  /** A shield was cut off by its deadline. */
+  /** Notes that a shield was ended by its deadline. */
   shieldExpired(): void {
-    if (this.#cancel !== undefined) this.#isCleanupCut = true;
+    if (this.#cancel !== undefined) this.#isCleanupSkipped = true;
   }
 
-  /** The first decision stands. */
+  /** Sets the outcome. The first call wins (R7). */
   decide(outcome: TerminalEvent): void {
     this.#outcome ??= outcome;
   }
 
-  /** Cancels all that an end need not wait for, once, if there is something that it has to wait for. */
+  /** If the end must wait, cancels everything else, once. Returns whether it did. */
   close(): boolean {
     const outcome = this.#outcome;
     if (outcome === undefined || this.#isClosing || this.outcome !== undefined) return false;
@@ -64,17 +65,72 @@ export class Ending {
     return true;
   }
 
-  /** The outcome at the time at which it is recorded, which may be long after the code ended. */
+  /** Returns the outcome with the time of its recording, which may be later than the end of the code. */
   outcomeAt(at: number): TerminalEvent | undefined {
     const { outcome } = this;
     if (outcome === undefined) return undefined;
-    return outcome.kind === 'executionCanceled' && this.#isCleanupCut
+    return outcome.kind === 'executionCanceled' && this.#isCleanupSkipped
       ? { ...outcome, at, cleanupSkipped: true }
       : { ...outcome, at };
   }
 
-  recorded(outcome: TerminalEvent): void {
+  markRecorded(outcome: TerminalEvent): void {
     this.#outcome = outcome;
     this.#isRecorded = true;
+  }
+}
+
+/** Creates the first event of an execution from its start message. */
+export function toStarted(message: StartMessage, version: string, at: number): ExecutionStarted {
+  const { name, payload, parent, carried, cancel } = message;
+  return {
+    kind: 'executionStarted',
+    at,
+    name,
+    version,
+    payload,
+    ...(parent !== undefined && { parent }),
+    ...(carried !== undefined && { carried }),
+    ...(cancel !== undefined && { cancel }),
+  };
+}
+
+/** Creates the outcome of code that threw: canceled after a cancel request and a `CanceledError`, otherwise failed. */
+export function toThrown(
+  error: unknown,
+  cancel: CancelDetails | undefined,
+  at: number,
+): TerminalEvent {
+  return cancel !== undefined && isCancellation(error)
+    ? { kind: 'executionCanceled', at, reason: cancel.reason }
+    : { kind: 'executionFailed', at, failure: toFailure(error) };
+}
+
+/** Creates the outcome of a canceling execution whose clean-up limit has expired. */
+export function toSkipped({ reason }: CancelDetails, at: number): TerminalEvent {
+  return { kind: 'executionCanceled', at, reason, cleanupSkipped: true };
+}
+
+/** Whether an execution was ended without its code: by the store, or by the clean-up limit. */
+export function isInterruption(outcome: TerminalEvent, eventId: number): boolean {
+  return (
+    outcome.kind === 'executionTerminated' ||
+    (outcome.kind === 'executionCanceled' && (outcome.cleanupSkipped === true || eventId === 1))
+  );
+}
+
+/** The reason of the cancels at the end of an execution; stores use the same words. */
+function reasonOfEnd(outcome: TerminalEvent): string {
+  switch (outcome.kind) {
+    case 'executionCompleted':
+      return 'completed';
+    case 'executionFailed':
+      return 'failed';
+    case 'executionCanceled':
+      return 'canceled';
+    case 'executionTerminated':
+      return 'terminated';
+    case 'executionContinuedAsNew':
+      return 'continued as new';
   }
 }

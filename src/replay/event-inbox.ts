@@ -1,30 +1,26 @@
 import type { BufferedEvent } from '../model/event.ts';
 import type { Payload } from '../model/values/payload.ts';
-import type { Operation } from './operation.ts';
+import type { Operation } from './operations.ts';
 
 interface Mailbox {
-  /** Events that nobody has waited for yet, oldest first from `head` on. */
+  /** Events without a wait, oldest first, from `head` on. */
   buffered: (Payload | null)[];
   head: number;
-  /** Waits that have no event yet, oldest first. At most one of the two is not empty. */
+  /** Waits without an event, oldest first. Events and waits are never both present. */
   readonly waits: Set<Operation>;
 }
 
-/** Brings external events and the waits for them together: per name, first come, first served. */
+/** Matches external events with waits: per name, in FIFO order (R5). */
 export class EventInbox {
   readonly #mailboxes = new Map<string, Mailbox>();
   #size = 0;
 
-  /** How many events nobody has waited for yet. */
+  /** The number of buffered events. */
   get size(): number {
     return this.#size;
   }
 
-  hasWait(name: string): boolean {
-    return (this.#mailboxes.get(name)?.waits.size ?? 0) > 0;
-  }
-
-  /** Hands an event to the oldest wait, which is returned, or keeps it. */
+  /** Returns the oldest wait for the event, or buffers the event. */
   deliver(name: string, payload: Payload | null): Operation | undefined {
     const mailbox = this.#mailbox(name);
     const [first] = mailbox.waits;
@@ -37,7 +33,7 @@ export class EventInbox {
     return undefined;
   }
 
-  /** The oldest event kept under the name; `undefined` if there is none. */
+  /** Removes and returns the oldest buffered event of this name, if there is one. */
   take(name: string): { readonly payload: Payload | null } | undefined {
     const mailbox = this.#mailboxes.get(name);
     if (mailbox === undefined || mailbox.head >= mailbox.buffered.length) return undefined;
@@ -55,12 +51,12 @@ export class EventInbox {
     this.#mailbox(operation.name).waits.add(operation);
   }
 
-  /** A withdrawn wait consumes nothing. */
+  /** Removes a withdrawn wait. */
   forget(operation: Operation): void {
     this.#mailboxes.get(operation.name)?.waits.delete(operation);
   }
 
-  /** What is left, for the next execution: the order within a name is kept. */
+  /** Returns the buffered events for the next execution, in order within each name. */
   leftovers(): BufferedEvent[] {
     return [...this.#mailboxes].flatMap(([name, { buffered, head }]) =>
       buffered.slice(head).map((payload) => ({ name, payload })),

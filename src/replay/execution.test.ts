@@ -112,7 +112,7 @@ describe('R7: the first outcome stands', () => {
     const run = drive(async () => ({ when: 10n }));
     await run.start();
     expect(run.failure).toMatchObject({ code: 'NOT_SERIALIZABLE' });
-    expect(run.failure.message).toContain("The result of orchestration 'subject'");
+    expect(run.failure.message).toContain('The result of orchestration "subject"');
   });
 
   it('fails the instance when its result is above the payload limit', async () => {
@@ -231,7 +231,7 @@ describe('a live execution', () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();
     run.execution.dispose();
-    await expect(run.turn(run.completed(1))).rejects.toThrow('disposed');
+    await expect(run.turn(run.completed(1))).rejects.toThrow('after dispose()');
   });
 
   it('does not see the async context of whoever triggered its first turn', async () => {

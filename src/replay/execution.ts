@@ -1,43 +1,42 @@
 /**
- * The replay engine: runs the code of one execution, feeds it recorded or new events, and collects what it decides.
+ * The replay engine. Runs the code of one execution, applies recorded or new events to it, and collects its commands.
  *
- * Its boundary: no I/O, no clock, no store. Messages and the time come in, events go out. What authors see
- * (the context, definitions, encoding of inputs) is built on `commands` and `scopes` in `src/orchestration`.
+ * It has no I/O, no clock and no store: it takes messages and a time, and returns events. The author's API (the context,
+ * definitions, encoding of inputs) is built on `commands` and `scopes` in `src/orchestration`.
  *
- * R1. History order is execution order: an incoming event, then the commands the code issued in reaction, then the next.
- * R2. Events are applied one at a time, and the microtasks are drained after each, before anything else happens.
- * R3. A recorded command matches the next command that the code issued; before an incoming event is applied
- *     every issued command has been matched; the code ends where history ends. All else is NONDETERMINISM.
- * R4. An answer is recorded only if its operation is outstanding in this execution: duplicates, answers to
- *     withdrawn operations and to other executions leave no trace.
- * R5. External events are kept per name, in order, until waited for; a withdrawn wait consumes nothing; what is
- *     left is carried into the next execution, ahead of newer ones.
- * R6. The code may act only inside the window between an event and the end of its drain. A command outside it
- *     throws STRAY_AWAIT and the next turn fails the instance; so does waiting for nothing durable.
- * R7. The first outcome stands: after a return, a throw or a continue-as-new nothing more is recorded but what R17 says.
- * R8. Time inside is the `at` of the last applied event and never goes back; randomness depends only on the
- *     incarnation and the execution id.
- * R9. The cost of a turn depends on its new events, never on the length of the history.
- * R10. A rejection that nobody handles fails its own instance and nothing else; one that only tells of a withdrawal
- *      fails nobody.
- * R11. An operation belongs to the scope it was issued in. The cancel of a scope withdraws what is pending in it, then
- *      in the scopes inside, each in the order of issue. It does not enter a shield: only the deadline of a shield, or
- *      of a shield around it, and a cancel of its own promise do.
- * R12. In a canceled scope, and in one whose code has ended, an operation is refused at once and leaves no trace.
- * R13. A scope settles when its code has ended, everything has come to rest, and nothing in it is outstanding: what was
- *      pending is withdrawn; the scopes inside and what is withdrawn as `wait` have settled.
- * R14. Every withdrawal is recorded, once. The operation rejects at once; as `wait` it stays outstanding and settles
- *      with its answer; as `abandon` it is recorded as abandoned, and its work goes on.
- * R15. What ran to its end and is answered in the same batch is not withdrawn: the answer is recorded there instead. A
- *      request to stop withdraws its activities all the same: their handlers were told with it, and answer after that,
- *      unless the store has the answer before the request.
- * R16. The first request to stop cancels the root scope; later ones leave no trace. From then on a `CanceledError` that
- *      the code throws ends it canceled, and continue-as-new is refused. A request that comes too late is carried
- *      into the next execution, which begins canceled.
- * R17. An end waits for open shields and for operations of type `wait`: everything else is then canceled, and
- *      recorded. Without such it stands at once, and what is outstanding needs no event: whoever commits the end
- *      stops the work and the children of an execution that is over, except those of type `abandon`.
- * R18. When the time for the clean-up is over, a canceling execution ends canceled, whatever its code does.
+ * R1. History order is execution order: an incoming event, the commands that the code issues in response, the next event.
+ * R2. Events are applied one at a time. After each, the microtask queue is drained before anything else happens.
+ * R3. A recorded command matches the next command that the code issued. All issued commands are matched before an incoming
+ *     event is applied, and the code ends where history ends. Any other case is NONDETERMINISM.
+ * R4. An answer is recorded only if its operation is outstanding in this execution. Duplicates, answers to withdrawn
+ *     operations and answers to other executions are dropped.
+ * R5. External events are buffered per name, in order, until the code waits for them. A withdrawn wait consumes none. The
+ *     next execution gets the remaining events, before newer ones.
+ * R6. The code may act only between an event and the end of its drain. A command outside of that time throws STRAY_AWAIT,
+ *     and the next turn fails the instance. Code that waits for nothing durable also fails it.
+ * R7. The first outcome is final. After a return, a throw or a continue-as-new, only the events of R17 are recorded.
+ * R8. Time is the `at` of the last applied event and never decreases. Randomness depends only on the incarnation and the
+ *     execution id.
+ * R9. The cost of a turn depends on its new events, not on the length of the history.
+ * R10. An unhandled rejection fails its own instance only. One that only reports a withdrawal fails no instance.
+ * R11. An operation belongs to the scope that issued it. Canceling a scope withdraws its pending operations, then those of
+ *      its inner scopes, each in the order of issue. It does not enter a shield. A shield is canceled only by its own
+ *      deadline, the deadline of an outer shield, or a cancel of its own promise.
+ * R12. In a scope that is canceled, or whose code has ended, an operation rejects immediately and is not recorded.
+ * R13. A scope settles when its code has ended, the code is idle, and nothing in it is outstanding: pending operations are
+ *      withdrawn, and its inner scopes and its withdrawn `wait` operations have settled.
+ * R14. Each withdrawal is recorded once. The operation rejects immediately. A `wait` operation stays outstanding and settles
+ *      with its answer. An `abandon` operation is recorded as abandoned, and its work continues.
+ * R15. An operation that ran to its end, with the answer in the same batch, is not withdrawn; the answer is recorded instead.
+ *      Exception: a cancel request withdraws its activities, because the same transaction signaled their handlers. An answer
+ *      that the store has before the request still counts.
+ * R16. The first cancel request cancels the root scope; later ones are dropped. From then on, a `CanceledError` that the code
+ *      throws ends the execution as canceled, and continue-as-new rejects. The next execution gets a request that came
+ *      too late, and starts canceled.
+ * R17. An end waits for open shields and `wait` operations; all other operations are then canceled, and recorded. Without
+ *      such, the end is immediate and records no withdrawals: the commit stops the remaining work and children, except those
+ *      of type `abandon`.
+ * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
  */
 import type {
   AnswerEvent,
@@ -49,46 +48,46 @@ import type {
 } from '../model/event.ts';
 import { isCommand, isIncoming } from '../model/event.ts';
 import type { Message } from '../model/message.ts';
-import { enterMicrotask, yieldToEventLoop } from './event-loop.ts';
+import { enterMicrotask, yieldToEventLoop } from './turn-window.ts';
 import { HistoryCheck } from './checks/history-check.ts';
 import { LiveCode, type LiveCodeOptions, type Recorder } from './live-code.ts';
 import { MessageBatch } from './message-batch.ts';
-import type { Operation } from './operation.ts';
-import { isInterruption, toSkipped, toStarted } from './outcome.ts';
-import { guardUnhandledRejections } from './checks/unhandled-rejections.ts';
+import type { Operation } from './operations.ts';
+import { isInterruption, toSkipped, toStarted } from './ending.ts';
+import { guardUnhandledRejections } from './checks/breakage.ts';
 
 export interface TurnParams {
   readonly messages: readonly Message[];
   /** The store's clock. */
   readonly nowMs: number;
-  /** The version that the code belongs to, recorded when the execution starts. */
+  /** The version of the code, recorded when the execution starts. */
   readonly version: string;
 }
 
 export interface TurnResult {
   readonly firstEventId: number;
-  /** A terminal event, if there is one, is last. Empty when the messages led to nothing. */
+  /** A terminal event is last. Empty if all messages were dropped. */
   readonly events: readonly HistoryEvent[];
-  /** How many external events now wait for the code to ask for them, if that has changed. */
+  /** The number of buffered external events, if it changed. */
   readonly bufferedEvents?: number;
-  /** Set if the last event reports code that broke, such as a stray await: a replay need not break there. */
+  /** Set if the last event is a failure such as a stray await, which a replay may not reproduce. */
   readonly isBreakage?: true;
-  /** The operations that the code never awaited, if it has ended by itself; absent: none. */
+  /** Operations that the code never awaited, if it returned or continued as new. Absent: none. */
   readonly neverAwaited?: readonly string[];
 }
 
 // About 3 ms of replay.
 const eventsBetweenYields = 1_000;
 
-/** One live execution: the function with its state, and where it stands in its history. */
+/** One execution in memory: its running code and its position in the history. */
 export class Execution implements Recorder {
   readonly #subject: { readonly instanceId: string; readonly executionId: number };
   readonly #code: LiveCode;
   readonly #check: HistoryCheck;
   #length = 0;
-  /** What the current turn has recorded; absent while replaying. */
+  /** Events of the current turn; absent during a replay. */
   #recording: HistoryEvent[] | undefined;
-  /** What the current turn was given. */
+  /** Messages of the current turn. */
   #batch: MessageBatch | undefined;
   #isBusy = false;
   #isDisposed = false;
@@ -100,27 +99,27 @@ export class Execution implements Recorder {
     this.#code = new LiveCode(options, this);
   }
 
-  /** What the worker that runs it knows it by. */
+  /** The worker's record of the execution, for code that runs in its scope. */
   set holder(holder: unknown) {
     this.#code.holder = holder;
   }
 
-  /** How many events are known so far. */
+  /** The number of events applied or recorded so far. */
   get historyLength(): number {
     return this.#length;
   }
 
-  /** A rough estimate of what the live function holds, for a cache bounded by bytes. */
+  /** Estimated memory use, for a cache with a limit in bytes. */
   get sizeBytes(): number {
     return this.#code.sizeBytes;
   }
 
-  /** Whether history has its terminal event. */
+  /** Whether the terminal event is recorded. */
   get ended(): boolean {
     return this.#code.ending.isRecorded;
   }
 
-  /** Whether it was asked to stop. */
+  /** Whether a cancel was requested. */
   get isCanceling(): boolean {
     return this.#code.ending.cancel !== undefined;
   }
@@ -134,8 +133,8 @@ export class Execution implements Recorder {
   }
 
   /**
-   * Feeds recorded events, from where it stands; a piece of history must end where a turn ended. Throws
-   * `NondeterminismError` where code and history part.
+   * Applies the next recorded events, up to the end of a turn. Throws `NondeterminismError` if the code and the
+   * history disagree.
    */
   async replay(events: readonly HistoryEvent[]): Promise<void> {
     this.#begin();
@@ -144,10 +143,10 @@ export class Execution implements Recorder {
       for (let index = 0; index < events.length; index++) {
         const event = events[index] as HistoryEvent;
         this.#check.follow(events, index);
-        this.#check.confirmNotEnded(event, this.#standing(), this.ended);
-        if (isCommand(event)) this.#check.confirmCommand(event, this.#standing());
+        this.#check.confirmNotEnded(event, this.#position(), this.ended);
+        if (isCommand(event)) this.#check.confirmCommand(event, this.#position());
         else if (!isIncoming(event)) await this.#replayBoundary(event);
-        else if (!this.#check.confirmMet(event)) await this.#replayIncoming(event);
+        else if (!this.#check.isTakenAnswer(event)) await this.#replayIncoming(event);
         this.#length += 1;
         if (index % eventsBetweenYields === eventsBetweenYields - 1) await yieldToEventLoop();
       }
@@ -157,12 +156,12 @@ export class Execution implements Recorder {
     }
   }
 
-  /** Throws `NondeterminismError` if the code did more than history records, now that all of it was fed. */
+  /** Throws `NondeterminismError` if the code issued more commands than the complete history records. */
   assertReplayed(): void {
-    if (!this.ended) this.#check.confirmNothingLeft(this.#standing());
+    if (!this.ended) this.#check.confirmNothingLeft(this.#position());
   }
 
-  /** Runs one turn: turns messages into events, applies them one by one, collects what the code decides. */
+  /** Runs one turn: applies messages as events, one by one, and collects the commands of the code. */
   async turn(params: TurnParams): Promise<TurnResult> {
     this.#begin();
     try {
@@ -171,7 +170,7 @@ export class Execution implements Recorder {
       const firstEventId = this.#length + 1;
       const events: HistoryEvent[] = [];
       this.#recording = events;
-      const before = this.#standingEvents();
+      const before = this.#storedEventCount();
       const isBreakage = !this.ended && (await this.#runTurn(params));
       const last = events.at(-1);
       const bufferedEvents =
@@ -192,7 +191,7 @@ export class Execution implements Recorder {
     }
   }
 
-  /** Lets go of a live function that will not be continued. */
+  /** Releases the execution. No turn or replay may follow. */
   dispose(): void {
     this.#isDisposed = true;
     this.#code.dispose();
@@ -204,7 +203,7 @@ export class Execution implements Recorder {
   }
 
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined {
-    if (this.#recording === undefined) return this.#check.meet(operation, at);
+    if (this.#recording === undefined) return this.#check.takeRecordedAnswer(operation, at);
     const event = this.#batch?.answerTo(operation, at);
     if (event !== undefined) this.#append(event);
     return event;
@@ -215,14 +214,14 @@ export class Execution implements Recorder {
   }
 
   #replayIncoming(event: IncomingEvent): Promise<void> {
-    const isExpected = this.#length > 0 && this.#code.canTake(event);
-    this.#check.confirmIncoming(event, this.#standing(), isExpected);
-    return this.#code.give(event);
+    const isExpected = this.#length > 0 && this.#code.accepts(event);
+    this.#check.confirmIncoming(event, this.#position(), isExpected);
+    return this.#code.deliver(event);
   }
 
   #replayBoundary(event: ExecutionStarted | TerminalEvent): Promise<void> {
     if (event.kind !== 'executionStarted') return this.#confirmOutcome(event);
-    this.#check.confirmStart(event, this.#standing());
+    this.#check.confirmStart(event, this.#position());
     return this.#code.start(event);
   }
 
@@ -232,7 +231,7 @@ export class Execution implements Recorder {
     return neverAwaited.length === 0 ? {} : { neverAwaited };
   }
 
-  /** Returns whether the code broke. */
+  /** Returns whether the turn ended with a breakage. */
   async #runTurn({ messages, nowMs, version }: TurnParams): Promise<boolean> {
     const { instanceId, executionId } = this.#subject;
     const at = Math.max(this.#code.nowMs, nowMs);
@@ -253,7 +252,7 @@ export class Execution implements Recorder {
     return isBreakage;
   }
 
-  /** Applies messages until the execution is over or the batch is. */
+  /** Applies messages until the execution or the batch ends. */
   async #applyAll(batch: MessageBatch, at: number): Promise<void> {
     const { ending, breakage } = this.#code;
     for (let message = batch.next; message !== undefined; message = batch.next) {
@@ -261,23 +260,23 @@ export class Execution implements Recorder {
       if (breakage.isBroken && (await breakage.isConfirmed())) break;
       batch.advance();
       const event = batch.toEvent(message, at);
-      if (event === undefined || !this.#code.canTake(event)) continue;
+      if (event === undefined || !this.#code.accepts(event)) continue;
       this.#append(event);
-      await this.#code.give(event);
+      await this.#code.deliver(event);
     }
   }
 
-  /** How a canceling execution ends that is not over when its time for the clean-up is. */
+  /** Returns the end of a canceling execution whose clean-up limit has expired (R18). */
   #toExpired(batch: MessageBatch, at: number): TerminalEvent | undefined {
     const { cancel, outcome } = this.#code.ending;
     const isExpired = batch.next?.kind === 'cleanupExpired' && outcome === undefined;
     return isExpired && cancel !== undefined ? toSkipped(cancel, at) : undefined;
   }
 
-  /** Records the end, with what the next execution takes over. */
+  /** Records the end, with the events and the cancel that the next execution gets. */
   #end(outcome: TerminalEvent, batch: MessageBatch): void {
     const { ending } = this.#code;
-    ending.recorded(outcome);
+    ending.markRecorded(outcome);
     if (outcome.kind !== 'executionContinuedAsNew') {
       this.#append(outcome);
       return;
@@ -295,8 +294,8 @@ export class Execution implements Recorder {
     });
   }
 
-  /** What the store was last told of waiting events; nothing yet of an execution that follows another. */
-  #standingEvents(): number | undefined {
+  /** The number of buffered events that the store has recorded; none yet for a new execution after a continue-as-new. */
+  #storedEventCount(): number | undefined {
     const follows = this.#length === 0 && this.#subject.executionId > 1;
     return follows ? undefined : this.#code.bufferedEvents;
   }
@@ -305,12 +304,12 @@ export class Execution implements Recorder {
     const { ending } = this.#code;
     const eventId = this.#length + 1;
     if (isInterruption(recorded, eventId)) {
-      this.#check.confirmInterrupted(recorded, this.#standing());
+      this.#check.confirmInterrupted(recorded, this.#position());
     } else {
-      // Rejections that nobody handles are reported when the loop comes round.
+      // Node reports unhandled rejections after the microtask queue is drained.
       if (ending.outcome === undefined) await yieldToEventLoop();
       const outcome = await this.#code.conclude(recorded.at);
-      // A stray await comes back when the world answers: whether and when cannot be replayed.
+      // A stray await depends on I/O, so a replay cannot reproduce its failure.
       const isStray =
         recorded.kind === 'executionFailed' && recorded.failure.code === 'STRAY_AWAIT';
       this.#check.confirmOutcome(recorded, {
@@ -318,7 +317,7 @@ export class Execution implements Recorder {
         outcome: isStray && ending.outcome === undefined ? recorded : outcome,
       });
     }
-    ending.recorded(recorded);
+    ending.markRecorded(recorded);
   }
 
   #append(event: HistoryEvent): void {
@@ -328,12 +327,12 @@ export class Execution implements Recorder {
 
   #begin(): void {
     if (this.#isBusy || this.#isDisposed) {
-      throw new Error('An execution runs one turn at a time, and none once it is disposed of.');
+      throw new Error('An execution runs one turn at a time, and none after dispose().');
     }
     this.#isBusy = true;
   }
 
-  #standing(): { eventId: number; outcome: TerminalEvent | undefined } {
+  #position(): { eventId: number; outcome: TerminalEvent | undefined } {
     return { eventId: this.#length + 1, outcome: this.#code.ending.outcome };
   }
 }

@@ -14,70 +14,67 @@ import type {
 } from '../model/event.ts';
 import { toFailure, type Failure } from '../model/failures/failure.ts';
 import { defaultPayloadLimitBytes, encodePayload, type Payload } from '../model/values/payload.ts';
-import { Breakage, warnOfLateRejection } from './checks/breakage.ts';
-import { CancelScope, type ScopeOwner } from './cancellation/cancel-scope.ts';
-import { Commands, describe } from './commands.ts';
-import { DeterministicRandom } from './deterministic-random.ts';
-import { DurablePromise } from './durable-promise.ts';
-import { Ending } from './ending.ts';
-import { yieldToEventLoop } from './event-loop.ts';
-import { OperationTable } from './operation-table.ts';
-import type { Operation } from './operation.ts';
-import { toThrown } from './outcome.ts';
-import { currentScope, runInScope } from './cancellation/scope.ts';
-import { Scopes, type ScopeHost } from './cancellation/scopes.ts';
-import { strayCall, strayWait } from './checks/stray-await.ts';
-import { TurnWindow, type AtRest } from './turn-window.ts';
-import { neverAwaited } from './checks/unawaited.ts';
+import { Breakage, warnOfLateRejection, strayCall, strayWait } from './checks/breakage.ts';
 import {
+  CancelScope,
   isCancellation,
   isWithdrawal,
   toCanceledError,
+  Scopes,
+  type ScopeOwner,
   type Withdrawal,
-} from './cancellation/withdrawal.ts';
+  type ScopeHost,
+} from './cancellation/cancel-scope.ts';
+import { Commands, describe } from './commands.ts';
+import { DeterministicRandom } from './deterministic-random.ts';
+import { DurablePromise } from './durable-promise.ts';
+import { Ending, toThrown } from './ending.ts';
+import { yieldToEventLoop, TurnWindow, type IdleWork } from './turn-window.ts';
+import { OperationTable, neverAwaited, type Operation } from './operations.ts';
+import { currentScope, runInScope } from './cancellation/scope.ts';
 
 export interface LiveCodeOptions {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly executionId: number;
-  /** The code, called once with the execution's first event. */
+  /** The orchestration code. Called once, with the first event. */
   readonly program: (code: LiveCode, started: ExecutionStarted) => Promise<unknown>;
   readonly payloadLimitBytes?: number;
   /** Default true. */
   readonly deterministicGlobals?: boolean;
-  /** Fail an execution that ends with operations that its code never awaited. Default false. */
+  /** Fail an execution whose code never awaited some of its operations. Default false. */
   readonly failUnawaited?: boolean;
-  /** What to do about a disagreement between code and history. Default: undo or version the change of the code. */
+  /** Advice in a `NondeterminismError`. Default: restore the code or register a new version. */
   readonly advice?: string;
-  /** The code broke outside a turn, also after `dispose`: hand the failure to a turn in a wake message. */
+  /** Called when the code breaks outside a turn, also after `dispose`: pass the failure to a turn in a wake message. */
   readonly onBroken?: (failure: Failure) => void;
 }
 
-/** Where what the code decides goes: into history, or beside it for comparison. */
+/** Records commands: in the history during a turn, for comparison during a replay. */
 export interface Recorder {
-  /** Whether the code is being shown what has already happened. */
+  /** Whether recorded events are being applied. */
   readonly isReplaying: boolean;
-  /** Whether a turn or a replay is under way. */
+  /** Whether a turn or a replay is in progress. */
   readonly isBusy: boolean;
   record(command: CommandEvent): void;
   recordArrived(operation: Operation, at: number): AnswerEvent | undefined;
-  /** The event that history records where the next command of the code belongs; absent outside a replay. */
+  /** The event recorded at the position of the next command; absent outside a replay. */
   readonly recordedNext: HistoryEvent | undefined;
 }
 
 const none: readonly string[] = [];
 
-// Measured, for an instance that waits for one activity.
+// Measured for an instance that waits for one activity.
 const baseSizeBytes = 2_400;
-// Ten parallel scopes were measured to hold 15 KB.
+// Measured: ten parallel scopes take 15 KB.
 const scopeSizeBytes = 1_536;
 
-/** The function of one execution while it runs: what it waits for, its scopes, its time and its end. */
-export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
+/** The running code of an execution: its operations, scopes, time and end. */
+export class LiveCode implements ScopeHost, ScopeOwner, IdleWork {
   readonly instanceId: string;
   readonly executionId: number;
   readonly payloadLimitBytes: number;
-  /** What the code can decide; the author's context is built on it. */
+  /** The commands of the code; the author's context is built on them. */
   readonly commands: Commands;
   readonly scopes: Scopes;
   readonly hasDeterministicGlobals: boolean;
@@ -90,14 +87,14 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   readonly #table = new OperationTable();
   readonly #window = new TurnWindow(this);
   readonly #root = new CancelScope(this);
-  /** Scopes whose code has ended and that have not settled. */
+  /** Scopes whose code has ended but that have not settled. */
   #closed: CancelScope[] = [];
   #random: DeterministicRandom | undefined;
   #steps = 0;
   #inputBytes = 0;
   #nowMs = 0;
   #startedAtMs = 0;
-  /** The code itself says that it cannot continue this history. */
+  /** A `NondeterminismError` that the code itself threw. */
   #disagreement: NondeterminismError | undefined;
 
   constructor(options: LiveCodeOptions, recorder: Recorder) {
@@ -113,7 +110,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     this.ending = new Ending(this.#root, this.#table);
   }
 
-  /** A rough estimate of what the live function holds. */
+  /** Estimated memory use. */
   get sizeBytes(): number {
     const scopesBytes = this.scopes.openCount * scopeSizeBytes;
     return baseSizeBytes + this.#inputBytes + this.#table.sizeBytes + scopesBytes;
@@ -123,7 +120,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return this.#recorder.isReplaying;
   }
 
-  /** What history records where the next command of the code belongs; absent outside a replay. */
+  /** The event recorded at the position of the next command; absent outside a replay. */
   get recordedNext(): HistoryEvent | undefined {
     return this.#recorder.recordedNext;
   }
@@ -148,7 +145,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return this.#generator().uuid();
   }
 
-  /** Starts the function and lets it run until it waits. */
+  /** Starts the code and runs it until it waits. */
   start(started: ExecutionStarted): Promise<void> {
     this.#nowMs = started.at;
     this.#startedAtMs = started.at;
@@ -160,8 +157,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return this.#window.drain();
   }
 
-  /** Gives the function an event and lets it run until it waits. */
-  give(event: IncomingEvent): Promise<void> {
+  /** Applies an event and runs the code until it waits. */
+  deliver(event: IncomingEvent): Promise<void> {
     this.#nowMs = event.at;
     this.#steps += 1;
     this.#window.open();
@@ -171,26 +168,26 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return this.#window.drain();
   }
 
-  /** Says whether an event means something to the function as it stands. */
-  canTake(event: IncomingEvent): boolean {
+  /** Whether the event can be applied now (R4). */
+  accepts(event: IncomingEvent): boolean {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
     return this.#table.isAnswerable(event);
   }
 
-  /** How many external events wait for the code to ask for them. */
+  /** The number of buffered external events. */
   get bufferedEvents(): number {
     return this.#table.inbox.size;
   }
 
-  /** External events that nobody waited for. */
+  /** The buffered external events, for the next execution. */
   leftovers(): BufferedEvent[] {
     return this.#table.inbox.leftovers();
   }
 
   /**
-   * What it has ended with, if it is over: its own outcome, or what broke it. Throws the `NondeterminismError` that the
-   * code ended with, so that the turn is not taken.
+   * Returns the terminal event, if the execution has ended: the outcome of the code, or the failure that broke it. Throws
+   * a `NondeterminismError` that the code itself threw, so that the turn is not committed.
    */
   async conclude(at: number, reported?: Failure): Promise<TerminalEvent | undefined> {
     if (this.#disagreement !== undefined) throw this.#disagreement;
@@ -205,21 +202,21 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return failure === undefined ? undefined : { kind: 'executionFailed', at, failure };
   }
 
-  /** The operations that the code never awaited, if it has come to a regular end. */
+  /** Describes the operations that the code never awaited, if it returned or continued as new. */
   neverAwaited(outcome: TerminalEvent): readonly string[] {
     const isRegular =
       outcome.kind === 'executionCompleted' || outcome.kind === 'executionContinuedAsNew';
     return isRegular ? this.#table.neverAwaited() : none;
   }
 
-  /** Lets go of a function that will not be continued. */
+  /** Closes the turn window for good: the code can no longer act. */
   dispose(): void {
     this.#window.close();
   }
 
   /**
-   * Ends this execution, the next begins with `payload`; what the code does afterwards is ignored, and what is
-   * returned never settles. Refused once the instance was asked to stop.
+   * Ends this execution; the next one starts with `payload`. The returned promise never settles, and later commands are
+   * ignored. After a cancel request, it rejects with a `CanceledError` instead.
    */
   continueAsNew(next: {
     readonly version: string;
@@ -228,14 +225,14 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     const scope = this.enter('continueAsNew');
     const { cancel } = this.ending;
     if (cancel !== undefined) {
-      return DurablePromise.refused(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
+      return DurablePromise.rejected(toCanceledError({ trigger: 'cancel', reason: cancel.reason }));
     }
     this.ending.decide({ kind: 'executionContinuedAsNew', at: this.#nowMs, ...next });
     scope.unshield();
     return DurablePromise.never();
   }
 
-  /** What a new operation of the code that runs now would be refused with, if the scope that it is in was canceled. */
+  /** The error with which a new operation of the running code would reject, if its scope is canceled. */
   get canceled(): CanceledError | undefined {
     const { canceled } = this.enter('isCanceled');
     return canceled === undefined ? undefined : toCanceledError(canceled);
@@ -249,7 +246,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     return scope as CancelScope;
   }
 
-  isOver(scope: CancelScope): boolean {
+  hasEnded(scope: CancelScope): boolean {
     return this.ending.isDecided && !scope.isShielded;
   }
 
@@ -270,16 +267,16 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     this.commands.withdraw(operation, withdrawal);
   }
 
-  settleAtRest(scope: CancelScope): void {
+  settleWhenIdle(scope: CancelScope): void {
     this.#closed.push(scope);
   }
 
-  hasWaiting(): boolean {
+  hasIdleWork(): boolean {
     return this.#closed.length > 0 || this.ending.isDecided;
   }
 
-  /** Scopes settle that have nothing outstanding any more; an end that has to wait cancels all that it need not wait for. */
-  wake(): boolean {
+  /** Settles empty scopes. If there are none and the end must wait, cancels the operations it does not wait for. */
+  runIdleWork(): boolean {
     return this.#settleScopes() || this.ending.close();
   }
 
@@ -305,7 +302,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
   async #run(started: ExecutionStarted): Promise<void> {
     try {
       const output = await this.#options.program(this, started);
-      const what = `The result of orchestration '${started.name}'`;
+      const what = `The result of orchestration ${JSON.stringify(started.name)}`;
       const payload = encodePayload(output, what, this.payloadLimitBytes);
       this.#finish({ kind: 'executionCompleted', at: this.#nowMs, payload });
     } catch (error) {
@@ -327,18 +324,18 @@ export class LiveCode implements ScopeHost, ScopeOwner, AtRest {
     if (this.isInTurn('the orchestration ended')) this.ending.decide(outcome);
   }
 
-  // Only those that are quiet now: the code that they wake comes to rest before the scopes around them may settle.
+  // Only scopes that are empty now: the code that they resume must be idle before outer scopes may settle.
   #settleScopes(): boolean {
-    const quiet = this.#closed.filter(({ isQuiet }) => isQuiet);
-    if (quiet.length === 0) return false;
-    this.#closed = this.#closed.filter(({ isQuiet }) => !isQuiet);
-    for (const scope of quiet) scope.settle();
+    const empty = this.#closed.filter(({ isEmpty: isQuiet }) => isQuiet);
+    if (empty.length === 0) return false;
+    this.#closed = this.#closed.filter(({ isEmpty: isQuiet }) => !isQuiet);
+    for (const scope of empty) scope.settle();
     return true;
   }
 
   #addStray(what: string): PerdureError {
     const error = strayCall({ ...this.#where(), what });
-    // Code of another instance that got hold of this one's context breaks itself, not this one.
+    // Code of another instance that uses this context breaks itself, not this instance.
     const isForeign = (currentScope()?.execution ?? this) !== this;
     if (!this.ending.isRecorded && !isForeign) this.breakWith(error);
     return error;

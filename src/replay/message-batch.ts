@@ -1,14 +1,13 @@
-import type { CancelWish } from '../model/cancel.ts';
+import type { CancelDetails } from '../model/cancel.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { AnswerEvent, BufferedEvent, IncomingEvent } from '../model/event.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import type { Message, StartMessage } from '../model/message.ts';
-import { isAnswerTo } from './operation-table.ts';
-import type { Operation } from './operation.ts';
+import { isAnswerTo, type Operation } from './operations.ts';
 
 type AnswerMessage = Extract<Message, { readonly operation: number }>;
 
-/** What came of work that ran to its end. */
+/** Answers of work that ran to its end; the others are of work that was canceled. */
 const finished: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
   'activityCompleted',
   'activityFailed',
@@ -19,7 +18,7 @@ const finished: ReadonlySet<string> = new Set<AnswerEvent['kind']>([
   'detachedFailed',
 ]);
 
-/** Says whether an event is the answer to an operation that ran to its end, rather than being stopped. */
+/** Whether an event is the answer of this operation, and the operation ran to its end. */
 export function isFinished(
   operation: Operation,
   answer: { readonly kind: string; readonly operation?: number },
@@ -29,18 +28,18 @@ export function isFinished(
   );
 }
 
-/** What a batch leaves to the next execution. */
+/** Messages of a batch that belong to the next execution. */
 interface Carried {
   readonly carried: readonly BufferedEvent[];
-  readonly cancel: CancelWish | undefined;
-  /** Whether the time for the clean-up is over. */
+  readonly cancel: CancelDetails | undefined;
+  /** Whether the clean-up limit has expired. */
   readonly isExpired: boolean;
 }
 
-/** The messages of one turn, read one after the other. */
+/** The messages of one turn, with a cursor. */
 export class MessageBatch {
   readonly #messages: readonly Message[];
-  /** What the store put before a request to stop that is applied first: no handler of it had been told. */
+  /** Messages that the store ordered before a cancel request that is applied before them. */
   readonly #overtaken: ReadonlySet<Message>;
   readonly #executionId: number;
   #next = 0;
@@ -53,27 +52,27 @@ export class MessageBatch {
     this.#executionId = executionId;
   }
 
-  /** The next message, or `undefined` after the last. */
+  /** The next message; `undefined` after the last one. */
   get next(): Message | undefined {
     return this.#messages[this.#next];
   }
 
-  /** The next message is being dealt with. */
+  /** Moves the cursor past the next message. */
   advance(): void {
     this.#next += 1;
   }
 
-  /** The answer to an operation that ran to its end, if it is in this batch. */
+  /** Returns the answer of an operation that ran to its end, if it is in this batch (R15). */
   answerTo(operation: Operation, at: number): AnswerEvent | undefined {
     this.#answers ??= this.#indexAnswers();
     const message = this.#answers.get(operation.id);
     if (message === undefined || !isFinished(operation, message)) return undefined;
-    if (this.#isToldByRequest(operation) && !this.#overtaken.has(message)) return undefined;
+    if (this.#isSignaledByCancel(operation) && !this.#overtaken.has(message)) return undefined;
     const { executionId: _, ...event } = message;
     return { ...event, at };
   }
 
-  /** The event that a message becomes if the execution can take it; `undefined` if it never becomes one. */
+  /** Converts a message to an event. Returns `undefined` for one that is never recorded in this execution. */
   toEvent(message: Message, at: number): IncomingEvent | undefined {
     switch (message.kind) {
       case 'start':
@@ -96,11 +95,11 @@ export class MessageBatch {
     if (start !== undefined) return start;
     throw new PerdureError(
       'UNDECODABLE',
-      `Instance '${instanceId}' has messages, but neither a history nor a start message. Was its store damaged?`,
+      `Instance ${JSON.stringify(instanceId)} has messages, but no history and no start message. Check the store for damage.`,
     );
   }
 
-  /** What an earlier copy of this live function broke with, after its turn and before it was let go. */
+  /** The failure of an earlier copy of this code, which broke between its last turn and its disposal. */
   get reportedFailure(): Failure | undefined {
     for (const message of this.#messages) {
       if (message.kind === 'wake' && message.broken !== undefined) return message.broken.failure;
@@ -108,12 +107,12 @@ export class MessageBatch {
     return undefined;
   }
 
-  /** What is left for the next execution, after the events that nobody waited for in this one. */
+  /** Returns the unread messages for the next execution, after the `leftovers` of this one. */
   carry(leftovers: readonly BufferedEvent[]): Carried {
     const carried = [...leftovers];
-    let cancel: CancelWish | undefined;
+    let cancel: CancelDetails | undefined;
     let isExpired = false;
-    for (const message of this.#rest()) {
+    for (const message of this.#unread()) {
       if (message.kind === 'cleanupExpired') isExpired = true;
       if (message.kind === 'cancel') cancel ??= { reason: message.reason, actor: message.actor };
       if (message.kind !== 'eventRaised') continue;
@@ -122,19 +121,19 @@ export class MessageBatch {
     return { carried, cancel, isExpired };
   }
 
-  /** The transaction of a request to stop also tells the handlers: what they answer after it is worth nothing, however soon. */
-  #isToldByRequest({ kind, cancellation, scope }: Operation): boolean {
+  /** Whether the current cancel request has signaled the handler in its own transaction, so that later answers are void. */
+  #isSignaledByCancel({ kind, cancellation, scope }: Operation): boolean {
     const isRequest = this.#messages[this.#next - 1]?.kind === 'cancel';
     return isRequest && kind === 'activity' && cancellation === 'request' && !scope.isShielded;
   }
 
-  #rest(): readonly Message[] {
+  #unread(): readonly Message[] {
     return this.#messages.slice(this.#next);
   }
 
   #indexAnswers(): ReadonlyMap<number, AnswerMessage> {
     const answers = new Map<number, AnswerMessage>();
-    for (const message of this.#rest()) {
+    for (const message of this.#unread()) {
       if (!('operation' in message) || message.executionId !== this.#executionId) continue;
       if (finished.has(message.kind) && !answers.has(message.operation)) {
         answers.set(message.operation, message);
@@ -152,9 +151,8 @@ interface CancelFirst {
 const none: ReadonlySet<Message> = new Set();
 
 /**
- * Work that was stopped tells so for a reason: the cancel that led to it is applied first, wherever a store put it.
- * Everything else keeps its order. Another cancel may have had the same reason, so what was overtaken may be older than
- * the request.
+ * Moves a cancel request before the first message that it caused, whatever their order in the store. All other messages
+ * keep their order. A message that the request overtakes may be older: another cancel may have had the same reason.
  */
 function cancelFirst(messages: readonly Message[]): CancelFirst {
   const index = messages.findIndex(({ kind }) => kind === 'cancel');
@@ -166,7 +164,7 @@ function cancelFirst(messages: readonly Message[]): CancelFirst {
   return { ordered, overtaken: new Set(messages.slice(effect, index)) };
 }
 
-/** Work that lost a race or ran out of time was stopped by something else: a cancel does not overtake it. */
+/** Whether the cancel caused the message. A lost race or a timeout has another cause. */
 function isEffectOf(cancel: Message & { kind: 'cancel' }, message: Message): boolean {
   if (message.kind === 'cleanupExpired') return true;
   return (

@@ -10,6 +10,7 @@ import { consoleLogger, type Logger } from '../model/logger.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import type { RuntimeHooks } from './hooks.ts';
+import { readTestOptions } from './test-options.ts';
 
 /** What a worker can be told; every field has a default that suits most. */
 export interface WorkerOptions {
@@ -53,13 +54,6 @@ export interface WorkerOptions {
   readonly buildId?: string;
   /** Patch `Date`, `Math.random` and the like inside orchestrations. Default true. */
   readonly deterministicGlobals?: boolean;
-  /** Take the short cuts that save transactions. Default true; off, outcomes are the same. */
-  readonly fastPaths?: boolean;
-  /**
-   * Replay the history with fresh code before each turn is committed, to find nondeterminism in tests. A turn whose
-   * replay disagrees is not committed: `onNondeterminism` decides. Default false.
-   */
-  readonly alwaysReplay?: boolean;
   /** Where log lines go. Default: warnings and errors to the console; `silentLogger` drops all. */
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;
@@ -130,8 +124,7 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
     onUnawaited,
     buildId: options.buildId ?? defaultBuildId,
     deterministicGlobals: options.deterministicGlobals ?? true,
-    fastPaths: options.fastPaths ?? true,
-    alwaysReplay: options.alwaysReplay ?? false,
+    ...readTestOptions(options),
     logger: options.logger ?? consoleLogger,
     hooks: options.hooks ?? {},
     retention: options.retention === undefined ? undefined : resolveRetention(options.retention),

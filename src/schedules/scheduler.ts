@@ -1,6 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../model/logger.ts';
-import { Rounds } from '../model/periodic-loop.ts';
+import { PeriodicLoop } from '../model/periodic-loop.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import { maxTicks } from './due-ticks.ts';
 import { makeTick } from './make-tick.ts';
@@ -25,14 +25,14 @@ const changePauseMs = 50;
  */
 export class Scheduler {
   readonly #params: SchedulerParams;
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicLoop;
   #lastLookAt = -Infinity;
   #due = minDue;
 
   constructor(params: SchedulerParams) {
     this.#params = params;
     const { clock, logger } = params;
-    this.#rounds = new Rounds({
+    this.#rounds = new PeriodicLoop({
       clock,
       round: () => this.#look(),
       onError: (error) => logger.warn({ error }, 'looking at schedules failed; trying again'),

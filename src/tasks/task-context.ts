@@ -1,7 +1,7 @@
 import type { ActivityClient, AttemptContext } from '../orchestration/activity-context.ts';
 import type { InputArguments } from '../orchestration/input-arguments.ts';
 import type { TaskRef } from '../model/definition.ts';
-import type { Headers } from '../model/task-options.ts';
+import type { Headers } from '../model/work-item-options.ts';
 
 /** The part of a client that a task can use. */
 export interface TaskClient extends ActivityClient {

@@ -3,7 +3,7 @@ import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import { checkName } from '../model/values/names.ts';
-import { checkPriority } from '../model/values/priority.ts';
+import { checkPriority } from '../model/option-fields.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,

@@ -4,12 +4,14 @@ import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { Perdure, type StartWorkerOptions } from '../perdure.ts';
 import { openSqlite } from '../providers/sqlite/provider.ts';
+import { testOptions, type TestOptions } from '../runtime/test-options.ts';
 import { FakeClock } from './fake-clock.ts';
 import { outstandingOperations } from './outstanding-operations.ts';
 import { watchClaims, type WatchedProvider } from './watch-claims.ts';
 
 /** What a test environment runs; everything that a worker can be told, but for its polling. */
-export interface TestEnvironmentOptions extends Omit<StartWorkerOptions, 'pollInterval'> {
+export interface TestEnvironmentOptions
+  extends Omit<StartWorkerOptions, 'pollInterval'>, TestOptions {
   /** When the clock starts. Default: 2030-01-01T00:00:00Z. */
   readonly startAt?: Date | number;
 }
@@ -124,7 +126,7 @@ export class TestEnvironment {
 export async function createTestEnvironment(
   options: TestEnvironmentOptions,
 ): Promise<TestEnvironment> {
-  const { startAt, ...workerOptions } = options;
+  const { startAt, alwaysReplay = true, fastPaths, ...workerOptions } = options;
   const clock = new FakeClock(startAt === undefined ? {} : { startAt: Number(startAt) });
   const watched = watchClaims(await openSqlite({ path: ':memory:', clock }));
   const perdure = await Perdure.open(watched.provider, { clock });
@@ -133,10 +135,10 @@ export async function createTestEnvironment(
       // Nondeterministic code must fail the test.
       onNondeterminism: 'fail',
       onUnawaited: 'fail',
-      alwaysReplay: true,
-      // Nobody moves the clock during `close`, so there is no grace to wait for.
+      // The clock does not move during `close`, so a grace would never end.
       shutdownGrace: 0,
       ...workerOptions,
+      ...testOptions({ alwaysReplay, fastPaths }),
       pollInterval: pollIntervalMs,
     });
   } catch (error) {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { activity, orchestration, Perdure, type Clock } from 'perdure';
+import { testOptions } from 'perdure/testing';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -54,7 +55,9 @@ test.for(Object.entries(sleepers))(
       orchestrations: [once],
       activities: [effect],
       activityLease: '10s',
-      fastPaths: sleeper === sleepers['was claimed together with its first turn'],
+      ...testOptions({
+        fastPaths: sleeper === sleepers['was claimed together with its first turn'],
+      }),
     });
     const handle = await perdure.client.start(once);
     await handle.result({ timeout: '30s' });
@@ -94,7 +97,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('claims that a worker drops (%s
       activities: [effect],
       activityLease: '10s',
       maxClaims: 10,
-      fastPaths: false,
+      ...testOptions({ fastPaths: false }),
     });
     const handle = await perdure.client.start(once);
     await handle.result({ timeout: '60s' });

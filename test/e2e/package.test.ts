@@ -46,7 +46,7 @@ console.log(${JSON.stringify(drivers)}.filter((name) => loaded.has(name)).join('
 }
 
 describe('drivers are loaded where they are needed', () => {
-  it.each(['index', 'flows'])('importing %s loads none of them', async (name) => {
+  it.each(['index', 'flows', 'provider', 'remote'])('importing %s loads none of them', async (name) => {
     expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
   });
 

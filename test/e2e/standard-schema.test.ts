@@ -1,5 +1,6 @@
 import { type } from 'arktype';
 import { activity, event, orchestration, Perdure, type StandardSchema } from 'perdure';
+import { testOptions } from 'perdure/testing';
 import * as v from 'valibot';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
@@ -109,7 +110,7 @@ describe('a schema that changes what it is given', () => {
     const { client } = await open({
       orchestrations: [shout],
       activities: [add],
-      alwaysReplay: true,
+      ...testOptions({ alwaysReplay: true }),
     });
     expect(await (await client.start('shout', {})).result()).toBe('1?!');
     expect(await (await client.start(shout, { qty: 3 })).result()).toBe('3?!');

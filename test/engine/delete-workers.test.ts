@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { testOptions } from 'perdure/testing';
 import { runInNewContext } from 'node:vm';
 import { expect, it, onTestFinished } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
@@ -70,7 +71,7 @@ it('a worker looks for hidden rows once in an hour, and stops in the middle of i
   const run = orchestration('run', async () => 'ran');
   const worker = await perdure.startWorker({
     orchestrations: [run],
-    fastPaths: false,
+    ...testOptions({ fastPaths: false }),
     ...workerOptions,
   });
   const work = async (): Promise<unknown> => (await client.start(run)).result();
@@ -112,7 +113,7 @@ it('a turn that runs into a deletion is said to be dropped, not to run again', a
   const run = orchestration('run', async (ctx) => ctx.waitFor('never'));
   const worker = await perdure.startWorker({
     orchestrations: [run],
-    fastPaths: false,
+    ...testOptions({ fastPaths: false }),
     logger,
     ...workerOptions,
   });

@@ -1,4 +1,5 @@
 import { afterEach, describe } from 'vitest';
+import { testOptions } from 'perdure/testing';
 import type { Client } from '../../src/index.ts';
 import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
@@ -33,12 +34,17 @@ interface Mode {
 // Every behaviour must be the same whichever short cut is taken.
 const modes: readonly Mode[] = [
   { name: 'all fast paths', store: 'SQLite', worker: {}, hints: true },
-  { name: 'no fast paths', store: 'SQLite', worker: { fastPaths: false }, hints: true },
+  {
+    name: 'no fast paths',
+    store: 'SQLite',
+    worker: testOptions({ fastPaths: false }),
+    hints: true,
+  },
   { name: 'no warm cache', store: 'SQLite', worker: { warmCacheBytes: 0 }, hints: true },
   {
     name: 'a replay after every turn',
     store: 'SQLite',
-    worker: { alwaysReplay: true },
+    worker: testOptions({ alwaysReplay: true }),
     hints: true,
   },
   // Without hints a handler learns of its cancel when its lease is renewed.
@@ -60,7 +66,7 @@ const longerModes: readonly Mode[] = [
   {
     name: 'PostgreSQL, no fast paths',
     store: 'PostgreSQL',
-    worker: { fastPaths: false },
+    worker: testOptions({ fastPaths: false }),
     hints: true,
   },
   {

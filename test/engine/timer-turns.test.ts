@@ -1,4 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
+import { testOptions } from 'perdure/testing';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -154,7 +155,10 @@ it('a canceled instance keeps its live function while the timers of its clean-up
 });
 
 it('without fast paths every timer is claimed', async () => {
-  const { client, clock, paths } = await open({ orchestrations: [nap], fastPaths: false });
+  const { client, clock, paths } = await open({
+    orchestrations: [nap],
+    ...testOptions({ fastPaths: false }),
+  });
   const handle = await client.start(nap, 10);
   await clock.advance(10);
   await handle.result();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Perdure } from 'perdure';
-import { createTestEnvironment } from 'perdure/testing';
+import { createTestEnvironment, testOptions } from 'perdure/testing';
 import { flow, readFlowItems, readFlowRun } from 'perdure/flows';
 import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
@@ -397,7 +397,7 @@ describe('many items', () => {
       .reduce('sum', { over: ({ g }) => g, initial: 0 }, (_ctx, sum, row) => sum + row)
       .output();
     await using perdure = await Perdure.open(':memory:', { maxBufferedEvents: 1 });
-    await perdure.startWorker({ flows: [fast], fastPaths: false });
+    await perdure.startWorker({ flows: [fast], ...testOptions({ fastPaths: false }) });
     const run = await perdure.client.runFlow(fast);
     expect(await run.result()).toBe((1_049 * 1_050) / 2);
   });

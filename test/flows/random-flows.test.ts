@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, type Client, type StartWorkerOptions } from 'perdure';
 import { readFlowRun, signalFlow } from 'perdure/flows';
+import { testOptions } from 'perdure/testing';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 import { flowSpec, type FlowSpec } from './flow-spec.ts';
 import { Gates, toFlow, toInput } from './gated-flow.ts';
@@ -86,7 +87,7 @@ async function observe(client: Client, id: string): Promise<Predicted> {
 
 const modes: readonly (readonly [string, StoreKind, StartWorkerOptions])[] = [
   ['all fast paths', 'SQLite', {}],
-  ['a replay after every turn', 'SQLite', { alwaysReplay: true }],
+  ['a replay after every turn', 'SQLite', testOptions({ alwaysReplay: true })],
   ['PostgreSQL', 'PostgreSQL', {}],
 ];
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { FakeClock } from 'perdure/testing';
+import { FakeClock, testOptions } from 'perdure/testing';
 import { Perdure } from 'perdure';
 import { openSqlite } from 'perdure/sqlite';
 import { flow, readFlowRun } from 'perdure/flows';
@@ -129,7 +129,7 @@ it('a worker that was too slow cannot complete a step that another one has taken
       .output();
     const engine = await perdure.startWorker({
       orchestrations: [one.orchestration],
-      fastPaths: false,
+      ...testOptions({ fastPaths: false }),
     });
     const run = await perdure.client.runFlow(one);
     const [slow] = await provider.fetchWorkItems({ max: 1, lockMs: 1_000, waitMs: 5_000 });

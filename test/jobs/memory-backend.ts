@@ -15,8 +15,12 @@ import type {
   SessionPage,
   ShutdownMode,
 } from '../../src/jobs/session-info.ts';
-import { CanceledError, PerdureError, ProviderError } from '../../src/model/failures/errors.ts';
-import { notFound } from '../../src/model/failures/not-found.ts';
+import {
+  CanceledError,
+  PerdureError,
+  ProviderError,
+  notFound,
+} from '../../src/model/failures/errors.ts';
 import type { StopResult } from '../../src/providers/contract/cancellation.ts';
 import type { JobKey } from '../../src/providers/contract/sessions.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';

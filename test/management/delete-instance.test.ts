@@ -1,6 +1,6 @@
 /** Deleting one instance through the client, with a real worker; docs/seed-tests.md maps the cases of the seed. */
 import { expect, it } from 'vitest';
-import type { Hint } from 'perdure';
+import type { Hint } from 'perdure/provider';
 import {
   chain,
   complete,

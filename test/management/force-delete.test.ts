@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { activity, CanceledError, orchestration, type Client, type Logger } from 'perdure';
+import { testOptions } from 'perdure/testing';
 import { dropHints } from '../../src/testing/drop-hints.ts';
 import {
   emptyStore,
@@ -174,7 +175,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       const inTurn = Promise.withResolvers<void>();
       const mayAck = Promise.withResolvers<void>();
       const acked = Promise.withResolvers<unknown>();
-      const { client } = await openManaged({ fastPaths: false }, (store) => ({
+      const { client } = await openManaged(testOptions({ fastPaths: false }), (store) => ({
         ...store,
         ackOrchestrationItems: async (acks) => {
           inTurn.resolve();
@@ -198,7 +199,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
       const mayAck = Promise.withResolvers<void>();
       const acked = Promise.withResolvers<unknown>();
       let turns = 0;
-      const { client } = await openManaged({ fastPaths: false }, (store) => ({
+      const { client } = await openManaged(testOptions({ fastPaths: false }), (store) => ({
         ...store,
         ackOrchestrationItems: async (acks) => {
           turns += 1;
@@ -307,7 +308,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
         const { client, perdure } = await openManaged({
           orchestrations: [run],
           activities: [held],
-          fastPaths: round % 2 === 0,
+          ...testOptions({ fastPaths: round % 2 === 0 }),
         });
         const handle = await client.start(run, undefined, { id: 'r' });
         const result = handle.result().catch((error: unknown) => error);
@@ -324,7 +325,7 @@ describeManaged('deleting what runs', ({ openManaged, openShared }) => {
     });
 
     it('a deletion and the end of a turn: one of them is first, and nothing is left of either', async () => {
-      const { client } = await openManaged({ fastPaths: false });
+      const { client } = await openManaged(testOptions({ fastPaths: false }));
       for (let round = 0; round < 60; round += 1) {
         const id = `w-${round}`;
         await client.start(waits, undefined, { id });

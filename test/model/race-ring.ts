@@ -1,4 +1,5 @@
 import { activity } from '../../src/orchestration/activity.ts';
+import { testOptions } from '../../src/runtime/test-options.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
@@ -169,7 +170,7 @@ export class RaceRing {
     await this.#perdure.startWorker({
       orchestrations: [racer],
       activities: [work],
-      fastPaths: this.#fastPaths,
+      ...testOptions({ fastPaths: this.#fastPaths }),
       activityLease: 300,
       cancelGrace: 100,
       shutdownGrace: 0,

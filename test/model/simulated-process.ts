@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/model/clock.ts';
+import { testOptions } from '../../src/runtime/test-options.ts';
 import type { ActivityContext } from '../../src/orchestration/activity-context.ts';
 import { Perdure } from '../../src/perdure.ts';
 import type { Worker } from '../../src/runtime/worker.ts';
@@ -66,7 +67,7 @@ export class SimulatedProcess {
       ...workerTimes,
       activityConcurrency: slotsPerWorker,
       maxClaims: 1_000,
-      fastPaths: params.fastPaths,
+      ...testOptions({ fastPaths: params.fastPaths }),
       ...(!params.warm && { warmCacheBytes: 0 }),
       // The scripts ask for nothing that would have to be patched, and draws here are seeded.
       deterministicGlobals: false,

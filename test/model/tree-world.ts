@@ -1,4 +1,5 @@
 import { activity } from '../../src/orchestration/activity.ts';
+import { testOptions } from '../../src/runtime/test-options.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../src/perdure.ts';
 import { isTerminal } from '../../src/model/status.ts';
@@ -88,7 +89,7 @@ export class TreeWorld {
     await perdure.startWorker({
       orchestrations: [this.#branch],
       activities: [this.#hold],
-      fastPaths,
+      ...testOptions({ fastPaths }),
       cancelGrace: 100,
       cleanupTimeout: 1_000,
       shutdownGrace: 0,

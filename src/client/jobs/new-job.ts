@@ -1,7 +1,7 @@
 import type { JobRequest } from '../../jobs/backend.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { encodeMessage } from '../../model/message.ts';
-import { encodeTaskOptions } from '../../model/task-options.ts';
+import { encodeTaskOptions } from '../../model/work-item-options.ts';
 import type { NewJob } from '../../providers/contract/sessions.ts';
 import { toTaskTimes } from '../starting/task-request.ts';
 

@@ -3,7 +3,7 @@ import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
-import { encodeTaskOptions } from '../../model/task-options.ts';
+import { encodeTaskOptions } from '../../model/work-item-options.ts';
 import type { CatchUp } from '../../schedules/due-ticks.ts';
 import type {
   ScheduledOrchestration,

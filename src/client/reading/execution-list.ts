@@ -1,4 +1,4 @@
-import { notFound } from '../../model/failures/not-found.ts';
+import { notFound } from '../../model/failures/errors.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import type { ExecutionRecord } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';

@@ -1,5 +1,4 @@
-import { PerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { decodeEvent, type HistoryEvent } from '../../model/event.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';

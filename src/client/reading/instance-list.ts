@@ -1,5 +1,5 @@
-import { byteLength } from '../../model/values/byte-length.ts';
-import { flowVersion } from '../../model/values/flow-version.ts';
+import { byteLength } from '../../model/values/payload.ts';
+import { flowVersion } from '../../model/definition.ts';
 import { maxIdBytes, maxNameBytes } from '../../model/values/names.ts';
 import { instanceStatuses, type InstanceStatus } from '../../model/status.ts';
 import type {

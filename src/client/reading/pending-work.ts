@@ -1,4 +1,4 @@
-import { decodeActivityOptions } from '../../model/activity-options.ts';
+import { decodeActivityOptions } from '../../model/work-item-options.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
 import { decodePayload } from '../../model/values/payload.ts';

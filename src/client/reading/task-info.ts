@@ -1,5 +1,5 @@
 import { decodeFailure, type Failure } from '../../model/failures/failure.ts';
-import { decodeHeaders, type Headers } from '../../model/task-options.ts';
+import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import type { TaskRecord } from '../../providers/contract/instances.ts';
 import type { OnFailState } from '../../providers/contract/tasks.ts';
 

@@ -2,9 +2,8 @@ import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/defin
 import { toMs, type Duration } from '../../model/values/duration.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { checkDedupeKey, checkInstanceId, checkName } from '../../model/values/names.ts';
-import { invalid, readFields } from '../../model/option-fields.ts';
-import { checkPriority } from '../../model/values/priority.ts';
-import { isHeaders, type Headers } from '../../model/task-options.ts';
+import { invalid, readFields, checkPriority } from '../../model/option-fields.ts';
+import { isHeaders, type Headers } from '../../model/work-item-options.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** How a task is run. */

@@ -3,7 +3,7 @@ import type { TaskRef } from '../../model/definition.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../../model/values/random-id.ts';
-import { encodeTaskOptions } from '../../model/task-options.ts';
+import { encodeTaskOptions } from '../../model/work-item-options.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { CreateTaskResult, NewTask } from '../../providers/contract/tasks.ts';
 import type { Births } from './recent-starts.ts';

@@ -1,6 +1,5 @@
 import { systemClock, type Clock } from '../../model/clock.ts';
-import { ProviderError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { ProviderError, notFound } from '../../model/failures/errors.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';

@@ -1,5 +1,4 @@
-import { PerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { formatMs } from '../reading/describe-wait.ts';
 import type { EnqueueResult, NewInstance } from '../../providers/contract/instances.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';

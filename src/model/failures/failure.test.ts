@@ -1,8 +1,15 @@
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, it } from 'vitest';
 import { CanceledError, PerdureError } from './errors.ts';
-import { decodeFailure, isFailure, platformFailure, toError, toFailure } from './failure.ts';
+import {
+  decodeFailure,
+  isFailure,
+  platformFailure,
+  toError,
+  toFailure,
+  toLoggedError,
+} from './failure.ts';
 
 describe('a failure', () => {
   test('keeps name, message, stack, code, details and cause of an error', () => {
@@ -224,4 +231,28 @@ test('a failure that Perdure itself states has a code and is never retried', () 
     platform: true,
   });
   expect(new PerdureError('POISON', 'x').name).toBe('PerdureError');
+});
+
+it('a logged error leaves out details, which may hold payloads', () => {
+  const failure = {
+    name: 'E',
+    message: 'no',
+    details: { card: '4111' },
+    cause: { name: 'C', message: 'x', details: 1 },
+  };
+  expect(toLoggedError(failure)).toEqual({
+    name: 'E',
+    message: 'no',
+    cause: { name: 'C', message: 'x' },
+  });
+});
+
+it('a logged disagreement of code and history quotes no payload', () => {
+  const failure = {
+    name: 'NondeterminismError',
+    code: 'NONDETERMINISM',
+    message: `history records a call of activity 'pay' with input "4111"`,
+    stack: `NondeterminismError: history records a call of activity 'pay' with input "4111"`,
+  };
+  expect(JSON.stringify(toLoggedError(failure))).not.toContain('4111');
 });

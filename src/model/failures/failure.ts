@@ -1,6 +1,6 @@
-import { builtinKind } from './builtin-kind.ts';
-import { PerdureError, type ErrorCode } from './errors.ts';
+import { builtinKind } from '../values/find-unserializable.ts';
 import { decodePayload, describeAsJson, parseJson } from '../values/payload.ts';
+import { PerdureError, type ErrorCode } from './errors.ts';
 
 /** What user code failed with, as plain data that any store can keep. */
 export interface Failure {
@@ -163,4 +163,57 @@ function clip(text: string): string {
   return text.length <= maxTextLength
     ? text
     : `${text.slice(0, maxTextLength).toWellFormed()}… (cut)`;
+}
+
+const maxClasses = 32;
+
+// Errors that were rebuilt from another thread, where only the names of their classes came along.
+const rebuilt = new WeakMap<object, readonly string[]>();
+
+/** The names of the classes of a thrown error, from its own class up to the built-in ones; never throws. */
+export function errorClasses(thrown: unknown): readonly string[] {
+  if (typeof thrown !== 'object' || thrown === null) return [];
+  const known = rebuilt.get(thrown);
+  if (known !== undefined) return known;
+  const names: string[] = [];
+  try {
+    let prototype = Object.getPrototypeOf(thrown) as object | null;
+    while (prototype !== null && prototype !== Object.prototype && names.length < maxClasses) {
+      const name: unknown = (prototype.constructor as { readonly name?: unknown } | undefined)
+        ?.name;
+      if (typeof name === 'string' && name !== '') names.push(name);
+      prototype = Object.getPrototypeOf(prototype) as object | null;
+    }
+  } catch {
+    // A proxy may refuse to show its prototype; what was read before counts.
+  }
+  return names;
+}
+
+/** Gives an error that was rebuilt from a failure the classes that the original had. */
+export function withClasses(error: Error, classes: readonly string[]): Error {
+  rebuilt.set(error, classes);
+  return error;
+}
+
+/** What a log line shows of a failure. */
+export interface LoggedError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+  readonly cause?: LoggedError;
+}
+
+/** The part of a failure that belongs in a log: without `details`, which may hold payloads of user code. */
+export function toLoggedError({ name, message, code, stack, cause }: Failure): LoggedError {
+  // The message of a disagreement quotes inputs; its own log line names the recorded and the issued command.
+  if (code === 'NONDETERMINISM') return { name, message: 'code and history disagree', code };
+  return {
+    name,
+    message,
+    ...(code !== undefined && { code }),
+    ...(stack !== undefined && { stack }),
+    ...(cause !== undefined && { cause: toLoggedError(cause) }),
+  };
 }

@@ -1,10 +1,8 @@
-import { builtinKind } from '../failures/builtin-kind.ts';
-
 const maxDepth = 500;
 const maxPathLength = 200;
 
 /** What stands in the way of a value becoming JSON unchanged, with the path to it; `undefined` when nothing does. */
-export function findUncarriable(value: unknown): string | undefined {
+export function findUnserializable(value: unknown): string | undefined {
   const found = find(value, []);
   if (found === undefined) return undefined;
   return `${shownPath(found.path)} ${found.problem}`;
@@ -132,4 +130,12 @@ function shownPath(path: readonly (string | number)[]): string {
     .map((key, index) => (typeof key === 'number' ? `[${key}]` : index === 0 ? key : `.${key}`))
     .join('');
   return text.length <= maxPathLength ? text : `${text.slice(0, maxPathLength)}…`;
+}
+
+/**
+ * The name of the built-in class that an object is of, also where it comes from another realm (a vm context, a frame),
+ * whose classes are not those of this one. `Object` for all others.
+ */
+export function builtinKind(value: object): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }

@@ -1,4 +1,4 @@
-import { byteLength } from './byte-length.ts';
+import { byteLength } from './payload.ts';
 import { PerdureError } from '../failures/errors.ts';
 
 /** Names of definitions, events and versions may have up to this many bytes. */

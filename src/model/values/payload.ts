@@ -1,6 +1,5 @@
-import { byteLength } from './byte-length.ts';
 import { PerdureError } from '../failures/errors.ts';
-import { findUncarriable } from './find-unserializable.ts';
+import { findUnserializable } from './find-unserializable.ts';
 
 /** JSON text. A payload stays text from the author's value to the store and back, so nothing re-encodes it. */
 export type Payload = string;
@@ -33,7 +32,7 @@ export function encodePayload(
 function stringify(value: unknown, what: string): string {
   let problem: string | undefined;
   try {
-    problem = findUncarriable(value);
+    problem = findUnserializable(value);
     if (problem === undefined) return JSON.stringify(value);
   } catch (cause) {
     throw new PerdureError(
@@ -54,7 +53,7 @@ export function describeAsJson(value: unknown, limitBytes: number): string | und
     // The type of JSON.stringify does not say that it may leave nothing. A Map leaves '{}', which tells nothing either.
     const text = JSON.stringify(value) as string | undefined;
     const tellsNothing =
-      text === undefined || (text === '{}' && findUncarriable(value) !== undefined);
+      text === undefined || (text === '{}' && findUnserializable(value) !== undefined);
     return tellsNothing || byteLength(text) > limitBytes ? undefined : text;
   } catch {
     return undefined;
@@ -102,4 +101,12 @@ function sorted(value: unknown): unknown {
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(properties).sort()) copy[key] = sorted(properties[key]);
   return copy;
+}
+
+const encoder = new TextEncoder();
+const native = globalThis.Buffer as typeof Buffer | undefined;
+
+/** How many bytes a text has in UTF-8; in browsers, too, which have no Buffer to count without a copy. */
+export function byteLength(text: string): number {
+  return native === undefined ? encoder.encode(text).length : native.byteLength(text);
 }

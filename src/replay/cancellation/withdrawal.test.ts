@@ -3,7 +3,7 @@ import { CanceledError } from '../../model/failures/errors.ts';
 import type { CancellationType } from '../../model/cancel.ts';
 import type { Message } from '../../model/message.ts';
 import { drive, kindsOf, type TurnDriver } from '../../../test/replay/turn-driver.ts';
-import { isCancellation, isWithdrawal, toCanceledError } from './withdrawal.ts';
+import { isCancellation, isWithdrawal, toCanceledError } from './cancel-scope.ts';
 
 /** Calls an activity or a child that is canceled later, and tells what became of it and of the code after it. */
 function canceledLater(kind: 'activity' | 'child', cancellation?: CancellationType): TurnDriver {

@@ -1,4 +1,4 @@
-import type { CommandEvent, HistoryEvent } from '../../model/event.ts';
+import type { CommandEvent, HistoryEvent, TerminalEvent } from '../../model/event.ts';
 import { canonicalPayload, type Payload } from '../../model/values/payload.ts';
 
 interface Cancelable {
@@ -7,10 +7,9 @@ interface Cancelable {
 }
 
 /**
- * Says whether the command that the code issued is the one that history records. Compared are kind, place,
- * name, child id and input, how it is canceled and whether it is shielded, what is withdrawn and by which trigger;
- * not what may change without changing the course of the code: the time of a timer, retry options, the version of
- * a child, the text of a custom status, the reason of a withdrawal.
+ * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, cancellation
+ * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
+ * the time of a timer, retry options, the version of a child, the custom status, the reason of a withdrawal.
  */
 export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boolean {
   switch (recorded.kind) {
@@ -58,30 +57,56 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
   }
 }
 
+/**
+ * Whether the code ended as recorded. Not compared: stacks, causes, cancel reasons, and what the next execution
+ * gets.
+ */
+export function isSameOutcome(recorded: TerminalEvent, actual: TerminalEvent): boolean {
+  switch (recorded.kind) {
+    case 'executionCompleted':
+      return actual.kind === recorded.kind && isSamePayload(recorded.payload, actual.payload);
+    case 'executionContinuedAsNew':
+      return (
+        actual.kind === recorded.kind &&
+        actual.version === recorded.version &&
+        isSamePayload(recorded.payload, actual.payload)
+      );
+    case 'executionFailed':
+      return (
+        actual.kind === recorded.kind &&
+        actual.failure.name === recorded.failure.name &&
+        actual.failure.message === recorded.failure.message
+      );
+    case 'executionCanceled':
+    case 'executionTerminated':
+      return actual.kind === recorded.kind;
+  }
+}
+
 function isCanceledAlike(a: Cancelable, b: Cancelable): boolean {
   return a.cancellation === b.cancellation && a.shielded === b.shielded;
 }
 
-/** Compares payloads as data: the order in which keys were written does not matter. */
-export function isSamePayload(a: Payload | null, b: Payload | null): boolean {
+/** Compares payloads as data: key order does not matter. */
+function isSamePayload(a: Payload | null, b: Payload | null): boolean {
   return a === b || canonicalPayload(a) === canonicalPayload(b);
 }
 
-/** Names an event in a sentence: "history records …". */
+/** Describes an event for the sentence "history records …". */
 export function describeEvent(event: HistoryEvent): string {
   switch (event.kind) {
     case 'executionStarted':
-      return `the start of '${event.name}' version '${event.version}'`;
+      return `the start of ${JSON.stringify(event.name)} version ${JSON.stringify(event.version)}`;
     case 'activityScheduled':
-      return `a call of activity '${event.name}' with ${describeInput(event.payload)}${describeCancel(event)}`;
+      return `a call of activity ${JSON.stringify(event.name)} with ${describeInput(event.payload)}${describeCancel(event)}`;
     case 'timerCreated':
       return 'a timer';
     case 'eventAwaited':
-      return `a wait for event '${event.name}'`;
+      return `a wait for event ${JSON.stringify(event.name)}`;
     case 'childScheduled':
-      return `the start of child '${event.name}' as '${event.childId}' with ${describeInput(event.payload)}${describeCancel(event)}`;
+      return `the start of child ${JSON.stringify(event.name)} as ${JSON.stringify(event.childId)} with ${describeInput(event.payload)}${describeCancel(event)}`;
     case 'detachedStarted':
-      return `the detached start of '${event.name}' as '${event.childId}' with ${describeInput(event.payload)}`;
+      return `the detached start of ${JSON.stringify(event.name)} as ${JSON.stringify(event.childId)} with ${describeInput(event.payload)}`;
     case 'customStatusSet':
       return 'a custom status';
     case 'operationWithdrawn':
@@ -94,17 +119,17 @@ export function describeEvent(event: HistoryEvent): string {
       return `the failure of operation ${event.operation}`;
     case 'activityCanceled':
     case 'childCanceled':
-      return `that operation ${event.operation} was stopped`;
+      return `the cancellation of operation ${event.operation}`;
     case 'detachedConfirmed':
-      return `that the detached start of operation ${event.operation} stands`;
+      return `the confirmation of the detached start of operation ${event.operation}`;
     case 'detachedFailed':
-      return `that the id of operation ${event.operation} is taken`;
+      return `that the instance id of operation ${event.operation} is taken`;
     case 'cancelRequested':
-      return `a request to stop: ${clip(event.reason)}`;
+      return `a cancel request: ${clip(event.reason)}`;
     case 'timerFired':
       return `the timer of operation ${event.operation} firing`;
     case 'eventReceived':
-      return `the arrival of event '${event.name}'`;
+      return `the arrival of event ${JSON.stringify(event.name)}`;
     case 'executionCompleted':
       return `that it returned ${clip(event.payload ?? 'nothing')}`;
     case 'executionFailed':
@@ -118,7 +143,7 @@ export function describeEvent(event: HistoryEvent): string {
   }
 }
 
-/** Names an event without its payload, for logs: `activity "chargeCard"`. */
+/** Labels an event without its payload, for logs: `activity "chargeCard"`. */
 export function labelEvent(event: HistoryEvent): string {
   switch (event.kind) {
     case 'executionStarted':

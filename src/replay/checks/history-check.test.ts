@@ -40,7 +40,7 @@ describe('R3: code and history must agree', () => {
       before: (ctx) => ctx.call('a', 1),
       after: (ctx) => ctx.call('b', 1),
       eventId: 2,
-      says: ["records a call of activity 'a' with input 1", "issued a call of activity 'b'"],
+      says: ['records a call of activity "a" with input 1', 'issued a call of activity "b"'],
     },
     {
       change: 'another input',
@@ -61,28 +61,28 @@ describe('R3: code and history must agree', () => {
       before: (ctx) => ctx.call('a'),
       after: (ctx) => ctx.sleep(5),
       eventId: 2,
-      says: ["a call of activity 'a'", 'issued a timer'],
+      says: ['a call of activity "a"', 'issued a timer'],
     },
     {
       change: 'another event name',
       before: (ctx) => ctx.waitFor('x'),
       after: (ctx) => ctx.waitFor('y'),
       eventId: 2,
-      says: ["a wait for event 'x'", "a wait for event 'y'"],
+      says: ['a wait for event "x"', 'a wait for event "y"'],
     },
     {
       change: 'another child',
       before: (ctx) => ctx.child('x'),
       after: (ctx) => ctx.child('y'),
       eventId: 2,
-      says: ["the start of child 'x'", "the start of child 'y'"],
+      says: ['the start of child "x"', 'the start of child "y"'],
     },
     {
       change: 'another child id',
       before: (ctx) => ctx.child('x', 1, { id: 'one' }),
       after: (ctx) => ctx.child('x', 1, { id: 'two' }),
       eventId: 2,
-      says: ["as 'one'", "as 'two'"],
+      says: ['as "one"', 'as "two"'],
     },
     {
       change: 'another id of a detached instance',
@@ -95,21 +95,21 @@ describe('R3: code and history must agree', () => {
         await ctx.sleep(1);
       },
       eventId: 2,
-      says: ["the detached start of 'x' as 'one'", "as 'two'"],
+      says: ['the detached start of "x" as "one"', 'as "two"'],
     },
     {
       change: 'a command that is no longer issued',
       before: (ctx) => ctx.all([ctx.call('a'), ctx.call('b')]),
       after: (ctx) => ctx.all([ctx.call('a')]),
       eventId: 3,
-      says: ["records a call of activity 'b'", 'the code does not do that'],
+      says: ['records a call of activity "b"', 'the code does not do that'],
     },
     {
       change: 'a new command after the last recorded one',
       before: (ctx) => ctx.call('a'),
       after: (ctx) => ctx.all([ctx.call('a'), ctx.call('b')]),
       eventId: 3,
-      says: ['history goes no further', "issued a call of activity 'b'"],
+      says: ['history ends here', 'issued a call of activity "b"'],
     },
     {
       change: 'a custom status that is new',
@@ -119,7 +119,7 @@ describe('R3: code and history must agree', () => {
         return ctx.call('a');
       },
       eventId: 2,
-      says: ["a call of activity 'a'", 'issued a custom status'],
+      says: ['a call of activity "a"', 'issued a custom status'],
     },
     {
       change: 'a withdrawal of another operation',
@@ -156,28 +156,28 @@ describe('R3: code and history must agree', () => {
       before: (ctx) => ctx.call('a', 1, { cancellation: 'wait' }),
       after: (ctx) => ctx.call('a', 1),
       eventId: 2,
-      says: ["with input 1, canceled as 'wait'", "issued a call of activity 'a' with input 1."],
+      says: ["with input 1, canceled as 'wait'", 'issued a call of activity "a" with input 1.'],
     },
     {
       change: 'a child that is canceled in another way',
       before: (ctx) => ctx.child('c', 1),
       after: (ctx) => ctx.child('c', 1, { cancellation: 'abandon' }),
       eventId: 2,
-      says: ["the start of child 'c'", "canceled as 'abandon'"],
+      says: ['the start of child "c"', "canceled as 'abandon'"],
     },
     {
       change: 'a call that moved into a shield',
       before: (ctx) => ctx.call('a'),
       after: (ctx) => ctx.shield(() => ctx.call('a')),
       eventId: 2,
-      says: ["a call of activity 'a' with no input", 'with no input, in a shield'],
+      says: ['a call of activity "a" with no input', 'with no input, in a shield'],
     },
     {
       change: 'a timeout that a scope did not have',
       before: (ctx) => ctx.scope(() => ctx.call('a')),
       after: (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 5 }),
       eventId: 2,
-      says: ["a call of activity 'a'", 'issued a timer'],
+      says: ['a call of activity "a"', 'issued a timer'],
     },
     {
       change: 'a return where the code waited',
@@ -187,7 +187,7 @@ describe('R3: code and history must agree', () => {
         return 'early';
       },
       eventId: 3,
-      says: ['history goes no further', 'has ended: that it returned "early"'],
+      says: ['history ends here', 'has ended: that it returned "early"'],
     },
   ];
 
@@ -195,7 +195,7 @@ describe('R3: code and history must agree', () => {
     const { error } = await replayChanged(before, after);
     expect(error).toMatchObject({ code: 'NONDETERMINISM', eventId });
     for (const text of says) expect((error as Error).message).toContain(text);
-    expect((error as Error).message).toContain("Instance 'instance', execution 1");
+    expect((error as Error).message).toContain('Instance "instance", execution 1');
     expect((error as Error).message).toContain('register the changed code as a new version');
   });
 
@@ -211,7 +211,7 @@ describe('R3: code and history must agree', () => {
     expect(error).toMatchObject({ code: 'NONDETERMINISM', eventId: 3 });
     expect((error as Error).message).toContain('records the result of operation 1');
     expect((error as Error).message).toContain(
-      "issued a call of activity 'b' with no input before it",
+      'issued a call of activity "b" with no input before it',
     );
   });
 
@@ -267,7 +267,7 @@ describe('R3: code and history must agree', () => {
       (ctx) => ctx.waitFor('more'),
     );
     expect(error).toMatchObject({ code: 'NONDETERMINISM', eventId: 2 });
-    expect((error as Error).message).toContain("issued a wait for event 'more' before it");
+    expect((error as Error).message).toContain('issued a wait for event "more" before it');
   });
 
   it('finds a terminal outcome of the same kind that differs', async () => {

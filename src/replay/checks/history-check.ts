@@ -7,18 +7,17 @@ import type {
   IncomingEvent,
   TerminalEvent,
 } from '../../model/event.ts';
-import { describeEvent, isSameCommand, labelEvent } from './command-matching.ts';
+import { describeEvent, isSameCommand, isSameOutcome, labelEvent } from './command-matching.ts';
 import { isFinished } from '../message-batch.ts';
-import type { Operation } from '../operation.ts';
-import { isSameOutcome } from '../outcome.ts';
+import type { Operation } from '../operations.ts';
 
-/** Where the code stands: the id of the next recorded event, and how the code has ended, if it has. */
-interface Standing {
+/** The position of the code: the id of the next event, and the outcome if the code has ended. */
+interface Position {
   readonly eventId: number;
   readonly outcome: TerminalEvent | undefined;
 }
 
-/** Whose history is checked, and what to do about a disagreement. */
+/** The execution that is checked, and the advice for a disagreement. */
 interface Subject {
   readonly instanceId: string;
   readonly executionId: number;
@@ -26,15 +25,15 @@ interface Subject {
 }
 
 const changedCode =
-  'Restore the old code path, or register the changed code as a new version beside the old one.';
+  'Restore the old code path, or register the changed code as a new version next to the old one.';
 
-/** Holds what the code does during replay against what history records, and says where the two part. */
+/** Compares the commands of the code with the recorded history during a replay (R3). */
 export class HistoryCheck {
   readonly #subject: Subject;
-  /** What the code led to, and history has to record next; those before `#head` are confirmed. */
+  /** Issued commands and taken answers that history must record next. Those before `#head` are confirmed. */
   #issued: (CommandEvent | AnswerEvent)[] = [];
   #head = 0;
-  /** What is being replayed, and the place of the event that is being applied. */
+  /** The replayed events, and the index of the one that is being applied. */
   #replayed: readonly HistoryEvent[] = [];
   #index = 0;
 
@@ -42,86 +41,86 @@ export class HistoryCheck {
     this.#subject = subject;
   }
 
-  /** The event that is applied next. */
+  /** Sets the event that is applied next. */
   follow(replayed: readonly HistoryEvent[], index: number): void {
     this.#replayed = replayed;
     this.#index = index;
   }
 
-  /** The code issued a command, which history has yet to confirm. */
+  /** Adds a command that history has not confirmed yet. */
   addIssued(command: CommandEvent): void {
     this.#issued.push(command);
   }
 
-  /** The event that is recorded where the next command of the code belongs. */
+  /** The event recorded at the position of the next command of the code. */
   get recordedNext(): HistoryEvent | undefined {
     return this.#replayed[this.#index + 1 + this.#issued.length - this.#head];
   }
 
-  /** The answer to an operation, if history records it, in the same turn, where the code would now withdraw the operation. */
-  meet(operation: Operation, at: number): AnswerEvent | undefined {
+  /** Returns the answer that the same turn recorded in place of a withdrawal of the operation, if any (R15). */
+  takeRecordedAnswer(operation: Operation, at: number): AnswerEvent | undefined {
     const next = this.recordedNext;
     if (next?.at !== at || !isFinished(operation, next)) return undefined;
     this.#issued.push(next as AnswerEvent);
     return next as AnswerEvent;
   }
 
-  /** Says whether a recorded answer is one that the code has met already, and confirms it. */
-  confirmMet(recorded: IncomingEvent): boolean {
+  /** Whether the code has already taken this recorded answer. If so, confirms it. */
+  isTakenAnswer(recorded: IncomingEvent): boolean {
     if (this.#issued[this.#head] !== recorded) return false;
     this.#advance();
     return true;
   }
 
-  /** Throws if history goes on after its own end. */
-  confirmNotEnded(recorded: HistoryEvent, standing: Standing, hasEnded: boolean): void {
-    if (hasEnded) throw this.#disagreement(recorded, standing, ended(standing) ?? 'has ended');
+  /** Throws if history continues after a terminal event. */
+  confirmNotEnded(recorded: HistoryEvent, position: Position, hasEnded: boolean): void {
+    if (hasEnded) throw this.#disagreement(recorded, position, ended(position) ?? 'has ended');
   }
 
-  confirmStart(recorded: ExecutionStarted, standing: Standing): void {
-    if (standing.eventId > 1) throw this.#disagreement(recorded, standing, 'runs already');
+  confirmStart(recorded: ExecutionStarted, position: Position): void {
+    if (position.eventId > 1) throw this.#disagreement(recorded, position, 'runs already');
   }
 
-  confirmCommand(recorded: CommandEvent, standing: Standing): void {
+  confirmCommand(recorded: CommandEvent, position: Position): void {
     const issued = this.#issued[this.#head];
     if (issued === undefined || !isSameCommand(recorded, issued)) {
       const did = issued === undefined ? undefined : `issued ${describeEvent(issued)}`;
       throw this.#disagreement(
         recorded,
-        standing,
-        did ?? ended(standing) ?? 'does not do that',
+        position,
+        did ?? ended(position) ?? 'does not do that',
         issued,
       );
     }
     this.#advance();
   }
 
-  /** Throws unless the code is ready to be given the event. */
-  confirmIncoming(recorded: IncomingEvent, standing: Standing, isAnswerable: boolean): void {
-    this.#confirmNothingIssued(recorded, standing);
+  /** Throws unless the code can take the event now. */
+  confirmIncoming(recorded: IncomingEvent, position: Position, isAnswerable: boolean): void {
+    this.#confirmNothingIssued(recorded, position);
     const obstacle =
-      ended(standing) ?? (isAnswerable ? undefined : 'has no such operation outstanding');
-    if (obstacle !== undefined) throw this.#disagreement(recorded, standing, obstacle);
+      ended(position) ?? (isAnswerable ? undefined : 'has no such operation outposition');
+    if (obstacle !== undefined) throw this.#disagreement(recorded, position, obstacle);
   }
 
-  confirmOutcome(recorded: TerminalEvent, standing: Standing): void {
-    this.#confirmNothingIssued(recorded, standing);
-    const { outcome } = standing;
+  confirmOutcome(recorded: TerminalEvent, position: Position): void {
+    this.#confirmNothingIssued(recorded, position);
+    const { outcome } = position;
     if (outcome === undefined || !isSameOutcome(recorded, outcome)) {
-      throw this.#disagreement(recorded, standing, ended(standing) ?? 'still waits');
+      throw this.#disagreement(recorded, position, ended(position) ?? 'still waits');
     }
   }
 
-  /** Throws unless the code stands still: its execution was ended from outside. */
-  confirmInterrupted(recorded: TerminalEvent, standing: Standing): void {
-    this.#confirmNothingIssued(recorded, standing);
+  /** Throws if an execution that was ended from outside has unmatched commands. */
+  confirmInterrupted(recorded: TerminalEvent, position: Position): void {
+    this.#confirmNothingIssued(recorded, position);
   }
 
-  /** Throws if the code did more than history records, now that all of it was shown. */
-  confirmNothingLeft(standing: Standing): void {
-    this.#confirmNothingIssued(undefined, standing);
-    const end = ended(standing);
-    if (end !== undefined) throw this.#disagreement(undefined, standing, end);
+  /** Throws if the code did more than the complete history records. */
+  confirmNothingLeft(position: Position): void {
+    this.#confirmNothingIssued(undefined, position);
+    const end = ended(position);
+    if (end !== undefined) throw this.#disagreement(undefined, position, end);
   }
 
   #advance(): void {
@@ -131,16 +130,16 @@ export class HistoryCheck {
     this.#head = 0;
   }
 
-  #confirmNothingIssued(recorded: HistoryEvent | undefined, standing: Standing): void {
+  #confirmNothingIssued(recorded: HistoryEvent | undefined, position: Position): void {
     const extra = this.#issued[this.#head];
     if (extra === undefined) return;
     const place = recorded === undefined ? '' : ' before it';
-    throw this.#disagreement(recorded, standing, `issued ${describeEvent(extra)}${place}`, extra);
+    throw this.#disagreement(recorded, position, `issued ${describeEvent(extra)}${place}`, extra);
   }
 
   #disagreement(
     recorded: HistoryEvent | undefined,
-    { eventId, outcome }: Standing,
+    { eventId, outcome }: Position,
     did: string,
     issued: HistoryEvent | undefined = outcome,
   ): NondeterminismError {
@@ -149,18 +148,17 @@ export class HistoryCheck {
       recorded: recorded === undefined ? 'nothing' : labelEvent(recorded),
       issued: issued === undefined ? 'nothing' : labelEvent(issued),
     };
-    // Then the two differ in their input, their child id or how they are canceled.
+    // They differ in input, child id or cancellation type.
     if (labels.recorded === labels.issued) labels.issued += ' with other arguments';
-    const records =
-      recorded === undefined ? 'goes no further' : `records ${describeEvent(recorded)}`;
+    const records = recorded === undefined ? 'ends here' : `records ${describeEvent(recorded)}`;
     return new NondeterminismError(
-      `Instance '${instanceId}', execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ${advice}`,
+      `Instance ${JSON.stringify(instanceId)}, execution ${executionId}, event ${eventId}: history ${records}, but the code ${did}. ${advice}`,
       eventId,
       labels,
     );
   }
 }
 
-function ended({ outcome }: Standing): string | undefined {
+function ended({ outcome }: Position): string | undefined {
   return outcome === undefined ? undefined : `has ended: ${describeEvent(outcome)}`;
 }

@@ -1,9 +1,13 @@
 import type { Clock } from '../../model/clock.ts';
 import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
-import { platformFailure, toFailure, type Failure } from '../../model/failures/failure.ts';
+import {
+  platformFailure,
+  toFailure,
+  errorClasses,
+  type Failure,
+} from '../../model/failures/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import { nextRetryDelayMs } from '../../model/retry-policy.ts';
-import { errorClasses } from '../../model/failures/error-classes.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';

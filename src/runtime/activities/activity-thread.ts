@@ -1,8 +1,7 @@
 /** The inside of an isolated handler's thread: loads the handler, runs it once, and answers. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { errorClasses } from '../../model/failures/error-classes.ts';
+import { errorClasses, toFailure } from '../../model/failures/failure.ts';
 import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
-import { toFailure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';

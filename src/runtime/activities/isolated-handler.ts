@@ -1,7 +1,6 @@
 import { Worker as Thread } from 'node:worker_threads';
 import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
-import { withClasses } from '../../model/failures/error-classes.ts';
-import { toError } from '../../model/failures/failure.ts';
+import { withClasses, toError } from '../../model/failures/failure.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityContext } from '../../orchestration/activity-context.ts';
 import { RunningTaskContext } from '../tasks/running-task-context.ts';

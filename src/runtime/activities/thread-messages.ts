@@ -2,7 +2,7 @@ import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { Payload } from '../../model/values/payload.ts';
-import type { Headers } from '../../model/task-options.ts';
+import type { Headers } from '../../model/work-item-options.ts';
 
 /** What a thread is given to run one attempt of an isolated activity or task. */
 export interface ThreadTask {

@@ -1,4 +1,4 @@
-import { decodeActivityOptions, type ActivityOptions } from '../../model/activity-options.ts';
+import { decodeActivityOptions, type ActivityOptions } from '../../model/work-item-options.ts';
 import type { ActivityScheduled } from '../../model/event.ts';
 
 /** What a worker needs to know of a call besides its input: stored with the work item, opaque to the store. */

@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
-import { Rounds } from '../../model/periodic-loop.ts';
+import { PeriodicLoop } from '../../model/periodic-loop.ts';
 import type { ProcessRecord, ProcessStore } from '../../providers/contract/processes.ts';
 import { hostProcesses, type HostProcesses } from './host-processes.ts';
 
@@ -39,7 +39,7 @@ interface Registration {
 export class ProcessTakeover {
   readonly #params: ProcessTakeoverParams;
   readonly #host: HostProcesses | undefined;
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicLoop;
   #others: readonly ProcessRecord[] = [];
   #registeredAt = Number.NEGATIVE_INFINITY;
   #listedAt = Number.NEGATIVE_INFINITY;
@@ -50,7 +50,7 @@ export class ProcessTakeover {
     const { logger, clock = systemClock } = params;
     this.#params = params;
     this.#host = 'host' in params ? params.host : hostProcesses();
-    this.#rounds = new Rounds({
+    this.#rounds = new PeriodicLoop({
       clock,
       round: () => this.#check(),
       onError: (error) => logger.warn({ error }, 'watching other processes failed; trying again'),

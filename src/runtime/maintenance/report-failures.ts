@@ -1,6 +1,10 @@
 import { NondeterminismError } from '../../model/failures/errors.ts';
-import { decodeFailure, toFailure, type Failure } from '../../model/failures/failure.ts';
-import { toLoggedError } from '../../model/failures/logged-error.ts';
+import {
+  decodeFailure,
+  toFailure,
+  toLoggedError,
+  type Failure,
+} from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
-import { Rounds } from '../../model/periodic-loop.ts';
+import { PeriodicLoop } from '../../model/periodic-loop.ts';
 import type { SessionStore } from '../../providers/contract/sessions.ts';
 import type { LateResults } from '../activities/late-results.ts';
 
@@ -23,12 +23,12 @@ const maxJobs = 500;
  */
 export class SessionReaper {
   readonly #params: SessionReaperParams;
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicLoop;
 
   constructor(params: SessionReaperParams) {
     this.#params = params;
     const { clock, logger } = params;
-    this.#rounds = new Rounds({
+    this.#rounds = new PeriodicLoop({
       clock,
       round: () => this.#look(),
       onError: (error) => logger.warn({ error }, 'looking after sessions failed; trying again'),

@@ -1,5 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
-import { decodeHeaders, type Headers } from '../../model/task-options.ts';
+import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import type { TaskClient, TaskContext } from '../../tasks/task-context.ts';
 import {
   RunningActivityContext,

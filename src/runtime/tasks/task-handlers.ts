@@ -1,6 +1,6 @@
 import { LockLostError, PerdureError } from '../../model/failures/errors.ts';
 import { decodeFailure, platformFailure, toError } from '../../model/failures/failure.ts';
-import { decodeHeaders } from '../../model/task-options.ts';
+import { decodeHeaders } from '../../model/work-item-options.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { FailedRun, TaskDefinition } from '../../tasks/task.ts';

@@ -1,6 +1,5 @@
 import { assertMeant } from '../../management/instance-filter.ts';
-import { PerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { allows, forbiddenDefinition, withoutNames } from './allowed-definitions.ts';
 import type { Backstage, Handlers } from '../call.ts';
 import { handlers } from '../handlers/table.ts';

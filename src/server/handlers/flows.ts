@@ -1,7 +1,6 @@
 import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts';
 import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
-import { PerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import type { Handlers } from '../call.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';

@@ -1,5 +1,4 @@
-import { isPerdureError } from '../../model/failures/errors.ts';
-import { notFound } from '../../model/failures/not-found.ts';
+import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { isTerminal } from '../../model/status.ts';
 import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';

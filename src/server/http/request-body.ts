@@ -1,4 +1,4 @@
-import { TextGatherer } from '../../model/values/text-gatherer.ts';
+import { ChunkedUtf8Decoder } from '../../model/values/chunked-utf8-decoder.ts';
 import type { HeldBytes } from './byte-budget.ts';
 import { invalidRequest, Refusal } from './refusal.ts';
 
@@ -25,7 +25,7 @@ function checkKind(headers: Headers): void {
 
 async function readText(request: Request, limitBytes: number, held: HeldBytes): Promise<string> {
   // Bytes that are no UTF-8 would else be replaced silently.
-  const text = new TextGatherer({ fatal: true });
+  const text = new ChunkedUtf8Decoder({ fatal: true });
   let bytes = 0;
   try {
     for await (const chunk of request.body ?? []) {

@@ -1,4 +1,4 @@
-import type { InstanceDetails, PendingItem } from 'perdure';
+import type { InstanceDetails, PendingItem } from 'perdure/provider';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider } from './broken-provider.ts';
 

@@ -1,3 +1,5 @@
+import type { WorkerOptions } from 'perdure';
+import { testOptions } from 'perdure/testing';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { activity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
@@ -8,10 +10,10 @@ import { signalled } from '../signalled.ts';
 
 /** How a worker comes to hold an item: by a fetch, by an ack that claimed it, or by a start that did. */
 const claims = [
-  ['fetchWorkItems', { fastPaths: false }],
+  ['fetchWorkItems', testOptions({ fastPaths: false })],
   ['ackOrchestrationItems', {}],
   ['createInstances', {}],
-] as const satisfies readonly (readonly [keyof Provider, { fastPaths?: boolean }])[];
+] as const satisfies readonly (readonly [keyof Provider, WorkerOptions])[];
 
 /**
  * Opens an engine whose store holds back the answer to one claim until something else was done, hints included. No
@@ -19,7 +21,7 @@ const claims = [
  */
 async function openOvertaken(
   method: (typeof claims)[number][0],
-  options: { readonly fastPaths?: boolean },
+  options: WorkerOptions,
   meanwhile: (client: Perdure['client']) => Promise<unknown>,
 ) {
   const provider = await openSqlite({ path: ':memory:' });

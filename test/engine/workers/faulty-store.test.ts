@@ -8,6 +8,7 @@ import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
+import { testOptions } from '../../../src/runtime/test-options.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -69,7 +70,7 @@ async function untilHeard<T>(call: () => Promise<T>): Promise<T> {
 
 it.each([
   ['with fast paths', {}],
-  ['without fast paths', { fastPaths: false }],
+  ['without fast paths', testOptions({ fastPaths: false })],
   ['cold', { warmCacheBytes: 0 }],
 ])(
   'a store that fails one call in five, before or after it took effect, fails no instance (%s)',

@@ -1,4 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
+import { testOptions } from 'perdure/testing';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -67,7 +68,7 @@ it('an ack whose answer comes late takes no live instance out of the hands of a 
   let turns = 0;
   await perdure.startWorker({
     orchestrations: [listen],
-    fastPaths: false,
+    ...testOptions({ fastPaths: false }),
     hooks: {
       instanceBlocked: (one) => void blocked.push(one),
       turnCommitted: () => void turns++,

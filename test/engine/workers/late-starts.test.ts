@@ -1,4 +1,5 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { testOptions } from 'perdure/testing';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -56,7 +57,7 @@ describe.each<StoreKind>(['SQLite', 'PostgreSQL'])('a lease that ends in a batch
         await Promise.allSettled([blocked]);
       });
       const definitions = { orchestrations: [run], activities: [blocker, work] };
-      await perdure.startWorker({ ...definitions, ...options, fastPaths });
+      await perdure.startWorker({ ...definitions, ...options, ...testOptions({ fastPaths }) });
       await (await client.start(run)).result();
       expect(calls.toSorted((a, b) => a - b)).toEqual(numbers);
     },

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
-import { TextGatherer } from './text-gatherer.ts';
+import { ChunkedUtf8Decoder } from './chunked-utf8-decoder.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -15,7 +15,7 @@ it('text in pieces of any size is the text that was sent', () => {
   const text = 'aä€😀'.repeat(20_000);
   const bytes = new TextEncoder().encode(text);
   for (const size of [1, 7, 1_000, 16_384, 20_000, bytes.byteLength]) {
-    const gatherer = new TextGatherer({ fatal: true });
+    const gatherer = new ChunkedUtf8Decoder({ fatal: true });
     for (let from = 0; from < bytes.byteLength; from += size) {
       gatherer.add(bytes.subarray(from, from + size));
     }
@@ -26,7 +26,7 @@ it('text in pieces of any size is the text that was sent', () => {
 it('text in pieces of one byte takes no more memory than a few times its size', () => {
   const length = 2_000_000;
   const piece = new Uint8Array([0x78]);
-  const gatherer = new TextGatherer({ fatal: true });
+  const gatherer = new ChunkedUtf8Decoder({ fatal: true });
   const before = heapUsed();
   for (let n = 0; n < length; n += 1) gatherer.add(piece);
   expect(heapUsed() - before).toBeLessThan(5 * length);
@@ -34,11 +34,11 @@ it('text in pieces of one byte takes no more memory than a few times its size', 
 });
 
 it('bytes that are no UTF-8 throw where that was asked for, also at the end', () => {
-  const refuses = new TextGatherer({ fatal: true });
+  const refuses = new ChunkedUtf8Decoder({ fatal: true });
   refuses.add(new Uint8Array([0x61, 0x61]));
   refuses.add(new Uint8Array([0xe2]));
   expect(() => refuses.end()).toThrow(TypeError);
-  const replaces = new TextGatherer({ fatal: false });
+  const replaces = new ChunkedUtf8Decoder({ fatal: false });
   replaces.add(new Uint8Array([0x61, 0xff]));
   expect(replaces.end()).toBe('a\ufffd');
 });

@@ -1,7 +1,7 @@
 import type { CancellationType } from './cancel.ts';
 import { PerdureError } from './failures/errors.ts';
-import { parseJson } from './values/payload.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
+import { parseJson } from './values/payload.ts';
 
 /** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
 export interface ActivityOptions {
@@ -19,7 +19,7 @@ export interface ActivityOptions {
 /** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
 export function decodeActivityOptions(stored: string | null): ActivityOptions {
   if (stored === null) return {};
-  const options = parse(stored);
+  const options = parseOptions(stored);
   if (
     isObject(options) &&
     isRetry(options['retry']) &&
@@ -35,7 +35,7 @@ export function decodeActivityOptions(stored: string | null): ActivityOptions {
   );
 }
 
-function parse(stored: string): unknown {
+function parseOptions(stored: string): unknown {
   try {
     return parseJson(stored);
   } catch {
@@ -65,4 +65,41 @@ function isOptionalNumber(value: unknown): boolean {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Text by name, handed from whoever runs a task to its handler. */
+export type Headers = Readonly<Record<string, string>>;
+
+const noHeaders: Headers = Object.freeze({});
+
+/** What is stored with a task run besides its input: nothing, for most. */
+export function encodeTaskOptions(headers: Headers | undefined): string | null {
+  return headers === undefined || Object.keys(headers).length === 0
+    ? null
+    : JSON.stringify({ headers });
+}
+
+/** Reads the stored headers of a run; throws `UNDECODABLE` for what no version of Perdure has written. */
+export function decodeHeaders(stored: string | null): Headers {
+  if (stored === null) return noHeaders;
+  const headers = parseHeaders(stored);
+  if (isHeaders(headers)) return headers;
+  throw new PerdureError(
+    'UNDECODABLE',
+    'The stored options of a task run cannot be decoded. Were they written by a newer version, or damaged?',
+  );
+}
+
+/** Whether a value is an object of texts. */
+export function isHeaders(value: unknown): value is Headers {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every((text) => typeof text === 'string');
+}
+
+function parseHeaders(stored: string): unknown {
+  try {
+    return (parseJson(stored) as { readonly headers?: unknown } | null)?.headers;
+  } catch {
+    return undefined;
+  }
 }

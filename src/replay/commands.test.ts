@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkInstanceId, maxIdBytes } from '../model/values/names.ts';
-import { defaultChildId } from './child-id.ts';
+import { defaultChildId } from './commands.ts';
 
 describe('the default id of a child', () => {
   it('names the parent, its execution and the operation', () => {

@@ -4,7 +4,7 @@ const gatheredBytes = 16 * 1024;
  * Decodes UTF-8 that arrives in pieces. Small pieces are gathered first: text that is joined from pieces of one byte takes
  * more than thirty times its size, so a sender could make a bound on bytes worthless.
  */
-export class TextGatherer {
+export class ChunkedUtf8Decoder {
   readonly #decoder;
   #gathered: Uint8Array | undefined;
   #filled = 0;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compareVersions } from './version.ts';
+import { compareVersions } from './definition.ts';
 
 test.each([
   [['1', '2', '10']],

@@ -1,0 +1,288 @@
+import type { CancellationType } from '../model/cancel.ts';
+import type { AnswerEvent } from '../model/event.ts';
+import { CanceledError, FailedError, PerdureError } from '../model/failures/errors.ts';
+import { isEndedBy, toError, type Failure } from '../model/failures/failure.ts';
+import { decodePayload, type Payload } from '../model/values/payload.ts';
+import { toCanceledError, type CancelScope, type Withdrawal } from './cancellation/cancel-scope.ts';
+import { Deferred, DurablePromise, type DurableSource } from './durable-promise.ts';
+import { EventInbox } from './event-inbox.ts';
+
+export type OperationKind = 'activity' | 'timer' | 'event' | 'child' | 'detached';
+
+/** Withdraws operations and records it. */
+export interface OperationOwner {
+  /** Withdraws an operation at the request of the code. */
+  cancel(operation: Operation, withdrawal: Withdrawal): void;
+}
+
+export interface OperationOptions {
+  readonly kind: OperationKind;
+  readonly id: number;
+  readonly name: string;
+  readonly scope: CancelScope;
+  readonly owner: OperationOwner;
+  readonly cancellation?: CancellationType | undefined;
+  readonly childId?: string | undefined;
+  /** Converts the payload of an event to the value of its wait. Throws if the payload is invalid. */
+  readonly parse?: ((payload: unknown) => unknown) | undefined;
+}
+
+/** A durable operation that the code has issued: a promise that its answer settles. */
+export class Operation extends Deferred<unknown> implements DurableSource {
+  readonly kind: OperationKind;
+  readonly id: number;
+  /** The name of the activity, event, child or detached instance; empty for a timer. */
+  readonly name: string;
+  /** The scope that issued it. */
+  readonly scope: CancelScope;
+  readonly cancellation: CancellationType;
+  readonly childId: string | undefined;
+  /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
+  withdrawal: Withdrawal | undefined;
+  /** The promise that the code has: its own, or one that also includes a timeout. */
+  exposed: DurablePromise<unknown>;
+  readonly #owner: OperationOwner;
+  readonly #parse: ((payload: unknown) => unknown) | undefined;
+
+  constructor(options: OperationOptions) {
+    super();
+    this.kind = options.kind;
+    this.id = options.id;
+    this.name = options.name;
+    this.scope = options.scope;
+    this.cancellation = options.cancellation ?? 'request';
+    this.childId = options.childId;
+    this.#owner = options.owner;
+    this.#parse = options.parse;
+    this.exposed = this.promise;
+    DurablePromise.attach(this.promise, this);
+  }
+
+  /** Settles a wait with the payload of its event. An invalid payload rejects it; the event is consumed either way. */
+  receive(payload: unknown): void {
+    if (this.#parse === undefined) {
+      this.resolve(payload);
+      return;
+    }
+    let value: unknown;
+    try {
+      value = this.#parse(payload);
+    } catch (error) {
+      this.reject(error);
+      return;
+    }
+    this.resolve(value);
+  }
+
+  withdraw(withdrawal: Withdrawal): void {
+    this.#owner.cancel(this, withdrawal);
+  }
+}
+
+const answers: Readonly<Record<AnswerEvent['kind'], OperationKind>> = {
+  activityCompleted: 'activity',
+  activityFailed: 'activity',
+  activityCanceled: 'activity',
+  timerFired: 'timer',
+  childCompleted: 'child',
+  childFailed: 'child',
+  childCanceled: 'child',
+  detachedConfirmed: 'detached',
+  detachedFailed: 'detached',
+};
+
+/** Whether an answer fits the kind of the operation. */
+export function isAnswerTo(operation: Operation, answer: { readonly kind: string }): boolean {
+  return (answers as Readonly<Record<string, OperationKind>>)[answer.kind] === operation.kind;
+}
+
+// Measured: 820 bytes for an awaited operation. A small result takes 58 bytes if the code keeps the value only, 375 with
+// its promise.
+const pendingBytes = 820;
+const resultBytes = 128;
+
+/** The outstanding operations of an execution, and its buffered external events. */
+export class OperationTable {
+  readonly inbox = new EventInbox();
+  readonly #pending = new Map<number, Operation>();
+  readonly #unawaited = new Unawaited();
+  #mustAnswer = 0;
+  #resultBytes = 0;
+
+  /** The number of outstanding operations. */
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** Whether a `wait` operation is outstanding, so that the execution cannot end yet (R17). */
+  get mustWait(): boolean {
+    return this.#mustAnswer > 0;
+  }
+
+  /** Estimated memory of operations and results; the code may keep every result. */
+  get sizeBytes(): number {
+    return this.#resultBytes + this.#pending.size * pendingBytes;
+  }
+
+  /** Describes the operations that the code has not awaited so far. */
+  neverAwaited(): readonly string[] {
+    return this.#unawaited.describe(this.#pending.values());
+  }
+
+  isPending(operation: Operation): boolean {
+    return this.#pending.get(operation.id) === operation;
+  }
+
+  add(operation: Operation): void {
+    this.addUnscoped(operation);
+    operation.scope.add(operation);
+  }
+
+  /** Adds an operation that its scope neither withdraws nor waits for. */
+  addUnscoped(operation: Operation): void {
+    this.#pending.set(operation.id, operation);
+    if (operation.cancellation === 'wait') this.#mustAnswer += 1;
+  }
+
+  remove(operation: Operation): void {
+    this.#pending.delete(operation.id);
+    if (operation.cancellation === 'wait') this.#mustAnswer -= 1;
+    if (operation.kind === 'event') this.inbox.forget(operation);
+    operation.scope.remove(operation);
+    this.#unawaited.settle(operation);
+  }
+
+  /** Settles a wait with a buffered event, or adds it as outstanding. */
+  addWait(operation: Operation): void {
+    const event = this.inbox.take(operation.name);
+    if (event === undefined) {
+      this.add(operation);
+      this.inbox.wait(operation);
+    } else {
+      operation.receive(decodePayload(event.payload));
+      this.#unawaited.settle(operation);
+    }
+  }
+
+  /** Whether an answer has an outstanding operation of its kind (R4). */
+  isAnswerable(answer: { readonly kind: string; readonly operation: number }): boolean {
+    const operation = this.#pending.get(answer.operation);
+    return operation !== undefined && isAnswerTo(operation, answer);
+  }
+
+  /** Settles the operation of an answer. */
+  apply(event: AnswerEvent): void {
+    const operation = this.#pending.get(event.operation);
+    if (operation === undefined) return;
+    switch (event.kind) {
+      case 'activityCompleted':
+      case 'childCompleted':
+        this.#count(event.payload);
+        operation.resolve(decodePayload(event.payload));
+        break;
+      case 'timerFired':
+        operation.resolve(undefined);
+        break;
+      case 'activityFailed':
+      case 'childFailed':
+        operation.reject(toFailedError(operation, event.failure));
+        break;
+      case 'activityCanceled':
+        operation.reject(toCanceled(operation, event));
+        break;
+      case 'detachedConfirmed':
+        operation.resolve(operation.childId);
+        break;
+      case 'detachedFailed':
+        operation.reject(new PerdureError('INSTANCE_ALREADY_EXISTS', event.failure.message));
+        break;
+      case 'childCanceled': {
+        const { trigger } = operation.withdrawal ?? { trigger: 'cancel' };
+        operation.reject(toCanceled(operation, { trigger, reason: event.reason }));
+        break;
+      }
+    }
+    this.remove(operation);
+  }
+
+  /** Delivers an external event to the oldest wait for its name, or buffers it. */
+  receive(name: string, payload: Payload | null): void {
+    this.#count(payload);
+    const operation = this.inbox.deliver(name, payload);
+    if (operation === undefined) return;
+    operation.receive(decodePayload(payload));
+    this.remove(operation);
+  }
+
+  #count(payload: Payload | null): void {
+    this.#resultBytes += resultBytes + (payload?.length ?? 0);
+  }
+}
+
+/** Only a withdrawal by this code is exempt from unhandled rejections (R10); a cancel from outside is a failure. */
+function toCanceled(operation: Operation, canceled: Withdrawal): CanceledError {
+  const { trigger, reason } = canceled;
+  return operation.withdrawal === undefined
+    ? new CanceledError(reason, trigger)
+    : toCanceledError({ trigger, reason });
+}
+
+// Histories record the message of an error that the code rethrows, and a replay compares it: do not change the text.
+function toFailedError(operation: Operation, failure: Failure): FailedError {
+  const isActivity = operation.kind === 'activity';
+  const general = isActivity ? 'ACTIVITY_FAILED' : 'CHILD_FAILED';
+  return new FailedError({
+    code: isEndedBy(failure, 'TIMEOUT', 'POISON') ? failure.code : general,
+    message: `${isActivity ? 'Activity' : 'Child orchestration'} '${operation.name}' failed: ${failure.message}`,
+    subject: operation.name,
+    failure,
+    cause: toError(failure),
+  });
+}
+
+/** Number of settled operations from which those that were used since are removed. */
+const firstSweep = 64;
+
+/**
+ * The operations whose promises the code has neither awaited, nor passed to a combinator, nor canceled. An operation that is
+ * used before it settles, as nearly all are, is not stored.
+ *
+ * Excluded are operations in a scope or shield, which end with it, and `abandon` operations including detached starts, whose
+ * work continues.
+ */
+class Unawaited {
+  /** Operations that settled before they were used; some may have been used since. */
+  #settled: Operation[] = [];
+  #sweepAt = firstSweep;
+
+  /** Adds an operation that has settled, unless it was used. */
+  settle(operation: Operation): void {
+    if (!isUnawaited(operation)) return;
+    this.#settled.push(operation);
+    if (this.#settled.length < this.#sweepAt) return;
+    this.#settled = this.#settled.filter(isUnawaited);
+    this.#sweepAt = Math.max(firstSweep, this.#settled.length * 2);
+  }
+
+  /** Describes the operations that were never awaited, in call order. */
+  describe(outstanding: Iterable<Operation>): readonly string[] {
+    return [...this.#settled, ...outstanding]
+      .filter(isUnawaited)
+      .sort((one, other) => one.id - other.id)
+      .map(({ kind, name, id }) =>
+        name === '' ? `${kind} (operation ${id})` : `${kind} ${JSON.stringify(name)}`,
+      );
+  }
+}
+
+function isUnawaited({ exposed: shown, cancellation, scope }: Operation): boolean {
+  return !DurablePromise.isUsed(shown) && cancellation !== 'abandon' && scope.outer === undefined;
+}
+
+/** The error of an orchestration that ended without awaiting these operations. */
+export function neverAwaited(instanceId: string, operations: readonly string[]): PerdureError {
+  return new PerdureError(
+    'NEVER_AWAITED',
+    `Instance ${JSON.stringify(instanceId)} ended without awaiting ${operations.join(', ')}. Await each durable operation, pass it to a combinator, or call it with { cancellation: 'abandon' } to let its work continue.`,
+  );
+}
