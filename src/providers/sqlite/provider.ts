@@ -15,7 +15,7 @@ import { createSessionStore } from './jobs/sessions.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
-import { createTaskStore } from './tasks/tasks.ts';
+import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 

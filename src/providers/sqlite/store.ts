@@ -3,9 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './deletion/audit.ts';
-import { ChunkRows } from './jobs/chunk-rows.ts';
+import { ChunkRows } from './jobs/streams.ts';
 import { DatabaseFiles } from './driver/database-files.ts';
-import { DedupeKeys } from './tables/dedupe-keys.ts';
+import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
 import { DueItems } from './queues/due-items.ts';
@@ -13,33 +13,27 @@ import type { Topic } from '../shared/effects.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { GroupCommit, type Scope } from './batches/group-commit.ts';
-import { HiddenMessages } from './wakeups/hidden-messages.ts';
 import { History } from './tables/history.ts';
-import { InstanceFamily } from './reading/parent-child-queries.ts';
+import { InstanceFamily, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
-import { InstanceRows } from './tables/instance-rows.ts';
-import { InstanceScan } from './reading/instance-scan.ts';
+import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/instance-stops.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
 import { LateWrites } from './batches/late-writes.ts';
-import { machineOf } from './driver/machine.ts';
+import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
-import { OutcomeUpdates } from './tables/outcome-updates.ts';
 import { PlainAbandons } from './single-statement/job-abandons.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
-import { ScheduleRows } from './schedules/schedule-rows.ts';
+import { ScheduleRows } from './schedules/schedules.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
-import { parsePlan, StoreClock } from './driver/store-clock.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
-import { TaskItems } from './tables/task-items.ts';
-import { TaskRows } from './tables/task-rows.ts';
 import { TaskRuns } from './tasks/task-runs.ts';
 import { Tombstones } from './tables/tombstones.ts';
 import { TreeDeletions } from './deletion/tree-deletions.ts';
@@ -171,7 +165,6 @@ export class Store {
     const { changeLog } = this;
     const onPoll = (): void => void this.#files.refusal('poll', performance.now());
     this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
-    const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
       clock: this.clock,
@@ -179,7 +172,7 @@ export class Store {
       lateWrites: this.lateWrites,
       busyTimeoutMs,
       onStep: () => this.#shareClock(),
-      onSetBack: (scope) => hidden.show(scope),
+      onSetBack: (scope) => this.#showHidden(scope),
       refusal: (operation) => this.#files.refusal(operation, performance.now()),
       beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
       onCommitted: (effects) => {
@@ -199,6 +192,13 @@ export class Store {
     const stored = parsePlan(this.systemRecords.read(clockRecord));
     const plan = this.clock.agree(stored);
     if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
+  }
+
+  /** Makes messages visible again that a clock set back has hidden. */
+  #showHidden({ now, effects }: Scope): void {
+    const instanceKeys = this.messages.showHidden(now);
+    for (const instanceKey of instanceKeys) this.locks.refresh(instanceKey);
+    if (instanceKeys.size > 0) effects.due('orchestrations', now);
   }
 
   /** Throws once the store is closed. */

@@ -6,7 +6,7 @@ import type {
   TreeDeletionResult,
 } from '../../contract/management.ts';
 import type { Audit, AuditedStep } from './audit.ts';
-import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from '../tables/tombstones.ts';

@@ -8,9 +8,8 @@ import type {
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { knownStart } from '../tables/existing-start.ts';
+import { knownStart, type TurnTarget } from '../tables/instance-rows.ts';
 import type { Store } from '../store.ts';
-import type { TurnTarget } from '../tables/instance-rows.ts';
 
 /** Creation, messages and reads of instances. */
 export function createInstanceStore(store: Store): InstanceStore {

@@ -7,13 +7,16 @@ import { customStatusVersions } from '../../rules/custom-status.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import type { InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import {
+  knownStart,
+  type InstanceRows,
+  type TurnTarget,
+  type OutcomeUpdates,
+} from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
 import type { LateWrites } from '../batches/late-writes.ts';
 import type { Messages } from '../tables/messages.ts';
-import type { OutcomeUpdates } from '../tables/outcome-updates.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 

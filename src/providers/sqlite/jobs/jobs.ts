@@ -1,11 +1,19 @@
 import type { StopResult } from '../../contract/cancellation.ts';
+import type {
+  AbandonJob,
+  JobKey,
+  NewJob,
+  SubmitJobResult,
+  AbandonedResult,
+  SessionStore,
+  SettledResult,
+} from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
-import type { AbandonJob, JobKey, NewJob, SubmitJobResult } from '../../contract/sessions.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import { createInstance } from '../instances/instances.ts';
-import type { JobRow } from './job-rows.ts';
 import type { Store } from '../store.ts';
-import { createTask } from '../tasks/tasks.ts';
+import { createTask } from '../tasks/task-runs.ts';
+import type { JobRow } from './job-rows.ts';
 
 interface StopRequest {
   readonly reason: string;
@@ -106,4 +114,32 @@ export function endAbandoned(store: Store, { now }: Scope, job: JobRow): void {
   const isLateResult = job.disposable === 1 && job.status === 'completed';
   if (!isLateResult) store.jobRows.delete(job);
   else if (job.disposeAt === null) store.jobRows.setDispose(job.instanceKey, now);
+}
+
+/** Claims results of completed runs whose callers have gone. */
+export function claimAbandoned(
+  { jobRows }: Store,
+  now: number,
+  request: Parameters<SessionStore['claimAbandoned']>[0],
+): readonly AbandonedResult[] {
+  const { orchestrations, tasks, limit, lockMs } = request;
+  const claim = { now, lockedUntil: now + Math.ceil(lockMs) };
+  const rows = [...jobRows.claim({ ...claim, names: orchestrations, isTask: false, limit })];
+  rows.push(...jobRows.claim({ ...claim, names: tasks, isTask: true, limit: limit - rows.length }));
+  return rows.map(({ sessionId, instanceId, incarnation, isTask, name, output, attempts }) => ({
+    key: { sessionId, instanceId, incarnation },
+    kind: isTask === 1 ? 'task' : 'orchestration',
+    name,
+    output,
+    attempt: attempts + 1,
+  }));
+}
+
+/** A result was disposed of, or is to be tried again. */
+export function settleAbandoned({ jobRows }: Store, now: number, settled: SettledResult): void {
+  const job = jobRows.find(settled.key);
+  // Its caller may have come back for the reply.
+  if (job === undefined || job.disposeAt === null) return;
+  if (settled.retryInMs === null) jobRows.delete(job);
+  else jobRows.setDispose(job.instanceKey, now + Math.ceil(settled.retryInMs));
 }

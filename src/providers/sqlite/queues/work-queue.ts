@@ -17,7 +17,7 @@ import type { DueItem } from './due-items.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import { isLive } from '../tables/instance-locks.ts';
 import type { Store } from '../store.ts';
-import { onFailOperation } from '../tables/task-items.ts';
+import { onFailOperation } from '../tables/task-rows.ts';
 import { toCancelInfo, type HeldItem } from '../tables/work-items.ts';
 
 /** Claims, acks and releases of work items. */

@@ -2,8 +2,9 @@ import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
-import type { Turn } from '../../contract/turn.ts';
+import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import { parseToken } from '../../shared/lock-token.ts';
+import type { DefinitionKind, Definitions } from './definitions.ts';
 
 /** The instance that a turn is committed to, as its row stands before. */
 export interface TurnTarget {
@@ -274,4 +275,93 @@ export function parentOf(row: FullRow): ParentRef | null {
 export function mustChangeOne({ changes }: { readonly changes: number }): void {
   if (changes !== 1)
     throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+}
+
+/** By what a repeated start is recognised. */
+interface Start {
+  readonly instanceId: string;
+  readonly name: string;
+  readonly inputHash: string;
+}
+
+/** The answer for a start whose id is taken: this very one was made before, or the id belongs to another. */
+export function knownStart(
+  {
+    instances,
+    definitions,
+  }: { readonly instances: InstanceRows; readonly definitions: Definitions },
+  kind: DefinitionKind,
+  { instanceId, name, inputHash }: Start,
+): { readonly kind: 'exists' } | { readonly kind: 'conflict'; readonly name: string } {
+  const existing = instances.findStart(instanceId);
+  if (existing === undefined) throw new Error('An instance that is there cannot be read.');
+  const definition = definitions.get(existing.definitionKey);
+  const isSame =
+    definition.kind === kind && definition.name === name && existing.inputHash === inputHash;
+  return isSame ? { kind: 'exists' } : { kind: 'conflict', name: definition.name };
+}
+
+type Value = string | number | null;
+
+/** Sets where a turn leaves its instance, unless that has ended or goes on as new. */
+export class OutcomeUpdates {
+  readonly #first;
+  readonly #next;
+
+  constructor(db: Database.Database) {
+    // A cancel request that came meanwhile stays: no turn lowers 'canceling' to 'running'.
+    const keepCanceling = `status = iif(status = 'canceling', 'canceling', 'running')`;
+    const progress = 'last_turn = ?, history_length = ?';
+    this.#first = prepare(db, {
+      progress: `${progress}, definition_key = ?, started_at = coalesce(started_at, ?),
+        execution_started_at = coalesce(execution_started_at, ?)`,
+      running: `${keepCanceling}, `,
+    });
+    // A column that is set is written to its indexes, changed or not: without these two a turn takes 2-3 µs less.
+    this.#next = prepare(db, { progress, running: '' });
+  }
+
+  run(options: {
+    readonly target: TurnTarget;
+    readonly turn: Turn;
+    readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
+    readonly definitionKey: number;
+    readonly now: number;
+  }): void {
+    const { target, turn, outcome, definitionKey, now } = options;
+    const { instanceKey } = target;
+    const length = target.historyLength + turn.events.length;
+    // The first turn of an execution found no history, and has set the version and when it began.
+    const isNext =
+      target.historyLength > 0 &&
+      target.status !== 'pending' &&
+      target.definitionKey === definitionKey;
+    const updates = isNext ? this.#next : this.#first;
+    const progress = isNext
+      ? [turn.turnId, length, instanceKey]
+      : [turn.turnId, length, definitionKey, now, now, instanceKey];
+    switch (outcome.status) {
+      case 'running':
+        return mustChangeOne(updates.running.run(...progress));
+      case 'completed':
+        return mustChangeOne(updates.completed.run(outcome.payload, now, now, ...progress));
+      case 'failed':
+        return mustChangeOne(updates.failed.run(outcome.failure, now, now, ...progress));
+    }
+  }
+}
+
+function prepare(
+  db: Database.Database,
+  { progress, running }: { readonly progress: string; readonly running: string },
+) {
+  const update = (columns: string) =>
+    db.prepare<Value[]>(
+      `UPDATE instances SET ${columns}${progress} WHERE instance_key = ? AND ended_at IS NULL`,
+    );
+  return {
+    running: update(running),
+    completed: update(`status = 'completed', output = ?, ended_at = ?, completed_at = ?, `),
+    failed: update(`status = 'failed', failure = ?, ended_at = ?, failed_at = ?, `),
+  };
 }

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { TerminalStatus } from '../../../model/status.ts';
-import type { TaskTimes } from '../../rules/task-times.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
+import type { TaskTimes } from '../../rules/task-times.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
 /** A task run that a write has ended just now. */
@@ -198,5 +198,141 @@ export class TaskRows {
   /** The key that a run was created with, whether it still has it or not. */
   keyOf(instanceKey: number): string | null {
     return this.#selectKey.get(instanceKey) ?? null;
+  }
+}
+
+/** The operation of the item that is a task run, and of its handler for failure. */
+export const taskOperation = 1;
+export const onFailOperation = 2;
+
+/** The item of a task run that was to have started by now. */
+export interface ExpiredItem {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+/** The item of a task run, or of its handler for failure. */
+interface TaskItem {
+  readonly instanceKey: number;
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly priority: number;
+  readonly nextAt: number;
+  readonly expiresAt: number | null;
+  readonly options: string | null;
+  readonly now: number;
+}
+
+/** The rows of `worker_queue` that are task runs, as far as they differ from activities. */
+export class TaskItems {
+  readonly #insert;
+  readonly #setExpiry;
+  readonly #selectExpired;
+  readonly #selectInstance;
+
+  constructor(db: Database.Database) {
+    // The input stays with the run: it is there for operators and for the handler of its failure.
+    this.#insert = db.prepare<
+      [number, number, number, number, number, number | null, number, string | null]
+    >(
+      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
+                                 claims, failures, created_at, options)
+       VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
+    );
+    this.#setExpiry = db.prepare<[number, number]>(
+      'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
+    );
+    this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
+       WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
+    );
+    this.#selectInstance = db
+      .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')
+      .pluck();
+  }
+
+  /** Inserts the item of a task run, or of its handler for failure. */
+  insert(item: TaskItem): void {
+    this.#insert.run(
+      item.instanceKey,
+      item.operation,
+      item.definitionKey,
+      item.priority,
+      item.nextAt,
+      item.expiresAt,
+      item.now,
+      item.options,
+    );
+  }
+
+  setExpiry(itemKey: number, expiresAt: number): void {
+    this.#setExpiry.run(expiresAt, itemKey);
+  }
+
+  /** Items of task runs that were to have started by now, the longest overdue first. */
+  selectExpired(now: number, max: number): readonly ExpiredItem[] {
+    return this.#selectExpired.all(now, max);
+  }
+
+  instanceOf(itemKey: number): number | undefined {
+    return this.#selectInstance.get(itemKey);
+  }
+}
+
+/** The rows of `dedupe_keys`. A run that has lost its key cannot free the one that another run has meanwhile. */
+export class DedupeKeys {
+  readonly #holder;
+  readonly #take;
+  readonly #free;
+  readonly #freeOfInstances;
+
+  constructor(db: Database.Database) {
+    this.#holder = db
+      .prepare<[number, string], string>(
+        `SELECT instance_id FROM dedupe_keys JOIN instances USING (instance_key)
+         WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ?`,
+      )
+      .pluck();
+    // Replaces a row without a process, which a damaged file may have.
+    this.#take = db.prepare<[number, string, number]>(
+      `INSERT INTO dedupe_keys (definition_key, dedupe_key, instance_key) VALUES (?, ?, ?)
+       ON CONFLICT DO UPDATE SET instance_key = excluded.instance_key`,
+    );
+    this.#free = db.prepare<[number, string, number]>(
+      `DELETE FROM dedupe_keys
+       WHERE definition_key = ? AND dedupe_key = ? AND instance_key = ?`,
+    );
+    this.#freeOfInstances = db.prepare<[string]>(
+      `DELETE FROM dedupe_keys WHERE (definition_key, dedupe_key, instance_key) IN
+         (SELECT definition_key, dedupe_key, instance_key
+          FROM json_each(?) CROSS JOIN instances ON instance_key = value
+          WHERE dedupe_key IS NOT NULL)`,
+    );
+  }
+
+  /** The id of the run that has a key. */
+  holderOf(definitionKey: number, dedupeKey: string): string | undefined {
+    return this.#holder.get(definitionKey, dedupeKey);
+  }
+
+  /** Gives a free key to a run. */
+  take(definitionKey: number, dedupeKey: string, instanceKey: number): void {
+    this.#take.run(definitionKey, dedupeKey, instanceKey);
+  }
+
+  /** Frees the key of a run, if it has one. */
+  free(run: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly dedupeKey: string | null;
+  }): void {
+    if (run.dedupeKey === null) return;
+    this.#free.run(run.definitionKey, run.dedupeKey, run.instanceKey);
+  }
+
+  /** Frees the keys of instances that are about to be deleted. */
+  freeOfInstances(instanceKeys: readonly number[]): void {
+    this.#freeOfInstances.run(JSON.stringify(instanceKeys));
   }
 }

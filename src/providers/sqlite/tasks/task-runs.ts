@@ -1,22 +1,24 @@
 import type { TerminalStatus } from '../../../model/status.ts';
-import { taskTimes } from '../../rules/task-times.ts';
-import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
+import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
-import type { DedupeKeys } from '../tables/dedupe-keys.ts';
-import type { Definitions } from '../tables/definitions.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { InstanceRows } from '../tables/instance-rows.ts';
-import type { ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
-import type { StopRows } from '../tables/stop-rows.ts';
+import { taskTimes } from '../../rules/task-times.ts';
+import type { Scope } from '../batches/group-commit.ts';
+import type { Store } from '../store.ts';
 import {
   onFailOperation,
   taskOperation,
+  type DedupeKeys,
   type ExpiredItem,
   type TaskItems,
-} from '../tables/task-items.ts';
-import type { EndedRun, FailedRun, TaskRows } from '../tables/task-rows.ts';
+  type EndedRun,
+  type FailedRun,
+  type TaskRows,
+} from '../tables/task-rows.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { knownStart, type InstanceRows } from '../tables/instance-rows.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
 
 interface Run {
@@ -238,4 +240,18 @@ export class TaskRuns {
     const parts = { instances: this.#instances, definitions: this.#definitions };
     return knownStart(parts, 'task', task);
   }
+}
+
+/** Creation of task runs; the rest of their life is that of instances and work items. */
+export function createTaskStore(store: Store): TaskStore {
+  return {
+    createTasks: (tasks) =>
+      store.write('createTasks', tasks, (scope, one) => createTask(store, scope, one)),
+  };
+}
+
+/** Creates one task run, such that a bad one is undone alone. */
+export function createTask(store: Store, scope: Scope, task: NewTask): CreateTaskResult {
+  const result = scope.isolate('createTasks', () => store.taskRuns.create(scope, task));
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
 }

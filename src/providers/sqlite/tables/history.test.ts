@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { BulkInsert } from './bulk-insert.ts';
+import { BulkInsert } from './history.ts';
 
 const hostile = [
   'plain',
