@@ -66,10 +66,12 @@ it('every statement that cancels the activities of a turn or an instance finds t
     () => new Store({ db, clock: systemClock, pollMs: 5, busyTimeoutMs: 100 }),
   );
   const cancels = statements.filter((sql) =>
-    /^\s*UPDATE worker_queue\s+SET cancel_requested = /.test(sql),
+    /^\s*UPDATE worker_queue\s+SET cancel_requested = |pointOfNoReturn,\s+cancel_requested AS/.test(
+      sql,
+    ),
   );
-  // Of a turn's named activities, of all of an instance by each kind of stop, and of abandoned jobs.
-  expect(cancels.length).toBeGreaterThanOrEqual(3);
+  // Reads of a turn's activities and of all of an instance, and the flags of both and of abandoned jobs.
+  expect(cancels.length).toBeGreaterThanOrEqual(4);
   for (const sql of cancels) {
     const steps = plan(db, sql);
     expect(steps).toMatch(

@@ -1,10 +1,11 @@
 import type Database from 'better-sqlite3';
-import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
 import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
 } from '../../contract/management.ts';
+import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
@@ -21,11 +22,6 @@ interface Row {
   readonly historyLength: number;
 }
 
-interface Child {
-  readonly instanceId: string;
-  readonly parentInstanceId: string;
-}
-
 /** How many rows stand behind instances, besides their histories. */
 interface Holdings {
   readonly executions: number;
@@ -34,7 +30,7 @@ interface Holdings {
   readonly items: number;
 }
 
-type Judged =
+type DeletionPlan =
   | Exclude<TreeDeletionResult, { kind: 'deleted' }>
   | {
       readonly kind: 'deletable';
@@ -84,7 +80,7 @@ export class TreeDeletions {
     );
     const keys = '(SELECT value FROM json_each(:keys))';
     // CROSS JOIN: from the list to the rows and on to their children, whatever the planner thinks of the tables.
-    this.#selectChildren = db.prepare<[{ keys: string }], Child>(
+    this.#selectChildren = db.prepare<[{ keys: string }], ChildLink>(
       `SELECT child.instance_id AS instanceId, child.parent_instance_id AS parentInstanceId
        FROM json_each(:keys) CROSS JOIN instances AS parent ON parent.instance_key = value
          CROSS JOIN instances AS child ON child.parent_instance_id = parent.instance_id`,
@@ -111,13 +107,13 @@ export class TreeDeletions {
     const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
     const results = trees.map((tree): TreeDeletionResult => {
-      const judged = this.#judge(tree);
-      if (judged.kind !== 'deletable') return judged;
-      const { counts } = judged;
-      if (tree.dryRun !== true && judged.rows.length > 0) {
+      const plan = this.#plan(tree);
+      if (plan.kind !== 'deletable') return plan;
+      const { counts } = plan;
+      if (tree.dryRun !== true && plan.rows.length > 0) {
         const deleteHistory = counts.eventsDeleted <= eventsLeft;
         if (deleteHistory) eventsLeft -= counts.eventsDeleted;
-        this.#delete(scope, judged, deleteHistory);
+        this.#delete(scope, plan, deleteHistory);
         steps.push({ entry: tree.audit, taken: counts });
       }
       return { kind: 'deleted', counts };
@@ -128,25 +124,16 @@ export class TreeDeletions {
 
   /** What would become of a tree. */
   preview(tree: TreeDeletion): TreeDeletionResult {
-    const judged = this.#judge(tree);
-    return judged.kind === 'deletable' ? { kind: 'deleted', counts: judged.counts } : judged;
+    const plan = this.#plan(tree);
+    return plan.kind === 'deletable' ? { kind: 'deleted', counts: plan.counts } : plan;
   }
 
-  #judge({ instanceIds, rootIncarnation, force }: TreeDeletion): Judged {
-    const rows = this.#read(instanceIds);
-    const root = rows.at(-1);
-    const isReplaced =
-      rootIncarnation !== undefined &&
-      (root?.incarnation !== rootIncarnation || root.instanceId !== instanceIds.at(-1));
-    if (isReplaced) return { kind: 'replaced' };
-    const running = force ? undefined : rows.find(isActive);
-    if (running !== undefined) {
-      const { instanceId, status } = running;
-      return { kind: 'running', instanceId, status };
-    }
+  #plan(tree: TreeDeletion): DeletionPlan {
+    const rows = this.#read(tree.instanceIds);
     const keys = toKeys(rows);
-    const orphan = this.#findOrphan(rows, keys);
-    if (orphan !== undefined) return { kind: 'orphan', ...orphan };
+    const children = () => this.#selectChildren.all({ keys });
+    const obstacle = deletionObstacle(tree, rows, children);
+    if (obstacle !== undefined) return obstacle;
     const holdings = this.#measure.get({ keys }) ?? none;
     return { kind: 'deletable', rows, holdings, counts: toCounts(rows, holdings) };
   }
@@ -161,19 +148,9 @@ export class TreeDeletions {
     return rows;
   }
 
-  #findOrphan(rows: readonly Row[], keys: string): Child | undefined {
-    const children = this.#selectChildren.all({ keys });
-    if (children.length === 0) return undefined;
-    const positions = new Map(rows.map(({ instanceId }, index) => [instanceId, index]));
-    return children.find(({ instanceId, parentInstanceId }) => {
-      const own = positions.get(instanceId) ?? Infinity;
-      return own > (positions.get(parentInstanceId) ?? Infinity) || own === Infinity;
-    });
-  }
-
   #delete(
     { now, effects }: Scope,
-    { rows, holdings, counts }: Extract<Judged, { kind: 'deletable' }>,
+    { rows, holdings, counts }: Extract<DeletionPlan, { kind: 'deletable' }>,
     deleteHistory: boolean,
   ): void {
     const instanceKeys = rows.map(({ instanceKey }) => instanceKey);
@@ -195,10 +172,6 @@ export class TreeDeletions {
 }
 
 const none: Holdings = { executions: 0, events: 0, messages: 0, items: 0 };
-
-function isActive({ status, isHandling }: Row): boolean {
-  return !isTerminal(status) || isHandling === 1;
-}
 
 function toKeys(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ instanceKey }) => instanceKey));

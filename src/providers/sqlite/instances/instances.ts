@@ -8,7 +8,7 @@ import type {
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { knownStart, type TurnTarget } from '../tables/instance-rows.ts';
+import { findExistingStart, type TurnTarget } from '../tables/instance-rows.ts';
 import type { Store } from '../store.ts';
 
 /** Creation, messages and reads of instances. */
@@ -46,7 +46,7 @@ export function createInstance(store: Store, scope: Scope, instance: NewInstance
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)
         : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
-      knownStart(store, 'orchestration', instance),
+      findExistingStart(store, 'orchestration', instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }

@@ -1,14 +1,11 @@
-import { ProviderError } from '../../../model/failures/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
-import { timerDueAt } from '../../rules/timer-due-at.ts';
+import { customStatusVersions, isScheduledTooLate, timerDueAt } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
-import { customStatusVersions } from '../../rules/custom-status.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import {
-  knownStart,
+  findExistingStart,
   type InstanceRows,
   type TurnTarget,
   type OutcomeUpdates,
@@ -55,20 +52,6 @@ export class Turns {
     this.#itemCancels = parts.itemCancels;
     this.#stopRows = parts.stopRows;
     this.#stops = parts.stops;
-  }
-
-  /** Why a turn does not fit its instance; asked before anything is written. */
-  refusal(target: TurnTarget, turn: Turn, operation: string): Error | undefined {
-    if (isTerminal(target.status)) {
-      return refused(operation, `the instance is already ${target.status}`);
-    }
-    if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
-      return refused(
-        operation,
-        `events from ${turn.firstEventId} do not continue a history of ${target.historyLength}`,
-      );
-    }
-    return undefined;
   }
 
   /** Writes the turn and releases the instance. */
@@ -162,7 +145,7 @@ export class Turns {
   #insertWorkItems(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const claimed: ClaimedAtInsert[] = [];
     for (const item of turn.workItems) {
-      if (comesTooLate(target, item)) {
+      if (isScheduledTooLate(target, item)) {
         this.#tellNeverStarted(scope, target, item);
         continue;
       }
@@ -206,7 +189,7 @@ export class Turns {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);
-      if (parentOperation === null || !comesTooLate(parent, child)) return;
+      if (parentOperation === null || !isScheduledTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
@@ -216,7 +199,7 @@ export class Turns {
   #answerToTaken(child: NewChild): StoredMessage | null {
     if (child.ifStarted === undefined) return child.ifTaken;
     const parts = { instances: this.#instances, definitions: this.#definitions };
-    const { kind } = knownStart(parts, 'orchestration', child);
+    const { kind } = findExistingStart(parts, 'orchestration', child);
     return kind === 'exists' ? child.ifStarted : child.ifTaken;
   }
 
@@ -307,19 +290,6 @@ function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
   );
 }
 
-/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
-function comesTooLate({ status }: TurnTarget, work: NewWorkItem | NewChild): boolean {
-  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
-}
-
 function timerFired(executionId: number, operation: number): StoredMessage {
   return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
-}
-
-function refused(operation: string, problem: string): ProviderError {
-  return new ProviderError({
-    operation,
-    message: `${operation}: ${problem}, so nothing was changed. Read the instance again and take its turn from there.`,
-    retryable: false,
-  });
 }

@@ -101,7 +101,7 @@ function present(session: SessionRecord | undefined): SessionRecord {
   return session;
 }
 
-export function shutdownSession(
+function shutdownSession(
   { sessionRows }: Store,
   { now }: Scope,
   { sessionId, mode, end }: ShutdownSession,
@@ -119,7 +119,7 @@ export function shutdownSession(
 }
 
 /** One step towards the end of a session that is to end. */
-export function settleSession(
+function settleSession(
   store: Store,
   scope: Scope,
   sessionId: string,
@@ -152,7 +152,7 @@ function abandonSome(store: Store, scope: Scope, session: SessionRow, limit: num
 }
 
 /** What there is to do; nothing is written where there is nothing. */
-export async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
+async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
   const look = await store.read('dueSessions', () => lookAhead(store, store.now()));
   if (!look.isDue) return { sessionIds: [], ...look.next };
   return store.writeOnce('dueSessions', (scope) => {

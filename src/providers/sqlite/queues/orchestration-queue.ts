@@ -11,9 +11,10 @@ import type {
   Runnable,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
+import { chooseDue, fenceTime, isClaimed } from '../../rules/claims.ts';
+import { isAt, turnError } from '../../rules/turns.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { isLive, type DueInstance } from '../tables/instance-locks.ts';
+import type { DueInstance } from '../tables/instance-locks.ts';
 import { parentOf, type FullRow, type InstanceRow } from '../tables/instance-rows.ts';
 import { formatToken } from '../../shared/lock-token.ts';
 import type { Store } from '../store.ts';
@@ -60,7 +61,7 @@ function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: Orche
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
     const target = { ...row, hasLockRow: true };
-    const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
+    const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
     // The end of an instance takes all of its messages.
     if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
@@ -70,13 +71,12 @@ function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: Orche
 }
 
 function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
-  const { lockToken, delayMs, giveBackClaim, evenIfExpired = false, blocked } = abandon;
+  const { lockToken, delayMs, giveBackClaim, evenIfExpired, blocked } = abandon;
   const { now } = scope;
-  const instanceKey = store.locks.heldBy(lockToken, evenIfExpired ? 0 : now);
+  const instanceKey = store.locks.heldBy(lockToken, fenceTime(evenIfExpired, now));
   if (instanceKey === undefined) return false;
-  store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
-  // Another build may take at once what this one holds back.
-  scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+  const dueAt = store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
+  scope.effects.due('orchestrations', dueAt);
   return true;
 }
 
@@ -84,18 +84,12 @@ function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
   const { instanceKey, delayMs, blocked } = one;
   const { now } = scope;
   const row = store.instances.get(instanceKey);
-  const stands =
-    row !== undefined &&
-    !isTerminal(row.status) &&
-    row.incarnation === one.incarnation &&
-    row.executionId === one.executionId &&
-    row.lastTurn === one.lastTurn;
-  if (!stands) return false;
+  if (row === undefined || isTerminal(row.status) || !isAt(row, one)) return false;
   const lock = store.locks.get(instanceKey);
-  if (lock !== undefined && isLive(lock, now)) return false;
-  store.locks.holdFree({ instanceKey, definitionKey: row.definitionKey, delayMs, blocked, now });
-  // Another build may take at once what this one holds back.
-  scope.effects.due('orchestrations', now);
+  if (lock !== undefined && isClaimed(lock, now)) return false;
+  const { definitionKey } = row;
+  const dueAt = store.locks.holdFree({ instanceKey, definitionKey, delayMs, blocked, now });
+  scope.effects.due('orchestrations', dueAt);
   return true;
 }
 

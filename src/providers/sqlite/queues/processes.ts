@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { processIdLength } from '../../shared/lock-token.ts';
 import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
-import { registrationMs } from '../../rules/process-rules.ts';
+import { registrationMs } from '../../rules/claims.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Store } from '../store.ts';
 

@@ -6,16 +6,17 @@ import type {
   HandBackResult,
   TurnAck,
   WorkItem,
+  WorkItemAbandon,
   WorkItemAck,
+  WorkItemRetry,
   WorkOutcome,
   WorkQueue,
 } from '../../contract/work-queue.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
-import { areFiredTimers } from '../../rules/fired-timers.ts';
+import { chooseDue, fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
+import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import type { DueItem } from './due-items.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { isLive } from '../tables/instance-locks.ts';
 import type { Store } from '../store.ts';
 import { onFailOperation } from '../tables/task-rows.ts';
 import { toCancelInfo, type HeldItem } from '../tables/work-items.ts';
@@ -48,17 +49,10 @@ export function createWorkQueue(store: Store): WorkQueue {
       }),
 
     abandonWorkItems: (abandons) =>
-      store.write('abandonWorkItems', abandons, (scope, { giveBackClaim, ...abandon }) =>
-        handBack(store, scope, {
-          ...abandon,
-          claims: (claims) => (giveBackClaim ? Math.max(claims - 1, 0) : claims),
-        }),
-      ),
+      store.write('abandonWorkItems', abandons, (scope, one) => handBack(store, scope, one)),
 
     retryWorkItems: (retries) =>
-      store.write('retryWorkItems', retries, (scope, { lockToken, delayMs, failure }) =>
-        handBack(store, scope, { lockToken, delayMs, failure, claims: () => 0 }),
-      ),
+      store.write('retryWorkItems', retries, (scope, one) => handBack(store, scope, one)),
   };
 }
 
@@ -74,50 +68,38 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
 
 function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
   const result = scope.isolate('ackTurns', (): CommitResult => {
-    const { instanceKey, executionId, turn, timers = [] } = ack;
+    const { now } = scope;
+    const { instanceKey, turn, timers = [] } = ack;
     const row = store.instances.get(instanceKey);
-    const stands =
-      row?.status === 'running' &&
-      row.incarnation === ack.incarnation &&
-      row.executionId === executionId &&
-      row.lastTurn === ack.lastTurn;
-    if (!stands) return lost('ackTurns');
-    const lock = store.locks.get(instanceKey);
-    if (lock !== undefined && isLive(lock, scope.now)) return lost('ackTurns');
-    const fired =
+    const lock = row === undefined ? undefined : store.locks.get(instanceKey);
+    // An instance without a row in `instance_locks` has no messages.
+    const visible =
       lock === undefined
         ? []
-        : store.messages.readVisible(instanceKey, seenUntil(ack, scope), timers.length + 1);
-    if (!areFiredTimers(fired, ack)) return lost('ackTurns');
-    const items = new Map<number, HeldItem>();
-    for (const lockToken of ack.lockTokens) {
-      const item = store.workItems.heldBy(lockToken, scope.now);
-      const fits =
-        item?.instanceKey === instanceKey &&
-        item.executionId === executionId &&
-        item.cancelRequested === 0;
-      if (!fits) return lost('ackTurns');
-      items.set(item.itemKey, item);
-    }
+        : store.messages.readVisible(instanceKey, fenceMessagesUntil(ack, now), timers.length + 1);
+    const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
+    const breach = fenceBreach(ack, {
+      instance: row,
+      isClaimed: lock !== undefined && isClaimed(lock, now),
+      hasVisible: visible.length > 0,
+      visible,
+      items,
+    });
+    if (row === undefined || breach !== undefined) return lost('ackTurns');
     const target = { ...row, hasLockRow: lock !== undefined };
-    const error = store.turns.refusal(target, turn, 'ackTurns');
+    const error = turnError(target, turn, 'ackTurns');
     if (error !== undefined) return { ok: false, error };
-    for (const itemKey of items.keys()) store.workItems.delete(itemKey);
-    // The end of an instance takes all of its messages.
+    for (const item of items) if (item !== undefined) store.workItems.delete(item.itemKey);
+    // The end of an instance deletes all of its messages.
     if (!isTerminal(turn.outcome.status)) {
       store.messages.delete(
         instanceKey,
-        fired.map(({ messageKey }) => messageKey),
+        visible.map(({ messageKey }) => messageKey),
       );
     }
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
-}
-
-/** Up to when a message must have become visible to count against a turn. */
-function seenUntil({ timers = [], asOfMs = Infinity }: TurnAck, { now }: Scope): number {
-  return timers.length === 0 ? now : Math.min(asOfMs, now);
 }
 
 function lost(operation: string): CommitResult {
@@ -127,29 +109,21 @@ function lost(operation: string): CommitResult {
 function handBack(
   store: Store,
   scope: Scope,
-  how: {
-    readonly lockToken: string;
-    readonly delayMs: number;
-    readonly claims: (claims: number) => number;
-    readonly failure?: string;
-    readonly unstarted?: boolean;
-  },
+  request: WorkItemAbandon | WorkItemRetry,
 ): HandBackResult {
   const { now, effects } = scope;
-  // A claim that started nothing can be given back until another worker claims the item.
-  const heldAt = how.unstarted === true ? 0 : now;
-  const item = store.workItems.heldBy(how.lockToken, heldAt);
+  const acceptExpired = 'unstarted' in request ? request.unstarted : false;
+  const item = store.workItems.heldBy(request.lockToken, fenceTime(acceptExpired, now));
   if (item === undefined) return false;
-  // What was asked to stop does not start again.
-  if (item.cancelRequested === 1) {
+  const plan = planHandBack(item, request, now);
+  if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  const nextAt = now + Math.ceil(how.delayMs);
-  const claims = how.claims(item.claims);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
+  const { nextAt, claims, failure } = plan;
+  if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure });
   effects.due('work', nextAt);
-  if (how.unstarted === true && isTask(store, item)) store.taskRuns.unstarted(scope, item);
+  if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;
 }
 

@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../../contract/orchestration-queue.ts';
+import { isClaimed, planHoldBack } from '../../rules/claims.ts';
 import { parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Messages } from './messages.ts';
 
@@ -189,7 +190,7 @@ export class InstanceLocks {
   heldBy(token: string, now: number): number | undefined {
     const { key, secret } = parseToken(token);
     const lock = this.#select.get(key);
-    return lock?.lockToken === secret && isLive(lock, now) ? key : undefined;
+    return lock?.lockToken === secret && isClaimed(lock, now) ? key : undefined;
   }
 
   /** A message becomes visible at a time: the instance may be claimed then, if not held back or locked. */
@@ -259,17 +260,17 @@ export class InstanceLocks {
     return nextAt ?? Infinity;
   }
 
-  /** Releases without a turn: claimable again after a delay, perhaps with the reason why it is held back. */
+  /** Releases a claim without a turn, and holds the instance back. Returns when it can be claimed. */
   hold(options: {
     readonly instanceKey: number;
     readonly delayMs: number;
     readonly giveBackClaim: boolean;
     readonly blocked: Blocked | undefined;
     readonly now: number;
-  }): void {
-    const { instanceKey, delayMs, giveBackClaim, blocked, now } = options;
+  }): number {
+    const { instanceKey, giveBackClaim, blocked, now } = options;
     const firstVisibleAt = this.#messages.firstVisibleAt(instanceKey);
-    const heldUntil = delayMs > 0 ? now + Math.ceil(delayMs) : null;
+    const { heldUntil, dueAt } = planHoldBack(options, now);
     this.#hold.run({
       instanceKey,
       nextAt: firstVisibleAt === null ? null : Math.max(firstVisibleAt, heldUntil ?? 0),
@@ -279,19 +280,27 @@ export class InstanceLocks {
       buildId: blocked?.buildId ?? null,
       now,
     });
+    return dueAt;
   }
 
-  /** Holds back an instance without a live claim, whether or not it has messages. */
+  /** Holds back an instance that no worker holds, with or without messages. Returns when it can be claimed. */
   holdFree(options: {
     readonly instanceKey: number;
     readonly definitionKey: number;
     readonly delayMs: number;
     readonly blocked: Blocked;
     readonly now: number;
-  }): void {
-    const { instanceKey, definitionKey, delayMs, blocked, now } = options;
-    const heldUntil = now + Math.ceil(delayMs);
-    this.#holdFree.run({ instanceKey, definitionKey, heldUntil, ...blocked, now });
+  }): number {
+    const { instanceKey, definitionKey, blocked, now } = options;
+    const { heldUntil, dueAt } = planHoldBack(options, now);
+    this.#holdFree.run({
+      instanceKey,
+      definitionKey,
+      heldUntil: heldUntil ?? now,
+      ...blocked,
+      now,
+    });
+    return dueAt;
   }
 
   /** The instance was asked to stop: it may be claimed at once, also when held back, and later by anyone. */
@@ -318,12 +327,4 @@ export class InstanceLocks {
     if (first !== undefined && second === undefined) this.#delete.run(first);
     else this.#deleteAll.run(JSON.stringify(instanceKeys));
   }
-}
-
-/** Says whether a lock is held and has not expired. */
-export function isLive(
-  lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
-  now: number,
-): boolean {
-  return lock.lockToken !== null && lock.lockedUntil !== null && lock.lockedUntil > now;
 }

@@ -3,6 +3,7 @@ import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
+import { existingStart } from '../../rules/starts.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { DefinitionKind, Definitions } from './definitions.ts';
 
@@ -277,28 +278,20 @@ export function mustChangeOne({ changes }: { readonly changes: number }): void {
     throw new Error(`A write meant for one live instance changed ${changes} rows.`);
 }
 
-/** By what a repeated start is recognised. */
-interface Start {
-  readonly instanceId: string;
-  readonly name: string;
-  readonly inputHash: string;
-}
-
-/** The answer for a start whose id is taken: this very one was made before, or the id belongs to another. */
-export function knownStart(
+/** Returns the result of a start whose id is taken. Throws if no instance has the id. */
+export function findExistingStart(
   {
     instances,
     definitions,
   }: { readonly instances: InstanceRows; readonly definitions: Definitions },
   kind: DefinitionKind,
-  { instanceId, name, inputHash }: Start,
-): { readonly kind: 'exists' } | { readonly kind: 'conflict'; readonly name: string } {
-  const existing = instances.findStart(instanceId);
-  if (existing === undefined) throw new Error('An instance that is there cannot be read.');
+  wanted: { readonly instanceId: string; readonly name: string; readonly inputHash: string },
+): ReturnType<typeof existingStart> {
+  const existing = instances.findStart(wanted.instanceId);
+  if (existing === undefined) throw new Error('An existing instance cannot be read.');
+  const { inputHash } = existing;
   const definition = definitions.get(existing.definitionKey);
-  const isSame =
-    definition.kind === kind && definition.name === name && existing.inputHash === inputHash;
-  return isSame ? { kind: 'exists' } : { kind: 'conflict', name: definition.name };
+  return existingStart({ ...definition, inputHash }, { ...wanted, kind });
 }
 
 type Value = string | number | null;

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { TerminalStatus } from '../../../model/status.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
-import type { TaskTimes } from '../../rules/task-times.ts';
+import type { TaskTimes } from '../../rules/starts.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
 /** A task run that a write has ended just now. */

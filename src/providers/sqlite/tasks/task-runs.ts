@@ -2,7 +2,7 @@ import type { TerminalStatus } from '../../../model/status.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
-import { taskTimes } from '../../rules/task-times.ts';
+import { taskTimes } from '../../rules/starts.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Store } from '../store.ts';
 import {
@@ -16,7 +16,7 @@ import {
   type TaskRows,
 } from '../tables/task-rows.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { knownStart, type InstanceRows } from '../tables/instance-rows.ts';
+import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
@@ -238,7 +238,7 @@ export class TaskRuns {
 
   #known(task: NewTask): CreateTaskResult {
     const parts = { instances: this.#instances, definitions: this.#definitions };
-    return knownStart(parts, 'task', task);
+    return findExistingStart(parts, 'task', task);
   }
 }
 
