@@ -9,10 +9,9 @@ import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
 import { DueItems } from './queues/due-items.ts';
-import type { Topic } from '../shared/effects.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
-import { GroupCommit, type Scope } from './batches/group-commit.ts';
+import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
 import { History } from './tables/history.ts';
 import { InstanceFamily, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
@@ -49,22 +48,10 @@ export interface StoreOptions {
   readonly busyTimeoutMs: number;
 }
 
-/** A fetch that claims what is due, or waits for it. */
-interface Fetch<T> {
-  readonly operation: string;
-  readonly topic: Topic;
-  readonly max: number;
-  readonly waitMs: number;
-  readonly signal?: AbortSignal | undefined;
-  /** When the next thing to claim is due, read without a lock; the past means now. */
-  readonly nextAt: (now: number) => number;
-  readonly claim: (scope: Scope) => readonly T[];
-}
-
 const clockRecord = 'clock';
 
 /** What the capabilities share: the tables, and the ways to write, read and wait. */
-export class Store {
+export class Store implements StoreAccess {
   readonly secrets = new Secrets();
   readonly definitions: Definitions;
   readonly history: History;

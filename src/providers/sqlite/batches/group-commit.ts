@@ -2,7 +2,7 @@ import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
 import type { PerdureError } from '../../../model/failures/errors.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { Effects } from '../../shared/effects.ts';
+import { Effects, type Topic } from '../../shared/effects.ts';
 import type { LateWrites } from './late-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from '../driver/sqlite-errors.ts';
 import type { StoreClock } from '../driver/store-clock.ts';
@@ -19,6 +19,38 @@ export interface Scope {
   readonly effects: Effects;
   /** Runs the work of one item such that, if it throws, only its own writes are undone. */
   isolate<T>(operation: string, work: () => T): Isolated<T>;
+}
+
+/** A fetch that claims due work, or waits for it. */
+export interface Fetch<T> {
+  readonly operation: string;
+  readonly topic: Topic;
+  readonly max: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** When the next work is due, read without the write lock. A past time means now. */
+  readonly nextAt: (now: number) => number;
+  readonly claim: (scope: Scope) => readonly T[];
+}
+
+/** Runs the reads and writes of a store. */
+export interface StoreAccess {
+  /** The store's clock, for reads. A transaction has its own time. */
+  now(): number;
+  /** Throws `CLOSED` after the store was closed. */
+  assertOpen(operation: string): void;
+  /** Runs `work` for each item in one transaction, which other operations may share. Resolves after the commit. */
+  write<Item, Result>(
+    operation: string,
+    items: readonly Item[],
+    work: (scope: Scope, item: Item) => Result,
+  ): Promise<readonly Result[]>;
+  /** Runs `work` in one transaction, which other operations may share. Resolves after the commit. */
+  writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T>;
+  /** Runs `work` immediately, in one snapshot. */
+  read<T>(operation: string, work: () => T): Promise<T>;
+  /** Claims due work, or waits for it up to `waitMs`. */
+  fetch<T>(fetch: Fetch<T>): Promise<readonly T[]>;
 }
 
 interface Pending {

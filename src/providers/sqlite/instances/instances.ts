@@ -4,15 +4,38 @@ import type {
   InstanceStore,
   NewInstance,
   NewMessage,
+  InstanceRecord,
+  ExecutionRecord,
+  ListInstancesParams,
+  ListExecutionsParams,
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import { findExistingStart, type TurnTarget } from '../tables/instance-rows.ts';
-import type { Store } from '../store.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables/instance-rows.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { Turns } from './turns.ts';
+
+/** The parts of the store that create and read instances. */
+export interface InstanceParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly turns: Turns;
+  readonly instanceRecords: {
+    get(ids: readonly string[], maxBytes?: number): readonly (InstanceRecord | undefined)[];
+    list(params: ListInstancesParams): readonly InstanceRecord[];
+    listExecutions(params: ListExecutionsParams): readonly ExecutionRecord[];
+  };
+}
 
 /** Creation, messages and reads of instances. */
-export function createInstanceStore(store: Store): InstanceStore {
+export function createInstanceStore(store: InstanceParts): InstanceStore {
   return {
     createInstances: (instances) =>
       store.write('createInstances', instances, (scope, one) => createInstance(store, scope, one)),
@@ -39,7 +62,11 @@ export function createInstanceStore(store: Store): InstanceStore {
 }
 
 /** Creates one instance, such that a bad one is undone alone. */
-export function createInstance(store: Store, scope: Scope, instance: NewInstance): CreateResult {
+export function createInstance(
+  store: InstanceParts,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult {
   const result = scope.isolate(
     'createInstances',
     () =>
@@ -52,7 +79,7 @@ export function createInstance(store: Store, scope: Scope, instance: NewInstance
 }
 
 function createPending(
-  store: Store,
+  store: InstanceParts,
   scope: Scope,
   instance: NewInstance,
 ): CreateResult | undefined {
@@ -67,7 +94,7 @@ function createPending(
 }
 
 function createStarted(
-  store: Store,
+  store: InstanceParts,
   scope: Scope,
   { instance, turn }: { readonly instance: NewInstance; readonly turn: Turn },
 ): CreateResult | undefined {
@@ -96,7 +123,7 @@ function createStarted(
   return { kind: 'created', instanceKey, claimed };
 }
 
-function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
+function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): EnqueueResult {
   const { instanceId, message, maxPending } = entry;
   const receiver = store.instances.findReceiver(instanceId);
   if (receiver === undefined) return 'missing';

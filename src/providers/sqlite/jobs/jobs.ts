@@ -10,10 +10,21 @@ import type {
 } from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { createInstance } from '../instances/instances.ts';
-import type { Store } from '../store.ts';
-import { createTask } from '../tasks/task-runs.ts';
-import type { JobRow } from './job-rows.ts';
+import { createInstance, type InstanceParts } from '../instances/instances.ts';
+import { createTask, type TaskParts } from '../tasks/task-runs.ts';
+import type { JobRow, JobRows } from './job-rows.ts';
+import type { SessionRows } from './session-rows.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+
+/** The parts of the store that jobs use. */
+export interface JobParts extends InstanceParts, TaskParts {
+  readonly jobRows: JobRows;
+  readonly sessionRows: SessionRows;
+  readonly stops: InstanceStops;
+  readonly plainAbandons: {
+    abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult>;
+  };
+}
 
 interface StopRequest {
   readonly reason: string;
@@ -22,12 +33,12 @@ interface StopRequest {
 }
 
 /** Creates one run as a job of its session, such that a bad one is undone alone. */
-export function submitJob(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+export function submitJob(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const result = scope.isolate('submitJobs', () => submit(store, scope, job));
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
 
-function submit(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const { instanceId, incarnation, name } = job.kind === 'task' ? job.task : job.instance;
   const existing = store.instances.find(instanceId);
   if (existing?.incarnation === incarnation) return { kind: 'exists' };
@@ -60,14 +71,14 @@ function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['insta
 }
 
 /** Forgets a job whose reply has reached its caller. */
-export function takeJob(store: Store, key: JobKey): void {
+export function takeJob(store: JobParts, key: JobKey): void {
   const job = store.jobRows.find(key);
   if (job?.isOver === 1) store.jobRows.delete(job);
 }
 
 /** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
 export function abandonJobs(
-  store: Store,
+  store: JobParts,
   scope: Scope,
   requests: readonly AbandonJob[],
 ): readonly StopResult[] {
@@ -75,14 +86,14 @@ export function abandonJobs(
   return requests.map((request, place) => plain.get(place) ?? abandonJob(store, scope, request));
 }
 
-function abandonJob(store: Store, scope: Scope, request: AbandonJob): StopResult {
+function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopResult {
   const job = store.jobRows.find(request);
   if (job === undefined) return withoutJob(store, request);
   return { found: true, ...abandonRow(store, scope, job, request) };
 }
 
 /** A job goes once its reply was taken; whoever knows the incarnation was its caller. */
-function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResult {
+function withoutJob(store: JobParts, { instanceId, incarnation }: JobKey): StopResult {
   const row = store.instances.find(instanceId);
   return row?.incarnation === incarnation && store.jobRows.get(row.instanceKey) === undefined
     ? { found: true, changed: false, status: row.status }
@@ -91,7 +102,7 @@ function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResu
 
 /** Abandons a job that was found; says whether its run was asked to stop by this, and how it stands. */
 export function abandonRow(
-  store: Store,
+  store: JobParts,
   scope: Scope,
   job: JobRow,
   request: StopRequest,
@@ -110,7 +121,7 @@ export function abandonRow(
 }
 
 /** The run of an abandoned job is over: its result is disposed of, or there is none. */
-export function endAbandoned(store: Store, { now }: Scope, job: JobRow): void {
+export function endAbandoned(store: JobParts, { now }: Scope, job: JobRow): void {
   const isLateResult = job.disposable === 1 && job.status === 'completed';
   if (!isLateResult) store.jobRows.delete(job);
   else if (job.disposeAt === null) store.jobRows.setDispose(job.instanceKey, now);
@@ -118,7 +129,7 @@ export function endAbandoned(store: Store, { now }: Scope, job: JobRow): void {
 
 /** Claims results of completed runs whose callers have gone. */
 export function claimAbandoned(
-  { jobRows }: Store,
+  { jobRows }: JobParts,
   now: number,
   request: Parameters<SessionStore['claimAbandoned']>[0],
 ): readonly AbandonedResult[] {
@@ -136,7 +147,7 @@ export function claimAbandoned(
 }
 
 /** A result was disposed of, or is to be tried again. */
-export function settleAbandoned({ jobRows }: Store, now: number, settled: SettledResult): void {
+export function settleAbandoned({ jobRows }: JobParts, now: number, settled: SettledResult): void {
   const job = jobRows.find(settled.key);
   // Its caller may have come back for the reply.
   if (job === undefined || job.disposeAt === null) return;

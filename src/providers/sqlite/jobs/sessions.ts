@@ -17,7 +17,6 @@ import {
   settleEveryMs,
 } from '../../rules/session-rules.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import type { Store } from '../store.ts';
 import type { JobRow } from './job-rows.ts';
 import {
   claimAbandoned,
@@ -27,11 +26,12 @@ import {
   takeJob,
   abandonRow,
   endAbandoned,
+  type JobParts,
 } from './jobs.ts';
 import type { SessionRow } from './session-rows.ts';
 
 /** Sessions and their jobs. */
-export function createSessionStore(store: Store): SessionStore {
+export function createSessionStore(store: JobParts): SessionStore {
   const { sessionRows: rows } = store;
   return {
     openSession: (session) =>
@@ -102,7 +102,7 @@ function present(session: SessionRecord | undefined): SessionRecord {
 }
 
 function shutdownSession(
-  { sessionRows }: Store,
+  { sessionRows }: JobParts,
   { now }: Scope,
   { sessionId, mode, end }: ShutdownSession,
 ): ShutdownResult {
@@ -120,7 +120,7 @@ function shutdownSession(
 
 /** One step towards the end of a session that is to end. */
 function settleSession(
-  store: Store,
+  store: JobParts,
   scope: Scope,
   sessionId: string,
   limit: number,
@@ -141,7 +141,7 @@ function settleSession(
 }
 
 /** Abandons jobs of a session; says whether there are more. */
-function abandonSome(store: Store, scope: Scope, session: SessionRow, limit: number): boolean {
+function abandonSome(store: JobParts, scope: Scope, session: SessionRow, limit: number): boolean {
   const most = Math.max(limit, 0);
   const jobs = store.jobRows.selectOpen(session.sessionKey, most + 1);
   const reason = reasonFor(session.end);
@@ -152,7 +152,7 @@ function abandonSome(store: Store, scope: Scope, session: SessionRow, limit: num
 }
 
 /** What there is to do; nothing is written where there is nothing. */
-async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
+async function dueSessions(store: JobParts, limit: number): Promise<DueSessions> {
   const look = await store.read('dueSessions', () => lookAhead(store, store.now()));
   if (!look.isDue) return { sessionIds: [], ...look.next };
   return store.writeOnce('dueSessions', (scope) => {
@@ -164,7 +164,7 @@ async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
   });
 }
 
-function lookAhead({ sessionRows, jobRows }: Store, now: number) {
+function lookAhead({ sessionRows, jobRows }: JobParts, now: number) {
   const { checkAt, disposeAt } = jobRows.nextAt();
   const dueAt = Math.min(sessionRows.nextDueAt() ?? Infinity, checkAt ?? Infinity);
   const nextAt = Math.min(dueAt, disposeAt ?? Infinity);
@@ -178,7 +178,7 @@ function lookAhead({ sessionRows, jobRows }: Store, now: number) {
 }
 
 /** Sees what became of the run of an abandoned job. */
-function check(store: Store, scope: Scope, job: JobRow): void {
+function check(store: JobParts, scope: Scope, job: JobRow): void {
   if (job.isOver === 1) {
     endAbandoned(store, scope, job);
     return;
@@ -188,7 +188,7 @@ function check(store: Store, scope: Scope, job: JobRow): void {
 }
 
 /** Hands a session to whoever asked, if it is to be settled; answers its id then. */
-function handOut(store: Store, { now }: Scope, session: SessionRow): readonly string[] {
+function handOut(store: JobParts, { now }: Scope, session: SessionRow): readonly string[] {
   const { sessionRows } = store;
   const { sessionKey, sessionId, state, expiresAt } = session;
   if (state === 'ended') {
@@ -207,7 +207,7 @@ function handOut(store: Store, { now }: Scope, session: SessionRow): readonly st
 }
 
 /** Takes away a session that has ended; replies that nobody took are disposed of first. */
-function remove({ sessionRows, jobRows }: Store, { sessionKey }: SessionRow, now: number): void {
+function remove({ sessionRows, jobRows }: JobParts, { sessionKey }: SessionRow, now: number): void {
   if (jobRows.abandonAll(sessionKey, now)) sessionRows.setDue(sessionKey, nextRemovalAt(now));
   else sessionRows.delete(sessionKey);
 }

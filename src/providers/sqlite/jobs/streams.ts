@@ -8,11 +8,17 @@ import type {
   StreamStore,
   StreamChunk,
 } from '../../contract/streams.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { Store } from '../store.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { WorkItems } from '../tables/work-items.ts';
+
+/** The parts of the store that streams use. */
+interface StreamParts extends StoreAccess {
+  readonly chunkRows: ChunkRows;
+  readonly workItems: WorkItems;
+}
 
 /** The streams of jobs. */
-export function createStreamStore(store: Store): StreamStore {
+export function createStreamStore(store: StreamParts): StreamStore {
   return {
     appendChunks: (requests) =>
       store.write('appendChunks', requests, (scope, one) => append(store, scope, one)),
@@ -25,7 +31,7 @@ export function createStreamStore(store: Store): StreamStore {
   };
 }
 
-function append(store: Store, { now, effects }: Scope, request: AppendChunks): AppendResult {
+function append(store: StreamParts, { now, effects }: Scope, request: AppendChunks): AppendResult {
   const { lockToken, chunks, maxChunks, maxBytes } = request;
   const item = store.workItems.heldBy(lockToken, now);
   if (item === undefined) return 'lost';
@@ -42,14 +48,18 @@ function append(store: Store, { now, effects }: Scope, request: AppendChunks): A
 }
 
 /** Reads without the write lock; `undefined` when there is something to delete. */
-function look(store: Store, params: ReadChunksParams): ChunkPage | undefined {
+function look(store: StreamParts, params: ReadChunksParams): ChunkPage | undefined {
   const { after } = params;
   const stream = store.chunkRows.find(params);
   const isRead = stream !== undefined && store.chunkRows.has(stream.instanceKey, after);
   return isRead ? undefined : readPage(store, params);
 }
 
-function readAndDelete(store: Store, { effects }: Scope, params: ReadChunksParams): ChunkPage {
+function readAndDelete(
+  store: StreamParts,
+  { effects }: Scope,
+  params: ReadChunksParams,
+): ChunkPage {
   const { instanceId, after } = params;
   const stream = store.chunkRows.find(params);
   if (stream !== undefined && store.chunkRows.deleteUpTo(stream.instanceKey, after)) {
@@ -58,7 +68,7 @@ function readAndDelete(store: Store, { effects }: Scope, params: ReadChunksParam
   return readPage(store, params);
 }
 
-function readPage(store: Store, params: ReadChunksParams): ChunkPage {
+function readPage(store: StreamParts, params: ReadChunksParams): ChunkPage {
   const { after, limit } = params;
   const stream = store.chunkRows.find(params);
   if (stream === undefined) return { chunks: [], over: true };

@@ -13,16 +13,34 @@ import type {
 import type { CommitResult } from '../../contract/turn.ts';
 import { chooseDue, fenceTime, isClaimed } from '../../rules/claims.ts';
 import { isAt, turnError } from '../../rules/turns.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { DueInstance } from '../tables/instance-locks.ts';
-import { parentOf, type FullRow, type InstanceRow } from '../tables/instance-rows.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { DueInstance, InstanceLocks } from '../tables/instance-locks.ts';
+import {
+  parentOf,
+  type FullRow,
+  type InstanceRow,
+  type InstanceRows,
+} from '../tables/instance-rows.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import type { Store } from '../store.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { Turns } from '../instances/turns.ts';
+
+/** The parts of the store that an orchestration queue uses. */
+interface OrchestrationQueueParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly turns: Turns;
+}
 
 const defaultMaxMessages = 1_000;
 
 /** Claims, acks and releases of instances. */
-export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
   return {
     fetchOrchestrationItems: (params) =>
       store.fetch({
@@ -54,7 +72,11 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
   };
 }
 
-function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
+function ack(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  { lockToken, messageKeys, turn }: OrchestrationAck,
+) {
   const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const row = store.instances.getHeld(lockToken, scope.now);
     if (row === undefined) {
@@ -70,7 +92,11 @@ function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: Orche
   return result.ok ? result.value : result;
 }
 
-function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
+function abandon(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  abandon: OrchestrationAbandon,
+): boolean {
   const { lockToken, delayMs, giveBackClaim, evenIfExpired, blocked } = abandon;
   const { now } = scope;
   const instanceKey = store.locks.heldBy(lockToken, fenceTime(evenIfExpired, now));
@@ -80,7 +106,7 @@ function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boo
   return true;
 }
 
-function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
+function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): boolean {
   const { instanceKey, delayMs, blocked } = one;
   const { now } = scope;
   const row = store.instances.get(instanceKey);
@@ -94,7 +120,11 @@ function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
 }
 
 /** When the next instance that this worker can run is due; the past means now. */
-function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number): number {
+function nextAt(
+  store: OrchestrationQueueParts,
+  params: FetchOrchestrationItemsParams,
+  now: number,
+): number {
   const { runnable, buildId } = params;
   let next = store.locks.firstCleanupAt();
   for (const definitionKey of definitionKeys(store, runnable)) {
@@ -108,7 +138,7 @@ function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number
 }
 
 function claim(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   params: FetchOrchestrationItemsParams,
 ): readonly OrchestrationItem[] {
@@ -151,7 +181,11 @@ interface Claimable {
   readonly messages: readonly FetchedMessage[];
 }
 
-function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
+function selectDue(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+) {
   const { max, runnable, buildId } = params;
   const { now } = scope;
   const keys = definitionKeys(store, runnable);
@@ -177,7 +211,7 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
 }
 
 function toItem(
-  store: Store,
+  store: OrchestrationQueueParts,
   { due, row, messages }: Claimable,
   secret: string,
   nowMs: number,
@@ -208,7 +242,7 @@ interface Reading {
 
 /** The visible messages of each instance that has any. */
 function readVisible(
-  { messages }: Store,
+  { messages }: OrchestrationQueueParts,
   instanceKeys: readonly number[],
   { now, max }: Reading,
 ): ReadonlyMap<number, readonly FetchedMessage[]> {
@@ -225,7 +259,7 @@ function readVisible(
 
 /** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
 function expiredFirst(
-  store: Store,
+  store: OrchestrationQueueParts,
   { instanceKey, status }: InstanceRow,
   messages: readonly FetchedMessage[],
   { now, max }: Reading,
@@ -239,7 +273,7 @@ function expiredFirst(
 
 /** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
 function withStart(
-  store: Store,
+  store: OrchestrationQueueParts,
   { instanceKey, historyLength }: InstanceRow,
   messages: readonly FetchedMessage[],
   max: number,
@@ -250,7 +284,7 @@ function withStart(
 }
 
 function definitionKeys(
-  { definitions }: Store,
+  { definitions }: OrchestrationQueueParts,
   runnable: readonly Runnable[] | undefined,
 ): readonly number[] {
   return runnable === undefined

@@ -15,14 +15,37 @@ import type {
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import { chooseDue, fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
-import type { DueItem } from './due-items.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { Store } from '../store.ts';
+import type { DueItem, DueItems } from './due-items.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import { onFailOperation } from '../tables/task-rows.ts';
-import { toCancelInfo, type HeldItem } from '../tables/work-items.ts';
+import { toCancelInfo, type HeldItem, type WorkItems } from '../tables/work-items.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { TaskRuns } from '../tasks/task-runs.ts';
+import type { Tombstones } from '../tables/tombstones.ts';
+import type { Turns } from '../instances/turns.ts';
+
+/** The parts of the store that a work queue uses. */
+interface WorkQueueParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly dueItems: DueItems;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly stopRows: StopRows;
+  readonly stops: InstanceStops;
+  readonly taskRuns: TaskRuns;
+  readonly tombstones: Tombstones;
+  readonly turns: Turns;
+  readonly workItems: WorkItems;
+}
 
 /** Claims, acks and releases of work items. */
-export function createWorkQueue(store: Store): WorkQueue {
+export function createWorkQueue(store: WorkQueueParts): WorkQueue {
   return {
     fetchWorkItems: (params) =>
       store.fetch({
@@ -56,7 +79,11 @@ export function createWorkQueue(store: Store): WorkQueue {
   };
 }
 
-function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
+function ackItem(
+  store: WorkQueueParts,
+  scope: Scope,
+  { lockToken, outcome }: WorkItemAck,
+): CommitResult {
   const result = scope.isolate('ackWorkItems', (): CommitResult => {
     const item = store.workItems.heldBy(lockToken, scope.now);
     if (item === undefined) return lost('ackWorkItems');
@@ -66,7 +93,7 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
   return result.ok ? result.value : result;
 }
 
-function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
+function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResult {
   const result = scope.isolate('ackTurns', (): CommitResult => {
     const { now } = scope;
     const { instanceKey, turn, timers = [] } = ack;
@@ -107,7 +134,7 @@ function lost(operation: string): CommitResult {
 }
 
 function handBack(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   request: WorkItemAbandon | WorkItemRetry,
 ): HandBackResult {
@@ -127,13 +154,13 @@ function handBack(
   return true;
 }
 
-function isTask({ definitions }: Store, { definitionKey }: HeldItem | DueItem): boolean {
+function isTask({ definitions }: WorkQueueParts, { definitionKey }: HeldItem | DueItem): boolean {
   return definitions.get(definitionKey).kind === 'task';
 }
 
 /** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
 function settle(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
 ): TerminalStatus | undefined {
@@ -152,7 +179,7 @@ function settle(
   return undefined;
 }
 
-function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
+function claim(store: WorkQueueParts, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
   const { max, lockMs, worker = null } = params;
   store.taskRuns.expireDue(scope);
@@ -179,7 +206,7 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
 }
 
 function claimOne(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   {
     due,
@@ -219,7 +246,7 @@ function claimOne(
 
 /** The keys of what a worker can run. */
 function definitionKeys(
-  { definitions }: Store,
+  { definitions }: WorkQueueParts,
   { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
 ): readonly number[] {
   const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>

@@ -7,7 +7,7 @@ import {
   type PendingItem,
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/group-commit.ts';
 
 interface InputRow {
   readonly instanceKey: number;
@@ -82,7 +82,9 @@ export class Inspection {
   }
 }
 
-export function createInspectionStore(store: Store): InspectionStore {
+export function createInspectionStore(
+  store: StoreAccess & { readonly inspection: Inspection },
+): InspectionStore {
   return {
     inspectInstance: ({ instanceId, maxPending }) =>
       store.read('inspectInstance', () =>

@@ -5,7 +5,7 @@ import type {
   UnclaimedWorkStore,
 } from '../../contract/unclaimed-work.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/group-commit.ts';
 
 interface Range {
   readonly definitionKey: number;
@@ -135,7 +135,9 @@ function present(found: readonly (Found | undefined)[]): readonly Found[] {
   return found.filter((one): one is Found => one !== undefined);
 }
 
-export function createUnclaimedWorkStore(store: Store): UnclaimedWorkStore {
+export function createUnclaimedWorkStore(
+  store: StoreAccess & { readonly unclaimedWork: UnclaimedWorkFinder },
+): UnclaimedWorkStore {
   return {
     findUnclaimedWork: (params) =>
       store.read('findUnclaimedWork', () => store.unclaimedWork.find(params, store.now())),

@@ -11,12 +11,16 @@ import type {
 } from '../../contract/schedules.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { createInstance } from '../instances/instances.ts';
-import type { Store } from '../store.ts';
-import { createTask } from '../tasks/task-runs.ts';
+import { createInstance, type InstanceParts } from '../instances/instances.ts';
+import { createTask, type TaskParts } from '../tasks/task-runs.ts';
+
+/** The parts of the store that schedules use. */
+interface ScheduleParts extends InstanceParts, TaskParts {
+  readonly scheduleRows: ScheduleRows;
+}
 
 /** Schedules and their ticks. */
-export function createScheduleStore(store: Store): ScheduleStore {
+export function createScheduleStore(store: ScheduleParts): ScheduleStore {
   const { scheduleRows: rows } = store;
   return {
     async putSchedule(write) {
@@ -59,7 +63,7 @@ function nextAtOf({ nextAt }: ScheduleResume = {}, now: number): number | null |
 }
 
 function namedAfter(
-  store: Store,
+  store: ScheduleParts,
   names: readonly string[],
   afterName: string,
 ): readonly ScheduleRecord[] {
@@ -75,7 +79,7 @@ function byName(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-function tick(store: Store, scope: Scope, one: ScheduleTick): boolean {
+function tick(store: ScheduleParts, scope: Scope, one: ScheduleTick): boolean {
   const { now } = scope;
   const schedule = store.scheduleRows.get(one.name);
   if (schedule === undefined || schedule.paused || schedule.revision !== one.revision) return false;
@@ -88,7 +92,11 @@ function tick(store: Store, scope: Scope, one: ScheduleTick): boolean {
 }
 
 /** Starts all that a tick starts, or throws; returns the id of the last one. */
-function start(store: Store, scope: Scope, { instances, tasks }: ScheduleTick): string | null {
+function start(
+  store: ScheduleParts,
+  scope: Scope,
+  { instances, tasks }: ScheduleTick,
+): string | null {
   let last: string | null = null;
   for (const instance of instances) {
     last = startedId(createInstance(store, scope, instance), instance.instanceId);

@@ -3,8 +3,7 @@ import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { taskTimes } from '../../rules/starts.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { Store } from '../store.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import {
   onFailOperation,
   taskOperation,
@@ -20,6 +19,11 @@ import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
+
+/** The parts of the store that create task runs. */
+export interface TaskParts extends StoreAccess {
+  readonly taskRuns: TaskRuns;
+}
 
 interface Run {
   readonly instanceKey: number;
@@ -243,7 +247,7 @@ export class TaskRuns {
 }
 
 /** Creation of task runs; the rest of their life is that of instances and work items. */
-export function createTaskStore(store: Store): TaskStore {
+export function createTaskStore(store: TaskParts): TaskStore {
   return {
     createTasks: (tasks) =>
       store.write('createTasks', tasks, (scope, one) => createTask(store, scope, one)),
@@ -251,7 +255,7 @@ export function createTaskStore(store: Store): TaskStore {
 }
 
 /** Creates one task run, such that a bad one is undone alone. */
-export function createTask(store: Store, scope: Scope, task: NewTask): CreateTaskResult {
+export function createTask(store: TaskParts, scope: Scope, task: NewTask): CreateTaskResult {
   const result = scope.isolate('createTasks', () => store.taskRuns.create(scope, task));
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
