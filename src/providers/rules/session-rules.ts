@@ -44,7 +44,7 @@ export function nextRemovalAt(now: number): number {
 }
 
 /** What becomes of a wish that a session end. */
-export function judgeShutdown(
+export function planShutdown(
   state: SessionState,
   mode: ShutdownSession['mode'],
 ): Exclude<ShutdownResult['kind'], 'missing'> {

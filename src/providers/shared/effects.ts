@@ -70,7 +70,7 @@ export class Effects {
   }
 
   /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
-  backTo(mark: EffectsMark): void {
+  rollbackTo(mark: EffectsMark): void {
     for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
     for (const token of this.cancelRequested.splice(mark.cancelRequested))
       this.cancels.delete(token);

@@ -27,7 +27,7 @@ export function missingMigrations(
 ): readonly Migration[] {
   const newest = applied.at(-1)?.number ?? 0;
   if (newest > known.length) {
-    throw refusal(
+    throw openError(
       'STORE_TOO_NEW',
       `The store is at migration ${newest}, this version of Perdure knows ${known.length}. Upgrade Perdure to open it.`,
     );
@@ -35,13 +35,13 @@ export function missingMigrations(
   for (const [index, row] of applied.entries()) {
     const migration = known[index];
     if (migration?.number !== row.number) {
-      throw refusal(
+      throw openError(
         'STORE_DAMAGED',
         `The store's record of migrations has ${row.number} (${row.name}) where ${index + 1} is expected. Restore the store from a backup.`,
       );
     }
     if (checksum(migration) !== row.checksum) {
-      throw refusal(
+      throw openError(
         'STORE_INCOMPATIBLE',
         `Migration ${row.number} (${row.name}) of the store differs from the one in this version of Perdure. Open the store with the version that wrote it.`,
       );
@@ -51,7 +51,7 @@ export function missingMigrations(
 }
 
 /** The error of a store that must not be opened. */
-export function refusal(
+export function openError(
   code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
   message: string,
 ): ProviderError {

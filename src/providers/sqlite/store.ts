@@ -13,7 +13,7 @@ import { Secrets } from '../shared/lock-token.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
 import { History } from './tables/history.ts';
-import { InstanceFamily, InstanceScan } from './reading/management.ts';
+import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
@@ -21,11 +21,11 @@ import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/instance-stops.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
-import { LateWrites } from './batches/late-writes.ts';
+import { DeferredWrites } from './batches/deferred-writes.ts';
 import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
-import { PlainAbandons } from './single-statement/job-abandons.ts';
+import { JobAbandons } from './single-statement/job-abandons.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { ScheduleRows } from './schedules/schedules.ts';
@@ -60,7 +60,7 @@ export class Store implements StoreAccess {
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
-  readonly lateWrites: LateWrites;
+  readonly deferredWrites: DeferredWrites;
   readonly workItems: WorkItems;
   readonly dueItems: DueItems;
   readonly itemCancels: ItemCancels;
@@ -72,11 +72,11 @@ export class Store implements StoreAccess {
   readonly scheduleRows: ScheduleRows;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
-  readonly plainAbandons: PlainAbandons;
+  readonly jobAbandons: JobAbandons;
   readonly chunkRows: ChunkRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
-  readonly family: InstanceFamily;
+  readonly parentChild: ParentChildQueries;
   readonly tombstones: Tombstones;
   readonly reclaims: Reclaims;
   readonly audit: Audit;
@@ -115,7 +115,7 @@ export class Store implements StoreAccess {
     this.instanceRecords = new InstanceRecords(db, this.definitions);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
-    this.lateWrites = new LateWrites(this);
+    this.deferredWrites = new DeferredWrites(this);
     this.workItems = new WorkItems(db, this.secrets);
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
@@ -127,11 +127,11 @@ export class Store implements StoreAccess {
     this.scheduleRows = new ScheduleRows(db);
     this.sessionRows = new SessionRows(db);
     this.jobRows = new JobRows(db);
-    this.plainAbandons = new PlainAbandons(db);
+    this.jobAbandons = new JobAbandons(db);
     this.chunkRows = new ChunkRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
-    this.family = new InstanceFamily(db);
+    this.parentChild = new ParentChildQueries(db);
     this.tombstones = new Tombstones(db);
     this.reclaims = new Reclaims(db);
     this.audit = new Audit(db);
@@ -150,17 +150,17 @@ export class Store implements StoreAccess {
     ];
     this.changeLog = new ChangeLog(db);
     const { changeLog } = this;
-    const onPoll = (): void => void this.#files.refusal('poll', performance.now());
+    const onPoll = (): void => void this.#files.replacedError('poll', performance.now());
     this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
     this.#groupCommit = new GroupCommit({
       db,
       clock: this.clock,
       definitions: this.definitions,
-      lateWrites: this.lateWrites,
+      deferredWrites: this.deferredWrites,
       busyTimeoutMs,
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
-      refusal: (operation) => this.#files.refusal(operation, performance.now()),
+      storeError: (operation) => this.#files.replacedError(operation, performance.now()),
       beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
       onCommitted: (effects) => {
         changeLog.confirm();
@@ -223,8 +223,8 @@ export class Store implements StoreAccess {
     const deadline = now + this.#busyTimeoutMs;
     for (;;) {
       this.assertOpen(operation);
-      const refusal = this.#files.refusal(operation, now);
-      if (refusal !== undefined) throw refusal;
+      const replaced = this.#files.replacedError(operation, now);
+      if (replaced !== undefined) throw replaced;
       try {
         return this.#snapshot(work);
       } catch (error) {
@@ -251,14 +251,14 @@ export class Store implements StoreAccess {
     this.assertOpen(operation);
     if (max < 1) return [];
     const deadline = this.clock.monotonic() + waitMs;
-    for (let looks = 0; ; looks++) {
+    for (let reads = 0; ; reads++) {
       // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
       // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
       const now = this.now();
       const leftMs = deadline - this.clock.monotonic();
       // Woken too late: the caller may have other plans for what has become due since.
-      if (looks > 0 && leftMs < 0) return [];
-      const nextAt = await this.#look(fetch, now);
+      if (reads > 0 && leftMs < 0) return [];
+      const nextAt = await this.#readNextAt(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now || this.clock.wasSetBack) {
         const claimed = await this.#groupCommit.run(operation, claim);
@@ -268,7 +268,7 @@ export class Store implements StoreAccess {
     }
   }
 
-  async #look({ operation, nextAt, signal }: Fetch<unknown>, now: number): Promise<number> {
+  async #readNextAt({ operation, nextAt, signal }: Fetch<unknown>, now: number): Promise<number> {
     if (signal?.aborted === true || this.#closing !== undefined) return Infinity;
     return this.read(operation, () => nextAt(now));
   }

@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3';
 import type { PerdureError } from '../../../model/failures/errors.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { Effects, type Topic } from '../../shared/effects.ts';
-import type { LateWrites } from './late-writes.ts';
+import type { DeferredWrites } from './deferred-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from '../driver/sqlite-errors.ts';
 import type { StoreClock } from '../driver/store-clock.ts';
 
@@ -83,11 +83,11 @@ export class GroupCommit {
   readonly #db: Database.Database;
   readonly #clock: StoreClock;
   readonly #definitions: Definitions;
-  readonly #late: LateWrites;
+  readonly #deferred: DeferredWrites;
   readonly #busyTimeoutMs: number;
   readonly #onStep: () => void;
   readonly #onSetBack: (scope: Scope) => void;
-  readonly #refusal: (operation: string) => PerdureError | undefined;
+  readonly #storeError: (operation: string) => PerdureError | undefined;
   readonly #beforeCommit: (scope: Scope) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
@@ -106,14 +106,14 @@ export class GroupCommit {
     readonly db: Database.Database;
     readonly clock: StoreClock;
     readonly definitions: Definitions;
-    readonly lateWrites: LateWrites;
+    readonly deferredWrites: DeferredWrites;
     readonly busyTimeoutMs: number;
     /** Called in the first transaction after the machine's clock was stepped, before anything else. */
     readonly onStep: () => void;
     /** Called in the first transaction after the store's clock was set back, before anything else. */
     readonly onSetBack: (scope: Scope) => void;
     /** Asked before each COMMIT: an error if the store must not be written any more. */
-    readonly refusal: (operation: string) => PerdureError | undefined;
+    readonly storeError: (operation: string) => PerdureError | undefined;
     /** Called in the transaction, after everything else. */
     readonly beforeCommit: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
@@ -121,11 +121,11 @@ export class GroupCommit {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#definitions = options.definitions;
-    this.#late = options.lateWrites;
+    this.#deferred = options.deferredWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
     this.#onStep = options.onStep;
     this.#onSetBack = options.onSetBack;
-    this.#refusal = options.refusal;
+    this.#storeError = options.storeError;
     this.#beforeCommit = options.beforeCommit;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
@@ -165,10 +165,10 @@ export class GroupCommit {
       this.#settle(group);
       this.#attempts = 0;
     } catch (error) {
-      if (isBusy(error)) this.#tryAgainLater(group, error);
+      if (isBusy(error)) this.#retryLater(group, error);
       else {
         for (const { operation, reject } of group)
-          reject(this.#refusal(operation) ?? toProviderError(operation, error));
+          reject(this.#storeError(operation) ?? toProviderError(operation, error));
       }
     }
     if (this.#queue.length > 0) this.#scheduleFlush();
@@ -206,15 +206,15 @@ export class GroupCommit {
       const scope: Scope = { now: this.#readClock(), effects, isolate };
       if (this.#clock.wasSetBack) this.#onSetBack(scope);
       const results = group.map(({ operation, work }) => {
-        if (!committingTurns.has(operation)) this.#late.flush();
+        if (!committingTurns.has(operation)) this.#deferred.flush();
         return isolate(operation, () => work(scope));
       });
-      this.#late.flush();
+      this.#deferred.flush();
       this.#beforeCommit(scope);
-      const refusal = this.#refusal('commit');
-      if (refusal !== undefined) throw refusal;
+      const storeError = this.#storeError('commit');
+      if (storeError !== undefined) throw storeError;
       this.#commit.run();
-      this.#clock.caughtUp();
+      this.#clock.markShared();
       this.#definitions.confirm();
       return { results, effects };
     } finally {
@@ -223,13 +223,13 @@ export class GroupCommit {
         this.#rollback.run();
       }
       this.#definitions.forgetUnconfirmed();
-      this.#late.forget();
+      this.#deferred.forget();
     }
   }
 
   #readClock(): number {
     const now = this.#clock.now();
-    if (!this.#clock.hasNews) return now;
+    if (!this.#clock.hasUnsharedPlan) return now;
     this.#onStep();
     return this.#clock.now();
   }
@@ -237,11 +237,11 @@ export class GroupCommit {
   #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {
     const mark = effects.mark();
     // What came before is not undone with this item.
-    this.#late.flush();
+    this.#deferred.flush();
     this.#savepoint.run();
     try {
       const value = work();
-      this.#late.flush();
+      this.#deferred.flush();
       this.#release.run();
       return { ok: true, value };
     } catch (error) {
@@ -249,13 +249,13 @@ export class GroupCommit {
       this.#rollbackTo.run();
       this.#release.run();
       this.#definitions.forgetUnconfirmed();
-      this.#late.forget();
-      effects.backTo(mark);
+      this.#deferred.forget();
+      effects.rollbackTo(mark);
       return { ok: false, error: toProviderError(operation, error) };
     }
   }
 
-  #tryAgainLater(group: readonly Pending[], error: unknown): void {
+  #retryLater(group: readonly Pending[], error: unknown): void {
     const deadline = performance.now() - this.#busyTimeoutMs;
     const patient = group.filter(({ since }) => since > deadline);
     for (const pending of group) {

@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { AuditEntry, AuditRecord } from '../../contract/management.ts';
 
 /** What was taken away. */
-interface Taken {
+interface DeletedCounts {
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
@@ -12,10 +12,10 @@ interface Taken {
 /** What one step of an operation took away; without an entry it is not recorded. */
 export interface AuditedStep {
   readonly entry: AuditEntry | undefined;
-  readonly taken: Taken;
+  readonly counts: DeletedCounts;
 }
 
-type Params = [Taken & AuditEntry & { readonly now: number }];
+type Params = [DeletedCounts & AuditEntry & { readonly now: number }];
 
 const maxRecords = 10_000;
 
@@ -53,14 +53,14 @@ export class Audit {
 
   /** Records what was taken away, or adds it to the records of the same operations. */
   record(steps: readonly AuditedStep[], now: number): void {
-    const sums = new Map<string, { readonly entry: AuditEntry; readonly taken: Taken }>();
-    for (const { entry, taken } of steps) {
-      const isNothing = Object.values(taken).every((count) => count === 0);
-      if (entry === undefined || isNothing) continue;
+    const sums = new Map<string, { readonly entry: AuditEntry; readonly counts: DeletedCounts }>();
+    for (const { entry, counts } of steps) {
+      const isEmpty = Object.values(counts).every((count) => count === 0);
+      if (entry === undefined || isEmpty) continue;
       const sum = sums.get(entry.auditId);
-      sums.set(entry.auditId, sum === undefined ? { entry, taken } : add(sum, taken));
+      sums.set(entry.auditId, sum === undefined ? { entry, counts } : add(sum, counts));
     }
-    for (const { entry, taken } of sums.values()) this.#recordOne({ ...entry, ...taken, now });
+    for (const { entry, counts } of sums.values()) this.#recordOne({ ...entry, ...counts, now });
   }
 
   #recordOne(params: Params[0]): void {
@@ -74,12 +74,15 @@ export class Audit {
   }
 }
 
-function add({ entry, taken: a }: { readonly entry: AuditEntry; readonly taken: Taken }, b: Taken) {
-  const taken = {
+function add(
+  { entry, counts: a }: { readonly entry: AuditEntry; readonly counts: DeletedCounts },
+  b: DeletedCounts,
+) {
+  const counts = {
     instancesDeleted: a.instancesDeleted + b.instancesDeleted,
     executionsDeleted: a.executionsDeleted + b.executionsDeleted,
     eventsDeleted: a.eventsDeleted + b.eventsDeleted,
     queueMessagesDeleted: a.queueMessagesDeleted + b.queueMessagesDeleted,
   };
-  return { entry, taken };
+  return { entry, counts };
 }

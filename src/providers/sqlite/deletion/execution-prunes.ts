@@ -102,8 +102,8 @@ export class ExecutionPrunes {
       if (deleteHistory) eventsLeft -= result.eventsDeleted;
       this.#deleteExecutions(scope, chosen, deleteHistory);
       const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
-      const taken = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
-      steps.push({ entry: prune.audit, taken: { instancesDeleted: 0, ...taken } });
+      const deletedCounts = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
+      steps.push({ entry: prune.audit, counts: { instancesDeleted: 0, ...deletedCounts } });
       return result;
     });
     this.#audit.record(steps, scope.now);

@@ -114,7 +114,7 @@ export class TreeDeletions {
         const deleteHistory = counts.eventsDeleted <= eventsLeft;
         if (deleteHistory) eventsLeft -= counts.eventsDeleted;
         this.#delete(scope, plan, deleteHistory);
-        steps.push({ entry: tree.audit, taken: counts });
+        steps.push({ entry: tree.audit, counts: counts });
       }
       return { kind: 'deleted', counts };
     });

@@ -28,7 +28,7 @@ export class DatabaseFiles {
   }
 
   /** The error of an operation once a file is known to be another; looks for that at most every 100 ms. */
-  refusal(operation: string, nowMs: number): ProviderError | undefined {
+  replacedError(operation: string, nowMs: number): ProviderError | undefined {
     if (nowMs >= this.#nextCheckAt && this.#replaced === undefined) {
       this.#nextCheckAt = nowMs + checkEveryMs;
       this.#replaced = this.#opened.find(

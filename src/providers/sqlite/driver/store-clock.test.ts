@@ -11,9 +11,9 @@ function open(clock: FakeClock, stored?: ClockPlan, suspendedMs = () => 0): Stor
 /** Writes the plan of a step, as the first transaction after it does. */
 function share(clock: StoreClock, stored?: ClockPlan): ClockPlan | undefined {
   clock.now();
-  if (!clock.hasNews) return stored;
+  if (!clock.hasUnsharedPlan) return stored;
   const plan = clock.agree(stored) ?? stored;
-  clock.caughtUp();
+  clock.markShared();
   return plan;
 }
 
@@ -24,7 +24,7 @@ it('agrees with the machine while its clock is not stepped', async () => {
     await machine.advance(ms);
     expect(clock.now()).toBe(machine.now());
     share(clock);
-    expect(clock.hasNews).toBe(false);
+    expect(clock.hasUnsharedPlan).toBe(false);
   }
 });
 
@@ -57,7 +57,7 @@ it('holds its rate for as long as the step could not be shared', async () => {
   const start = clock.now();
   await machine.setForward('1h');
   expect(clock.now()).toBe(start);
-  expect(clock.hasNews).toBe(true);
+  expect(clock.hasUnsharedPlan).toBe(true);
   await machine.advance('10h');
   expect(clock.now() - start).toBe(10 * hourMs);
 });
@@ -104,7 +104,7 @@ it('believes a clock at once that was wrong by more than a day', async () => {
   expect(clock.now()).toBe(machine.now());
   expect(clock.wasSetBack).toBe(true);
   expect(clock.monotonic()).toBe(monotonic);
-  expect(clock.hasNews).toBe(false);
+  expect(clock.hasUnsharedPlan).toBe(false);
 });
 
 it('counts the time that the machine was suspended at once', async () => {
@@ -115,14 +115,14 @@ it('counts the time that the machine was suspended at once', async () => {
   suspendedMs += 8 * hourMs;
   await machine.setForward('8h');
   expect(clock.now()).toBe(machine.now());
-  expect(clock.hasNews).toBe(false);
+  expect(clock.hasUnsharedPlan).toBe(false);
 });
 
 it('does not believe a plan of another start of the machine', () => {
   const clock = new FakeClock();
   const plan = { boot: 'b', sinceMs: 0, aheadMs: 0, targetMs: 5 * hourMs, suspendedMs: 0 };
   expect(open(clock, plan).now()).toBe(clock.now());
-  expect(open(clock, plan).hasNews).toBe(true);
+  expect(open(clock, plan).hasUnsharedPlan).toBe(true);
 });
 
 it('agrees with a process that has not noticed a step yet', async () => {
@@ -134,7 +134,7 @@ it('agrees with a process that has not noticed a step yet', async () => {
   const now = second.now();
   expect(now).toBe(machine.now() - hourMs);
   expect(first.now()).toBe(now);
-  expect(second.hasNews).toBe(true);
+  expect(second.hasUnsharedPlan).toBe(true);
 });
 
 it('agrees with a process whose monotonic clock counts from another moment', async () => {

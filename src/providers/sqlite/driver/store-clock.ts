@@ -115,13 +115,13 @@ export class StoreClock implements Clock {
   }
 
   /** A transaction has committed that showed those messages again and stored the plan. */
-  caughtUp(): void {
+  markShared(): void {
     this.#wasSetBack = false;
     if (this.#isAgreed) this.#isShared = true;
   }
 
   /** Whether the file does not say yet what other processes need to agree with this one. */
-  get hasNews(): boolean {
+  get hasUnsharedPlan(): boolean {
     return !this.#isShared;
   }
 

@@ -127,7 +127,7 @@ function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): Enqueue
   const { instanceId, message, maxPending } = entry;
   const receiver = store.instances.findReceiver(instanceId);
   if (receiver === undefined) return 'missing';
-  if (receiver.isOver === 1) return 'over';
+  if (receiver.isClosed === 1) return 'over';
   const { instanceKey, definitionKey } = receiver;
   if (maxPending !== undefined) {
     const taken = message.kind === 'eventRaised' ? receiver.bufferedEvents : 0;

@@ -12,7 +12,7 @@ import {
 } from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
-import type { LateWrites } from '../batches/late-writes.ts';
+import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
@@ -20,7 +20,7 @@ import type { WorkItems } from '../tables/work-items.ts';
 /** Commits what a turn decided; shared by every way in which a turn reaches the store. */
 export class Turns {
   readonly #definitions: Definitions;
-  readonly #late: LateWrites;
+  readonly #deferred: DeferredWrites;
   readonly #instances: InstanceRows;
   readonly #outcomes: OutcomeUpdates;
   readonly #locks: InstanceLocks;
@@ -32,7 +32,7 @@ export class Turns {
 
   constructor(parts: {
     readonly definitions: Definitions;
-    readonly lateWrites: LateWrites;
+    readonly deferredWrites: DeferredWrites;
     readonly instances: InstanceRows;
     readonly outcomeUpdates: OutcomeUpdates;
     readonly locks: InstanceLocks;
@@ -43,7 +43,7 @@ export class Turns {
     readonly stops: InstanceStops;
   }) {
     this.#definitions = parts.definitions;
-    this.#late = parts.lateWrites;
+    this.#deferred = parts.deferredWrites;
     this.#instances = parts.instances;
     this.#outcomes = parts.outcomeUpdates;
     this.#locks = parts.locks;
@@ -111,7 +111,7 @@ export class Turns {
   #commitDecisions(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { instanceKey, executionId } = target;
     const { firstEventId, events } = turn;
-    this.#late.append({ instanceKey, executionId, firstEventId, events });
+    this.#deferred.append({ instanceKey, executionId, firstEventId, events });
     const claimed = this.#insertWorkItems(scope, target, turn);
     for (const timer of turn.timers) {
       const { operation } = timer;
@@ -146,7 +146,7 @@ export class Turns {
     const claimed: ClaimedAtInsert[] = [];
     for (const item of turn.workItems) {
       if (isScheduledTooLate(target, item)) {
-        this.#tellNeverStarted(scope, target, item);
+        this.#sendNeverStarted(scope, target, item);
         continue;
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
@@ -181,9 +181,9 @@ export class Turns {
       now: scope.now,
     });
     // The release that follows sees it and makes the parent visible again.
-    const answer = instanceKey === undefined ? this.#answerToTaken(child) : child.ifStarted;
-    if (answer !== undefined && answer !== null) {
-      this.#messages.insert(parent.instanceKey, answer, scope.now);
+    const reply = instanceKey === undefined ? this.#messageForTakenId(child) : child.ifStarted;
+    if (reply !== undefined && reply !== null) {
+      this.#messages.insert(parent.instanceKey, reply, scope.now);
     }
     if (instanceKey !== undefined) {
       this.#messages.insert(instanceKey, child.start, scope.now);
@@ -196,14 +196,14 @@ export class Turns {
     }
   }
 
-  #answerToTaken(child: NewChild): StoredMessage | null {
+  #messageForTakenId(child: NewChild): StoredMessage | null {
     if (child.ifStarted === undefined) return child.ifTaken;
     const parts = { instances: this.#instances, definitions: this.#definitions };
     const { kind } = findExistingStart(parts, 'orchestration', child);
     return kind === 'exists' ? child.ifStarted : child.ifTaken;
   }
 
-  #tellNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
+  #sendNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
     const { instanceKey, executionId } = target;
     const reason = this.#cancelReasonOf(target);
     const addressed = { executionId, operation };
@@ -231,7 +231,7 @@ export class Turns {
 
   #send(scope: Scope, instanceId: string, message: StoredMessage): void {
     const receiver = this.#instances.findReceiver(instanceId);
-    if (receiver === undefined || receiver.isOver === 1) return;
+    if (receiver === undefined || receiver.isClosed === 1) return;
     this.#messages.insert(receiver.instanceKey, message, scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
     scope.effects.due('orchestrations', scope.now);
@@ -256,7 +256,7 @@ export class Turns {
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
-    if (mayHaveMessages(target, turn)) this.#late.clear(target.instanceKey);
+    if (mayHaveMessages(target, turn)) this.#deferred.clear(target.instanceKey);
     this.#endOutstanding(scope, target, turn, why);
   }
 

@@ -15,7 +15,7 @@ export interface JobRow {
   readonly instanceKey: number;
   readonly disposable: 0 | 1;
   readonly status: InstanceStatus;
-  readonly isOver: 0 | 1;
+  readonly hasEnded: 0 | 1;
   readonly abandonedAt: number | null;
   readonly disposeAt: number | null;
   readonly lastSeq: number;
@@ -35,7 +35,7 @@ type ListedRow = Omit<JobRecord, 'kind' | 'disposable'> & {
   readonly disposable: 0 | 1;
 };
 
-const columns = `instance_key AS instanceKey, disposable, status, ended_at IS NOT NULL AS isOver,
+const columns = `instance_key AS instanceKey, disposable, status, ended_at IS NOT NULL AS hasEnded,
   abandoned_at AS abandonedAt, dispose_at AS disposeAt, last_seq AS lastSeq`;
 const runs = 'jobs JOIN instances USING (instance_key)';
 

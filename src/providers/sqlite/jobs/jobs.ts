@@ -21,7 +21,7 @@ export interface JobParts extends InstanceParts, TaskParts {
   readonly jobRows: JobRows;
   readonly sessionRows: SessionRows;
   readonly stops: InstanceStops;
-  readonly plainAbandons: {
+  readonly jobAbandons: {
     abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult>;
   };
 }
@@ -73,7 +73,7 @@ function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['insta
 /** Forgets a job whose reply has reached its caller. */
 export function takeJob(store: JobParts, key: JobKey): void {
   const job = store.jobRows.find(key);
-  if (job?.isOver === 1) store.jobRows.delete(job);
+  if (job?.hasEnded === 1) store.jobRows.delete(job);
 }
 
 /** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
@@ -82,8 +82,8 @@ export function abandonJobs(
   scope: Scope,
   requests: readonly AbandonJob[],
 ): readonly StopResult[] {
-  const plain = store.plainAbandons.abandon(scope, requests);
-  return requests.map((request, place) => plain.get(place) ?? abandonJob(store, scope, request));
+  const done = store.jobAbandons.abandon(scope, requests);
+  return requests.map((request, place) => done.get(place) ?? abandonJob(store, scope, request));
 }
 
 function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopResult {
@@ -111,12 +111,12 @@ export function abandonRow(
   if (job.abandonedAt === null) {
     store.jobRows.setAbandoned(job, scope.now, nextCheckAt(scope.now, scope.now));
   }
-  const row = job.isOver === 1 ? undefined : store.instances.getFull(instanceKey);
+  const row = job.hasEnded === 1 ? undefined : store.instances.getFull(instanceKey);
   const { reason, actor, cleanupMs } = request;
   const changed =
     row !== undefined && store.stops.request(scope, row, { reason, actor, cleanupMs });
   const abandoned = store.jobRows.get(instanceKey);
-  if (abandoned?.isOver === 1) endAbandoned(store, scope, abandoned);
+  if (abandoned?.hasEnded === 1) endAbandoned(store, scope, abandoned);
   return { changed, status: abandoned?.status ?? null };
 }
 

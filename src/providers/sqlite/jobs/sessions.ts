@@ -8,7 +8,7 @@ import type {
 import {
   cleanupMs,
   handedOutMs,
-  judgeShutdown,
+  planShutdown,
   keptMs,
   maxChecks,
   nextCheckAt,
@@ -109,7 +109,7 @@ function shutdownSession(
   const session = sessionRows.find(sessionId);
   if (session === undefined) return { kind: 'missing', session };
   const { sessionKey, state } = session;
-  const kind = judgeShutdown(state, mode);
+  const kind = planShutdown(state, mode);
   if (kind === 'accepted') {
     const move = { sessionKey, dueAt: now };
     if (mode === 'graceful') sessionRows.move({ ...move, state: 'draining', end: null });
@@ -153,18 +153,18 @@ function abandonSome(store: JobParts, scope: Scope, session: SessionRow, limit: 
 
 /** What there is to do; nothing is written where there is nothing. */
 async function dueSessions(store: JobParts, limit: number): Promise<DueSessions> {
-  const look = await store.read('dueSessions', () => lookAhead(store, store.now()));
-  if (!look.isDue) return { sessionIds: [], ...look.next };
+  const ahead = await store.read('dueSessions', () => readNextDue(store, store.now()));
+  if (!ahead.isDue) return { sessionIds: [], ...ahead.next };
   return store.writeOnce('dueSessions', (scope) => {
     for (const job of store.jobRows.selectToCheck(scope.now, maxChecks)) check(store, scope, job);
     const sessionIds = store.sessionRows
       .selectDue(scope.now, limit)
       .flatMap((session) => handOut(store, scope, session));
-    return { sessionIds, ...lookAhead(store, scope.now).next };
+    return { sessionIds, ...readNextDue(store, scope.now).next };
   });
 }
 
-function lookAhead({ sessionRows, jobRows }: JobParts, now: number) {
+function readNextDue({ sessionRows, jobRows }: JobParts, now: number) {
   const { checkAt, disposeAt } = jobRows.nextAt();
   const dueAt = Math.min(sessionRows.nextDueAt() ?? Infinity, checkAt ?? Infinity);
   const nextAt = Math.min(dueAt, disposeAt ?? Infinity);
@@ -179,7 +179,7 @@ function lookAhead({ sessionRows, jobRows }: JobParts, now: number) {
 
 /** Sees what became of the run of an abandoned job. */
 function check(store: JobParts, scope: Scope, job: JobRow): void {
-  if (job.isOver === 1) {
+  if (job.hasEnded === 1) {
     endAbandoned(store, scope, job);
     return;
   }

@@ -24,7 +24,7 @@ export function createStreamStore(store: StreamParts): StreamStore {
       store.write('appendChunks', requests, (scope, one) => append(store, scope, one)),
 
     async readChunks(params) {
-      const page = await store.read('readChunks', () => look(store, params));
+      const page = await store.read('readChunks', () => readUnlessAcked(store, params));
       if (page !== undefined) return page;
       return store.writeOnce('readChunks', (scope) => readAndDelete(store, scope, params));
     },
@@ -36,7 +36,7 @@ function append(store: StreamParts, { now, effects }: Scope, request: AppendChun
   const item = store.workItems.heldBy(lockToken, now);
   if (item === undefined) return 'lost';
   const stream = store.chunkRows.streamOf(item.instanceKey);
-  if (stream === undefined || stream.isAbandoned === 1 || stream.isOver === 1) return 'unread';
+  if (stream === undefined || stream.isAbandoned === 1 || stream.hasEnded === 1) return 'unread';
   const bytes = chunks.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);
   const isFull =
     stream.waitingChunks > 0 &&
@@ -48,7 +48,7 @@ function append(store: StreamParts, { now, effects }: Scope, request: AppendChun
 }
 
 /** Reads without the write lock; `undefined` when there is something to delete. */
-function look(store: StreamParts, params: ReadChunksParams): ChunkPage | undefined {
+function readUnlessAcked(store: StreamParts, params: ReadChunksParams): ChunkPage | undefined {
   const { after } = params;
   const stream = store.chunkRows.find(params);
   const isRead = stream !== undefined && store.chunkRows.has(stream.instanceKey, after);
@@ -75,7 +75,7 @@ function readPage(store: StreamParts, params: ReadChunksParams): ChunkPage {
   // One more than asked for tells whether these are the last.
   const chunks = store.chunkRows.select(stream.instanceKey, after, Math.max(limit, 0) + 1);
   const isLast = chunks.length <= limit;
-  return { chunks: chunks.slice(0, limit), over: isLast && stream.isOver === 1 };
+  return { chunks: chunks.slice(0, limit), over: isLast && stream.hasEnded === 1 };
 }
 
 /** The stream of a job, as far as it is not read. */
@@ -83,7 +83,7 @@ export interface StreamRow {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly isAbandoned: 0 | 1;
-  readonly isOver: 0 | 1;
+  readonly hasEnded: 0 | 1;
   readonly lastSeq: number;
   readonly waitingChunks: number;
   readonly waitingBytes: number;
@@ -96,7 +96,7 @@ interface StreamKey {
 }
 
 const stream = `SELECT instance_key AS instanceKey, instance_id AS instanceId, abandoned_at IS NOT NULL AS isAbandoned,
-    ended_at IS NOT NULL AS isOver, last_seq AS lastSeq, waiting_chunks AS waitingChunks,
+    ended_at IS NOT NULL AS hasEnded, last_seq AS lastSeq, waiting_chunks AS waitingChunks,
     waiting_bytes AS waitingBytes
   FROM instances JOIN jobs USING (instance_key)`;
 

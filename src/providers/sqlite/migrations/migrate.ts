@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import {
   checksum,
   missingMigrations,
-  refusal,
+  openError,
   type AppliedMigration,
   type Migration,
 } from '../../shared/migrations.ts';
@@ -56,7 +56,7 @@ function readApplied(db: Database.Database): readonly AppliedMigration[] {
     .filter((name) => !name.startsWith('sqlite_'));
   if (tables.length === 0) return [];
   if (!tables.includes('perdure_migrations')) {
-    throw refusal(
+    throw openError(
       'STORE_DAMAGED',
       `The file holds tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Give Perdure a file of its own, or restore this one.`,
     );

@@ -12,9 +12,10 @@ import type { Definitions } from '../tables/definitions.ts';
 export function createManagementStore(store: Store): ManagementStore {
   return {
     listChildren: (instanceIds) =>
-      store.read('listChildren', () => instanceIds.map((id) => store.family.childrenOf(id))),
+      store.read('listChildren', () => instanceIds.map((id) => store.parentChild.childrenOf(id))),
 
-    getParentId: (instanceId) => store.read('getParentId', () => store.family.parentOf(instanceId)),
+    getParentId: (instanceId) =>
+      store.read('getParentId', () => store.parentChild.parentOf(instanceId)),
 
     async deleteInstancesAtomic(trees) {
       const operation = 'deleteInstancesAtomic';
@@ -76,7 +77,7 @@ export function createManagementStore(store: Store): ManagementStore {
 }
 
 /** Reads who is whose child. */
-export class InstanceFamily {
+export class ParentChildQueries {
   readonly #children;
   readonly #parent;
 
@@ -168,7 +169,7 @@ export class InstanceScan {
     const max = Math.max(params.maxScanned, 1);
     const range = this.#range.get({ afterKey, max, createdBefore: createdBefore ?? null });
     if (range === undefined || range.lastKey === null) return { instances: [], nextKey: null };
-    const isOver = range.endKey !== null || range.count < max;
+    const isLastPage = range.endKey !== null || range.count < max;
     const rows = this.#select.all({
       afterKey,
       lastKey: range.endKey === null ? range.lastKey : range.endKey - 1,
@@ -182,7 +183,7 @@ export class InstanceScan {
         ...row,
         name: this.#definitions.get(definitionKey).name,
       })),
-      nextKey: isOver ? null : range.lastKey,
+      nextKey: isLastPage ? null : range.lastKey,
     };
   }
 }

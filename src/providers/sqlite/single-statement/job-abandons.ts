@@ -26,7 +26,7 @@ interface Stop {
  * Abandons jobs whose task runs a worker holds, and that have emitted nothing, in four statements for all with the same
  * reason: 1,000 take a third of the time that they take one by one. The others are left as they are.
  */
-export class PlainAbandons {
+export class JobAbandons {
   readonly #select;
   readonly #stop;
   readonly #mark;
@@ -65,11 +65,11 @@ export class PlainAbandons {
   abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult> {
     const { now } = scope;
     const rows = this.#select.all({ wanted: toWanted(requests), now });
-    const byWish = Map.groupBy(rows, ({ place }) => {
+    const byRequest = Map.groupBy(rows, ({ place }) => {
       const { reason = '', actor = null } = requests[place] ?? {};
       return JSON.stringify([reason, actor]);
     });
-    for (const runs of byWish.values()) this.#write(scope, runs, requests[runs[0]?.place ?? 0]);
+    for (const runs of byRequest.values()) this.#write(scope, runs, requests[runs[0]?.place ?? 0]);
     const result: StopResult = { found: true, changed: true, status: 'canceling' };
     return new Map(rows.map(({ place }) => [place, result]));
   }
@@ -102,10 +102,10 @@ function toWanted(requests: readonly AbandonJob[]): string {
   return JSON.stringify(
     requests.map(({ instanceId, incarnation, sessionId, reason }) => {
       const texts = [instanceId, incarnation, sessionId];
-      const isPlain = [...texts, reason].every(
+      const isBulk = [...texts, reason].every(
         (text) => text.isWellFormed() && !text.includes('\0'),
       );
-      if (!isPlain || ids.has(instanceId)) return [];
+      if (!isBulk || ids.has(instanceId)) return [];
       ids.add(instanceId);
       return texts;
     }),

@@ -212,7 +212,7 @@ export class InstanceStops {
     const parent = parentOf(row);
     if (parent === null) return;
     const receiver = this.#instances.findReceiver(parent.instanceId);
-    const waits = receiver?.isOver === 0 && receiver.executionId === parent.executionId;
+    const waits = receiver?.isClosed === 0 && receiver.executionId === parent.executionId;
     if (!waits) return;
     this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);

@@ -19,7 +19,7 @@ export class Definitions {
   readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
   #knownUpTo = 0;
   #confirmedUpTo = 0;
-  #onProbation: Row[] = [];
+  #unconfirmed: Row[] = [];
   readonly #selectNewer;
   readonly #insert;
 
@@ -86,18 +86,18 @@ export class Definitions {
   /** The transaction has committed: what it made is there to stay. */
   confirm(): void {
     this.#confirmedUpTo = this.#knownUpTo;
-    if (this.#onProbation.length > 0) this.#onProbation = [];
+    if (this.#unconfirmed.length > 0) this.#unconfirmed = [];
   }
 
   /** A transaction or a savepoint was undone: what it made may be gone. */
   forgetUnconfirmed(): void {
     this.#knownUpTo = this.#confirmedUpTo;
-    if (this.#onProbation.length === 0) return;
-    for (const { definitionKey, kind, name, version } of this.#onProbation) {
+    if (this.#unconfirmed.length === 0) return;
+    for (const { definitionKey, kind, name, version } of this.#unconfirmed) {
       this.#keys.delete(cacheKeyOf(kind, name, version));
       this.#definitions.delete(definitionKey);
     }
-    this.#onProbation = [];
+    this.#unconfirmed = [];
   }
 
   #refresh(): void {
@@ -113,7 +113,7 @@ export class Definitions {
     const version = row.version === '' ? null : row.version;
     this.#keys.set(cacheKeyOf(kind, name, version), definitionKey);
     this.#definitions.set(definitionKey, { kind, name, version });
-    if (this.#db.inTransaction) this.#onProbation.push(row);
+    if (this.#db.inTransaction) this.#unconfirmed.push(row);
   }
 }
 

@@ -44,7 +44,7 @@ interface Receiver {
   readonly definitionKey: number;
   readonly executionId: number;
   /** It takes no turn any more, or never does: a task run. */
-  readonly isOver: 0 | 1;
+  readonly isClosed: 0 | 1;
   readonly bufferedEvents: number;
 }
 
@@ -127,7 +127,7 @@ export class InstanceRows {
     );
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
-              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isOver,
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isClosed,
               buffered_events AS bufferedEvents
        FROM instances WHERE instance_id = ?`,
     );

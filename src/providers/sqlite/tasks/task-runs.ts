@@ -77,10 +77,10 @@ export class TaskRuns {
     const definitionKey = this.#definitions.intern('task', task.name, null);
     const holder =
       dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
-    if (holder !== undefined) return this.#refuse(task, holder);
+    if (holder !== undefined) return this.#existingOrActive(task, holder);
     const times = taskTimes(task, now);
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
-    if (instanceKey === undefined) return this.#known(task);
+    if (instanceKey === undefined) return this.#existing(task);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }
@@ -235,12 +235,12 @@ export class TaskRuns {
     effects.due('work', now);
   }
 
-  #refuse(task: NewTask, holder: string): CreateTaskResult {
+  #existingOrActive(task: NewTask, holder: string): CreateTaskResult {
     const isKnown = this.#instances.findStart(task.instanceId) !== undefined;
-    return isKnown ? this.#known(task) : { kind: 'active', instanceId: holder };
+    return isKnown ? this.#existing(task) : { kind: 'active', instanceId: holder };
   }
 
-  #known(task: NewTask): CreateTaskResult {
+  #existing(task: NewTask): CreateTaskResult {
     const parts = { instances: this.#instances, definitions: this.#definitions };
     return findExistingStart(parts, 'task', task);
   }

@@ -44,8 +44,8 @@ export class ChangeWatch {
   /** Begins to watch, or goes on. What has changed since the watch last looked is noticed at once. */
   start(): void {
     if (this.#logFile === undefined || this.#poll !== undefined) return;
-    this.#beActive();
-    this.#look();
+    this.#enterActive();
+    this.#check();
   }
 
   stop(): void {
@@ -56,17 +56,17 @@ export class ChangeWatch {
 
   /** This process writes to the log itself: being told of it by the operating system would only cost. */
   expectOwnWrites(): void {
-    if (this.#poll !== undefined) this.#beActive();
+    if (this.#poll !== undefined) this.#enterActive();
   }
 
-  #beActive(): void {
+  #enterActive(): void {
     this.#activeUntil = performance.now() + activeMs;
     if (this.#poll !== undefined && this.#watcher === undefined) return;
     this.#closeWatcher();
     this.#pollEvery(this.#pollMs);
   }
 
-  #beIdle(): void {
+  #enterIdle(): void {
     if (this.#logFile === undefined || this.#watcher !== undefined) return;
     let watcher: FSWatcher;
     try {
@@ -78,22 +78,22 @@ export class ChangeWatch {
     this.#watcher = watcher;
     const onWrite = (): void => {
       if (this.#watcher !== watcher) return;
-      this.#beActive();
-      this.#look();
+      this.#enterActive();
+      this.#check();
     };
     watcher.on('change', onWrite);
     watcher.on('error', onWrite);
     this.#pollEvery(Math.max(idlePollMs, this.#pollMs));
     // What came before the watch was set up.
-    this.#look();
+    this.#check();
   }
 
   #pollEvery(ms: number): void {
     clearInterval(this.#poll);
     this.#poll = setInterval(() => {
-      if (performance.now() > this.#activeUntil) this.#beIdle();
+      if (performance.now() > this.#activeUntil) this.#enterIdle();
       this.#onPoll();
-      this.#look();
+      this.#check();
     }, ms);
   }
 
@@ -102,7 +102,7 @@ export class ChangeWatch {
     this.#watcher = undefined;
   }
 
-  #look(): void {
+  #check(): void {
     let version: number | undefined;
     try {
       version = this.#dataVersion();
@@ -112,7 +112,7 @@ export class ChangeWatch {
     }
     if (version !== undefined && version === this.#seenVersion) return;
     this.#seenVersion = version;
-    this.#beActive();
+    this.#enterActive();
     this.#onChange();
   }
 }

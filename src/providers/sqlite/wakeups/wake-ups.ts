@@ -34,7 +34,7 @@ export class WakeUps {
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
   /** When this process last looked for cancel requests of others, and what it found. */
-  #lookedAt: number;
+  #checkedAt: number;
   #announced: ReadonlySet<string> = new Set();
 
   constructor(options: {
@@ -51,7 +51,7 @@ export class WakeUps {
     this.#clock = clock;
     this.#changeLog = changeLog;
     this.#flaggedSince = flaggedSince;
-    this.#lookedAt = clock.now();
+    this.#checkedAt = clock.now();
     this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
   }
 
@@ -81,7 +81,7 @@ export class WakeUps {
   listen(listener: (hint: Hint) => void): () => void {
     // Wrapped, so that the same function listening twice is two listeners.
     const entry = (hint: Hint): void => listener(hint);
-    // The watch first: what changed before this moment is no news to a new listener.
+    // The watch first: what changed before this moment is no fresh to a new listener.
     this.#watch.start();
     if (this.#listeners.size === 0) this.#changeLog.skip();
     this.#listeners.add(entry);
@@ -98,23 +98,23 @@ export class WakeUps {
       if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
     }
     const { finished: instanceIds, outputs } = effects;
-    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
+    if (instanceIds.length > 0) this.#notify({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       const { cancelRequested: lockTokens, cancels } = effects;
-      this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+      this.#notify({ kind: 'cancelRequested', lockTokens, cancels });
     }
     if (effects.statusSet.size > 0) {
-      this.#tell({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
+      this.#notify({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
     }
     if (effects.emitted.size > 0) {
-      this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
+      this.#notify({ kind: 'emitted', instanceIds: [...effects.emitted] });
     }
   }
 
   /** Ends all waits, and has listeners read again: the store can no longer be used, which every call now tells. */
   wakeAll(): void {
     for (const { wake } of this.#waiters) wake();
-    this.#tell({ kind: 'changed' });
+    this.#notify({ kind: 'changed' });
   }
 
   /** Ends all waits and forgets all listeners. */
@@ -124,7 +124,7 @@ export class WakeUps {
     this.#stopWatchIfIdle();
   }
 
-  #tell(hint: Hint): void {
+  #notify(hint: Hint): void {
     for (const listener of this.#listeners) {
       try {
         listener(hint);
@@ -140,19 +140,19 @@ export class WakeUps {
   /** Another connection has committed. */
   #onChange(): void {
     for (const { wake } of this.#waiters) wake();
-    this.#tell({ kind: 'changed' });
-    this.#tellOfOthers();
-    const news = this.#lookForCancels();
-    if (news.length === 0) return;
+    this.#notify({ kind: 'changed' });
+    this.#notifyForeignChanges();
+    const fresh = this.#readNewCancels();
+    if (fresh.length === 0) return;
     const cancels = new Map<string, CancelInfo>();
-    for (const { lockToken, cancel } of news)
+    for (const { lockToken, cancel } of fresh)
       if (cancel !== undefined) cancels.set(lockToken, cancel);
-    const lockTokens = news.map(({ lockToken }) => lockToken);
-    this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+    const lockTokens = fresh.map(({ lockToken }) => lockToken);
+    this.#notify({ kind: 'cancelRequested', lockTokens, cancels });
   }
 
   /** Passes on which instances other processes ended, and whose custom status they set. */
-  #tellOfOthers(): void {
+  #notifyForeignChanges(): void {
     if (this.#listeners.size === 0) return;
     let changes: ForeignChanges;
     try {
@@ -162,26 +162,26 @@ export class WakeUps {
       return;
     }
     const { finished, statusSet, missed } = changes;
-    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
-    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
-    if (missed) this.#tell({ kind: 'missed' });
+    if (finished.length > 0) this.#notify({ kind: 'finished', instanceIds: finished });
+    if (statusSet.length > 0) this.#notify({ kind: 'statusSet', instanceIds: statusSet });
+    if (missed) this.#notify({ kind: 'missed' });
   }
 
   /** What was flagged since the last look and is not announced yet. */
-  #lookForCancels(): readonly Flagged[] {
+  #readNewCancels(): readonly Flagged[] {
     if (this.#listeners.size === 0) return [];
     const now = this.#clock.now();
     let flagged: readonly Flagged[];
     try {
-      flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
+      flagged = this.#flaggedSince(this.#checkedAt - clockSlackMs, now);
     } catch {
       // The holders look for themselves at their next renewal.
       return [];
     }
-    const news = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
-    this.#lookedAt = now;
+    const fresh = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
+    this.#checkedAt = now;
     this.#announced = new Set(flagged.map(({ lockToken }) => lockToken));
-    return news;
+    return fresh;
   }
 
   #stopWatchIfIdle(): void {

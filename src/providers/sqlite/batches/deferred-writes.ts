@@ -8,7 +8,7 @@ import type { Messages } from '../tables/messages.ts';
  * behind. One statement for many takes half to two thirds of the time. The turns that follow read nothing of it: of
  * an instance that has ended they see that, and histories they only append to. Everyone else has it written first.
  */
-export class LateWrites {
+export class DeferredWrites {
   readonly #history: History;
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
