@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ProviderError } from '../../model/failures/errors.ts';
 
-/** One step of a schema. Once released it never changes: its checksum is kept in every store. */
+/** One step of a schema. A released migration never changes: every store records its checksum. */
 export interface Migration {
   readonly number: number;
   readonly name: string;
@@ -15,12 +15,12 @@ export interface AppliedMigration {
   readonly checksum: string;
 }
 
-/** The checksum under which a migration is recorded. */
+/** The checksum recorded for a migration. */
 export function checksum({ sql }: Migration): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
-/** The migrations to apply; throws when what was applied is not a prefix of what is known. */
+/** Returns the migrations to apply. Throws if the applied ones are not a prefix of the known ones. */
 export function missingMigrations(
   applied: readonly AppliedMigration[],
   known: readonly Migration[],
@@ -50,7 +50,7 @@ export function missingMigrations(
   return known.slice(applied.length);
 }
 
-/** The error of a store that must not be opened. */
+/** Creates the error of a store that must not be opened. */
 export function openError(
   code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
   message: string,

@@ -19,21 +19,21 @@ import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 
-/** How a SQLite store is opened. */
+/** Options of `openSqlite`. */
 export interface SqliteOptions {
-  /** A file, made if it is not there, or `':memory:'`. */
+  /** A file, created if it does not exist, or `':memory:'`. */
   readonly path: string;
-  /** `full` (default): what was acknowledged survives a power cut. `normal`: it survives a crash of the process. */
+  /** `full` (default): commits survive a power loss. `normal`: the most recent commits can be lost; the file stays consistent. */
   readonly synchronous?: 'full' | 'normal';
-  /** Decides visibility and expiry; the machine's clock by default. */
+  /** The clock for visibility and expiry. Default: the system clock. */
   readonly clock?: Clock;
-  /** How often to look for changes of other processes while somebody waits; default 5 ms. */
+  /** Polling interval for commits of other processes, in milliseconds. Default: 5. */
   readonly pollMs?: number;
-  /** How long an operation waits while other processes hold the database; default 30 s. */
+  /** How long an operation waits for locks of other processes, in milliseconds. Default: 30,000. */
   readonly busyTimeoutMs?: number;
 }
 
-/** Opens a SQLite store; several processes may open the same file. */
+/** Opens a SQLite store. Several processes can open the same file. */
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
   const { pollMs = 5, busyTimeoutMs = 30_000 } = options;

@@ -50,7 +50,7 @@ export interface StoreOptions {
 
 const clockRecord = 'clock';
 
-/** What the capabilities share: the tables, and the ways to write, read and wait. */
+/** The tables of a store, and the ways to write, read and wait. */
 export class Store implements StoreAccess {
   readonly secrets = new Secrets();
   readonly definitions: Definitions;
@@ -92,7 +92,7 @@ export class Store implements StoreAccess {
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
-  /** The time that decides, and by which waits are measured. */
+  /** The clock for visibility, expiry and waits. */
   readonly clock: StoreClock;
   readonly #busyTimeoutMs: number;
   readonly #begin;
@@ -169,12 +169,11 @@ export class Store implements StoreAccess {
     });
   }
 
-  /** The time that decides visibility and expiry, for reads; a transaction has its own. */
   now(): number {
     return this.clock.now();
   }
 
-  /** Has all processes absorb a step of the machine's clock alike; inside a transaction. */
+  /** Makes all processes absorb a step of the machine's clock in the same way. Call it in a transaction. */
   #shareClock(): void {
     const stored = parsePlan(this.systemRecords.read(clockRecord));
     const plan = this.clock.agree(stored);
@@ -188,7 +187,6 @@ export class Store implements StoreAccess {
     if (instanceKeys.size > 0) effects.due('orchestrations', now);
   }
 
-  /** Throws once the store is closed. */
   assertOpen(operation: string): void {
     if (this.#closing === undefined) return;
     throw new PerdureError(
@@ -197,7 +195,6 @@ export class Store implements StoreAccess {
     );
   }
 
-  /** Runs the work for each item, in a transaction that may be shared with others; settles after the commit. */
   async write<Item, Result>(
     operation: string,
     items: readonly Item[],
@@ -208,15 +205,14 @@ export class Store implements StoreAccess {
     return this.writeOnce(operation, (scope) => items.map((item) => work(scope, item)));
   }
 
-  /** Runs the work in a transaction that may be shared with others; settles after the commit. */
   async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     this.assertOpen(operation);
     return this.#groupCommit.run(operation, work);
   }
 
   /**
-   * Runs a read at once, in one snapshot; one that another connection keeps out for a moment is tried again. The
-   * transaction also halves the time of each of many rows: SQLite locks the file once and not for each.
+   * Runs a read immediately, in one snapshot. Retries while another connection holds a lock.
+   * The transaction halves the time per row, because SQLite locks the file once.
    */
   async read<T>(operation: string, work: () => T): Promise<T> {
     const now = performance.now();
@@ -252,11 +248,11 @@ export class Store implements StoreAccess {
     if (max < 1) return [];
     const deadline = this.clock.monotonic() + waitMs;
     for (let reads = 0; ; reads++) {
-      // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
-      // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
+      // Read without the write lock, so that an idle worker never writes. No commit can be missed before the wait:
+      // no other code of this process runs meanwhile, and `data_version` shows commits of others.
       const now = this.now();
       const leftMs = deadline - this.clock.monotonic();
-      // Woken too late: the caller may have other plans for what has become due since.
+      // Woken too late: the caller no longer waits for work.
       if (reads > 0 && leftMs < 0) return [];
       const nextAt = await this.#readNextAt(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
@@ -273,14 +269,14 @@ export class Store implements StoreAccess {
     return this.read(operation, () => nextAt(now));
   }
 
-  /** Finishes what was begun, ends the waits, closes the file. */
+  /** Drains the commits, ends the waits and closes the file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   async #close(): Promise<void> {
-    // In the next microtask `closing` is set, so that woken fetches end.
+    // `#closing` is set before the next microtask, so that woken fetches end.
     await Promise.resolve();
     this.wakeUps.close();
     await this.#groupCommit.drain();

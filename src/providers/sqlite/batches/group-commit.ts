@@ -7,17 +7,17 @@ import type { DeferredWrites } from './deferred-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from '../driver/sqlite-errors.ts';
 import type { StoreClock } from '../driver/store-clock.ts';
 
-/** What became of one item: its value, or the error for which it alone was undone. */
+/** The result of one item: its value, or the error for which it was rolled back. */
 export type Isolated<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: Error };
 
 /** The transaction that an operation runs in. */
 export interface Scope {
-  /** The clock when the write lock was taken; one value for the whole group. */
+  /** The store's clock when the write lock was taken. The same for the whole group. */
   readonly now: number;
-  /** What to tell others once the transaction has committed. */
+  /** What to notify after the commit. */
   readonly effects: Effects;
-  /** Runs the work of one item such that, if it throws, only its own writes are undone. */
+  /** Runs the work of one item. If it throws, only its own writes are rolled back. */
   isolate<T>(operation: string, work: () => T): Isolated<T>;
 }
 
@@ -61,23 +61,22 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-// Bounds how long one transaction keeps the event loop and the write lock.
+// Bounds how long one transaction blocks the event loop and holds the write lock.
 const maxGroup = 1_000;
 
-// These read nothing of what turns before them have left to be written late.
+// These operations do not read deferred writes.
 const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestrationItems']);
 
 /**
- * Lets all operations that are asked for in one turn of the event loop share one transaction, so that
- * durability costs one fsync per group.
+ * Commits all operations of one iteration of the event loop in one transaction, so that a group costs one fsync.
  *
- * G1. A group runs without savepoints at first (they cost 2-3 µs an item). If an item throws, the group is
- *     rolled back and run again with a savepoint per item. So an operation may run more than once, and must
- *     have no effect but on the database and on its scope.
- * G2. Promises settle, waiters wake and hints go out only after COMMIT.
- * G3. While another process holds the write lock the group waits without blocking the event loop for long.
- * G4. What turns leave to be written late is written before any operation that may read it, and before COMMIT; with
- *     savepoints, before that of its item is released.
+ * G1. A group first runs without savepoints, which cost 2-3 µs per item. If an item throws, the group is rolled back
+ *     and runs again with a savepoint per item. So an operation can run twice, and must only affect the database
+ *     and its scope.
+ * G2. Promises settle, waiters wake and hints are sent only after COMMIT.
+ * G3. While another process holds the write lock, the group retries without blocking the event loop.
+ * G4. Deferred writes are flushed before any operation that may read them, and before COMMIT. With savepoints they are
+ *     flushed before the savepoint of their item is released.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
@@ -108,13 +107,13 @@ export class GroupCommit {
     readonly definitions: Definitions;
     readonly deferredWrites: DeferredWrites;
     readonly busyTimeoutMs: number;
-    /** Called in the first transaction after the machine's clock was stepped, before anything else. */
+    /** Called first in the transaction after the machine's clock was stepped. */
     readonly onStep: () => void;
-    /** Called in the first transaction after the store's clock was set back, before anything else. */
+    /** Called first in the transaction after the store's clock was set back. */
     readonly onSetBack: (scope: Scope) => void;
-    /** Asked before each COMMIT: an error if the store must not be written any more. */
+    /** Called before each COMMIT. Returns an error if the store must not be written. */
     readonly storeError: (operation: string) => PerdureError | undefined;
-    /** Called in the transaction, after everything else. */
+    /** Called last in the transaction. */
     readonly beforeCommit: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
@@ -136,7 +135,7 @@ export class GroupCommit {
     this.#rollbackTo = this.#db.prepare('ROLLBACK TO item');
   }
 
-  /** Runs the work in the next group; settles once that group has committed. */
+  /** Runs the work in the next group. Resolves after its commit. */
   run<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ operation, work, since: performance.now(), resolve, reject });
@@ -144,7 +143,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves when nothing is waiting to be committed. */
+  /** Resolves when the queue is empty. */
   drain(): Promise<void> {
     if (this.#queue.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#drained.push(resolve));
@@ -218,7 +217,7 @@ export class GroupCommit {
       this.#definitions.confirm();
       return { results, effects };
     } finally {
-      // Also after a COMMIT that failed; some errors have already rolled back.
+      // Also after a failed COMMIT. Some errors have already rolled back.
       if (this.#db.inTransaction) {
         this.#rollback.run();
       }
@@ -236,7 +235,7 @@ export class GroupCommit {
 
   #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {
     const mark = effects.mark();
-    // What came before is not undone with this item.
+    // Writes of earlier items must not be rolled back with this one.
     this.#deferred.flush();
     this.#savepoint.run();
     try {
@@ -264,7 +263,7 @@ export class GroupCommit {
     if (patient.length === 0) return;
     this.#queue.unshift(...patient);
     this.#attempts += 1;
-    // Jitter, so that processes that collided once do not collide in step.
+    // Jitter keeps processes from colliding again.
     const delayMs = Math.random() * Math.min(2 ** this.#attempts, 20);
     this.#retry = setTimeout(() => {
       this.#retry = undefined;

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { AuditEntry, AuditRecord } from '../../contract/management.ts';
 
-/** What was taken away. */
+/** The numbers of deleted rows. */
 interface DeletedCounts {
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
@@ -9,7 +9,7 @@ interface DeletedCounts {
   readonly queueMessagesDeleted: number;
 }
 
-/** What one step of an operation took away; without an entry it is not recorded. */
+/** The counts of one step of an operation. Steps without an entry are not recorded. */
 export interface AuditedStep {
   readonly entry: AuditEntry | undefined;
   readonly counts: DeletedCounts;
@@ -19,7 +19,7 @@ type Params = [DeletedCounts & AuditEntry & { readonly now: number }];
 
 const maxRecords = 10_000;
 
-/** The rows of `audit`: one per operation, the newest so many. */
+/** The rows of `audit`: one per operation, limited to the newest 10,000. */
 export class Audit {
   readonly #add;
   readonly #insert;
@@ -41,7 +41,7 @@ export class Audit {
        VALUES (:auditId, :action, :actor, :filter, :now, :instancesDeleted, :executionsDeleted,
                :eventsDeleted, :queueMessagesDeleted)`,
     );
-    // The keys have no gaps: they are deleted from below alone.
+    // Keys have no gaps, because only the oldest rows are deleted.
     this.#trim = db.prepare<[number | bigint]>('DELETE FROM audit WHERE audit_key <= ?');
     this.#list = db.prepare<[number, number], AuditRecord>(
       `SELECT audit_key AS auditKey, audit_id AS auditId, action, actor, filter, at,
@@ -51,7 +51,7 @@ export class Audit {
     );
   }
 
-  /** Records what was taken away, or adds it to the records of the same operations. */
+  /** Records deletions. Adds the counts to an existing record of the same operation. */
   record(steps: readonly AuditedStep[], now: number): void {
     const sums = new Map<string, { readonly entry: AuditEntry; readonly counts: DeletedCounts }>();
     for (const { entry, counts } of steps) {

@@ -17,12 +17,12 @@ interface Row {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly status: InstanceStatus;
-  /** Of a task run: its handler for failure has still to run. */
+  /** Whether the `onFail` handler of a task run is queued or running. */
   readonly isHandling: 0 | 1;
   readonly historyLength: number;
 }
 
-/** How many rows stand behind instances, besides their histories. */
+/** The numbers of rows that belong to instances, apart from their current histories. */
 interface Holdings {
   readonly executions: number;
   readonly events: number;
@@ -39,10 +39,10 @@ type DeletionPlan =
       readonly counts: DeleteInstanceResult;
     };
 
-// How many events one call deletes itself: about 10 ms. What is above is left for later, and hidden meanwhile.
+// Events that one call deletes itself, in about 10 ms. More are hidden now and deleted by `reclaimDeleted`.
 const maxEventsAtOnce = 4_000;
 
-/** Deletes instances with everything that belongs to them; a few statements per tree, however large it is. */
+/** Deletes instances with all their rows. The number of statements per tree does not depend on its size. */
 export class TreeDeletions {
   readonly #audit: Audit;
   readonly #dedupeKeys: DedupeKeys;
@@ -79,7 +79,7 @@ export class TreeDeletions {
        FROM instances WHERE instance_id = ?`,
     );
     const keys = '(SELECT value FROM json_each(:keys))';
-    // CROSS JOIN: from the list to the rows and on to their children, whatever the planner thinks of the tables.
+    // CROSS JOIN fixes the join order: list, then parents, then children.
     this.#selectChildren = db.prepare<[{ keys: string }], ChildLink>(
       `SELECT child.instance_id AS instanceId, child.parent_instance_id AS parentInstanceId
        FROM json_each(:keys) CROSS JOIN instances AS parent ON parent.instance_key = value
@@ -102,7 +102,7 @@ export class TreeDeletions {
     this.#deleteRows = deleteFrom('instances');
   }
 
-  /** Deletes trees, each whole or not at all. */
+  /** Deletes trees, each completely or not at all. */
   run(scope: Scope, trees: readonly TreeDeletion[]): readonly TreeDeletionResult[] {
     const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
@@ -122,7 +122,7 @@ export class TreeDeletions {
     return results;
   }
 
-  /** What would become of a tree. */
+  /** Returns the result of a deletion without executing it. */
   preview(tree: TreeDeletion): TreeDeletionResult {
     const plan = this.#plan(tree);
     return plan.kind === 'deletable' ? { kind: 'deleted', counts: plan.counts } : plan;
@@ -138,7 +138,7 @@ export class TreeDeletions {
     return { kind: 'deletable', rows, holdings, counts: toCounts(rows, holdings) };
   }
 
-  /** The instances that are there, in the order given, each once. */
+  /** The existing instances in the given order, each once. */
   #read(instanceIds: readonly string[]): readonly Row[] {
     const rows: Row[] = [];
     for (const instanceId of new Set(instanceIds)) {
@@ -177,7 +177,7 @@ function toKeys(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ instanceKey }) => instanceKey));
 }
 
-// Event ids are dense, so the length of a history is the number of its rows.
+// Event ids are dense, so the length of a history is its number of rows.
 function toCounts(rows: readonly Row[], holdings: Holdings): DeleteInstanceResult {
   return {
     instancesDeleted: rows.length,

@@ -1,17 +1,17 @@
 import Database from 'better-sqlite3';
 import { isPerdureError, PerdureError, ProviderError } from '../../../model/failures/errors.ts';
 
-/** The SQLite result code of an error, like `SQLITE_BUSY`; empty for errors of another kind. */
+/** The SQLite result code of an error, such as `SQLITE_BUSY`. Empty for other errors. */
 function sqliteCode(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : '';
 }
 
-/** Another connection is in the way for a moment; trying again helps. */
+/** Whether another connection holds a lock, so that a retry can succeed. */
 export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(sqliteCode(error));
 }
 
-/** The item is at fault and not the store: its neighbours can still commit. */
+/** Whether the error concerns one item only, so that the rest of the group can commit. */
 export function isFaultOfItem(error: unknown): boolean {
   const code = sqliteCode(error);
   if (code !== '') return /^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(code);
@@ -19,7 +19,7 @@ export function isFaultOfItem(error: unknown): boolean {
   return error instanceof Error;
 }
 
-/** Says what went wrong in the terms of the contract, with advice. */
+/** Converts an error to a `PerdureError`, with a fix in its message. */
 export function toProviderError(operation: string, error: unknown): PerdureError {
   if (PerdureError.is(error)) return error;
   const code = sqliteCode(error);

@@ -34,7 +34,7 @@ export interface InstanceParts extends StoreAccess {
   };
 }
 
-/** Creation, messages and reads of instances. */
+/** Creates and reads instances, and enqueues messages to them. */
 export function createInstanceStore(store: InstanceParts): InstanceStore {
   return {
     createInstances: (instances) =>
@@ -61,7 +61,7 @@ export function createInstanceStore(store: InstanceParts): InstanceStore {
   };
 }
 
-/** Creates one instance, such that a bad one is undone alone. */
+/** Creates one instance. An error rolls back only this one. */
 export function createInstance(
   store: InstanceParts,
   scope: Scope,

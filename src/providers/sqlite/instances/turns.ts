@@ -17,7 +17,7 @@ import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 
-/** Commits what a turn decided; shared by every way in which a turn reaches the store. */
+/** Commits turns, for acks, fast paths and starts. */
 export class Turns {
   readonly #definitions: Definitions;
   readonly #deferred: DeferredWrites;
@@ -54,7 +54,7 @@ export class Turns {
     this.#stops = parts.stops;
   }
 
-  /** Writes the turn and releases the instance. */
+  /** Writes a turn and releases the instance. */
   commit(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { name, version } = this.#definitions.get(target.definitionKey);
     const definitionKey =
@@ -99,7 +99,7 @@ export class Turns {
     return claimed;
   }
 
-  /** Writes the first turn of an instance that was inserted as running, in the state after this turn. */
+  /** Writes the first turn of an instance whose row was inserted in the state after this turn. */
   commitFirst(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     if (turn.outcome.status !== 'running') return this.commit(scope, target, turn);
     const claimed = this.#commitDecisions(scope, target, turn);
@@ -107,7 +107,7 @@ export class Turns {
     return claimed;
   }
 
-  /** Writes what the turn decided, except where it leaves its instance. */
+  /** Writes the effects of a turn, except the new state of its instance. */
   #commitDecisions(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { instanceKey, executionId } = target;
     const { firstEventId, events } = turn;
@@ -180,7 +180,7 @@ export class Turns {
             },
       now: scope.now,
     });
-    // The release that follows sees it and makes the parent visible again.
+    // The release below reads the message and makes the parent claimable.
     const reply = instanceKey === undefined ? this.#messageForTakenId(child) : child.ifStarted;
     if (reply !== undefined && reply !== null) {
       this.#messages.insert(parent.instanceKey, reply, scope.now);
@@ -221,7 +221,7 @@ export class Turns {
   #cancelChildren(scope: Scope, target: TurnTarget, { childCancels, cleanupMs }: Turn): void {
     for (const { instanceId, reason } of childCancels) {
       const child = this.#instances.find(instanceId);
-      // An id that was taken belongs to somebody else, who is not ours to stop.
+      // A taken id can belong to an instance that is not a child of this one.
       const isChild =
         child?.parentInstanceId === target.instanceId &&
         child.parentExecutionId === target.executionId;
@@ -237,7 +237,7 @@ export class Turns {
     scope.effects.due('orchestrations', scope.now);
   }
 
-  /** Clears away what belonged to the execution that has ended, and enqueues the start of the next. */
+  /** Deletes what belongs to the ended execution, and enqueues the start of the next. */
   #beginNext(
     scope: Scope,
     target: TurnTarget,
@@ -249,7 +249,7 @@ export class Turns {
       items: 'continued as new',
       children: 'parent continued as new',
     });
-    // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
+    // Before external events that arrived meanwhile, so that a claim limited by `maxMessages` includes the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
     this.#messages.insert(instanceKey, next.start, Math.min(scope.now, firstKept - 1));
     this.#release(scope, target, next.nextKey);
@@ -272,13 +272,13 @@ export class Turns {
   }
 }
 
-/** Why the end of an execution stops what it leaves behind. */
+/** The cancel reasons of what an ended execution leaves behind. */
 interface Reasons {
   readonly items: string;
   readonly children: string;
 }
 
-/** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
+/** Whether a turn can leave messages to its own instance: by timers, sends, cancels or children. */
 function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
   return (
     hasLockRow ||

@@ -32,7 +32,7 @@ interface StopRequest {
   readonly cleanupMs: number;
 }
 
-/** Creates one run as a job of its session, such that a bad one is undone alone. */
+/** Creates one run as a job of its session. An error rolls back only this one. */
 export function submitJob(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const result = scope.isolate('submitJobs', () => submit(store, scope, job));
   return result.ok ? result.value : { kind: 'refused', error: result.error };
@@ -64,19 +64,19 @@ function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   return { kind: 'created' };
 }
 
-// A first turn may claim work for a worker that this call has no way to tell.
+// A first turn may claim work for a worker, and this call cannot return the claim.
 function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
   const { instanceId, incarnation, name, version, inputHash, start } = instance;
   return { instanceId, incarnation, name, version, inputHash, start };
 }
 
-/** Forgets a job whose reply has reached its caller. */
+/** Deletes a job whose caller has the reply. */
 export function takeJob(store: JobParts, key: JobKey): void {
   const job = store.jobRows.find(key);
   if (job?.hasEnded === 1) store.jobRows.delete(job);
 }
 
-/** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
+/** Marks jobs as abandoned and cancels their runs: in bulk where possible, then one by one. */
 export function abandonJobs(
   store: JobParts,
   scope: Scope,
@@ -92,7 +92,7 @@ function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopRes
   return { found: true, ...abandonRow(store, scope, job, request) };
 }
 
-/** A job goes once its reply was taken; whoever knows the incarnation was its caller. */
+/** A job is deleted when its reply is taken. A caller that knows the incarnation submitted it. */
 function withoutJob(store: JobParts, { instanceId, incarnation }: JobKey): StopResult {
   const row = store.instances.find(instanceId);
   return row?.incarnation === incarnation && store.jobRows.get(row.instanceKey) === undefined
@@ -100,7 +100,7 @@ function withoutJob(store: JobParts, { instanceId, incarnation }: JobKey): StopR
     : { found: false, changed: false, status: null };
 }
 
-/** Abandons a job that was found; says whether its run was asked to stop by this, and how it stands. */
+/** Abandons a job. Returns whether that canceled its run, and the status of the run. */
 export function abandonRow(
   store: JobParts,
   scope: Scope,
@@ -120,14 +120,14 @@ export function abandonRow(
   return { changed, status: abandoned?.status ?? null };
 }
 
-/** The run of an abandoned job is over: its result is disposed of, or there is none. */
+/** Deletes an abandoned job whose run has ended, or makes its result claimable for disposal. */
 export function endAbandoned(store: JobParts, { now }: Scope, job: JobRow): void {
   const isLateResult = job.disposable === 1 && job.status === 'completed';
   if (!isLateResult) store.jobRows.delete(job);
   else if (job.disposeAt === null) store.jobRows.setDispose(job.instanceKey, now);
 }
 
-/** Claims results of completed runs whose callers have gone. */
+/** Claims the results of completed runs whose jobs were abandoned. */
 export function claimAbandoned(
   { jobRows }: JobParts,
   now: number,
@@ -146,10 +146,10 @@ export function claimAbandoned(
   }));
 }
 
-/** A result was disposed of, or is to be tried again. */
+/** Deletes a job whose result was disposed of, or schedules another attempt. */
 export function settleAbandoned({ jobRows }: JobParts, now: number, settled: SettledResult): void {
   const job = jobRows.find(settled.key);
-  // Its caller may have come back for the reply.
+  // The caller may have taken the reply meanwhile.
   if (job === undefined || job.disposeAt === null) return;
   if (settled.retryInMs === null) jobRows.delete(job);
   else jobRows.setDispose(job.instanceKey, now + Math.ceil(settled.retryInMs));

@@ -118,7 +118,7 @@ function shutdownSession(
   return { kind, session: sessionRows.record(sessionId) };
 }
 
-/** One step towards the end of a session that is to end. */
+/** Runs one step of ending a session. */
 function settleSession(
   store: JobParts,
   scope: Scope,
@@ -140,7 +140,7 @@ function settleSession(
   return sessionRows.record(sessionId);
 }
 
-/** Abandons jobs of a session; says whether there are more. */
+/** Abandons jobs of a session. Returns whether some are left. */
 function abandonSome(store: JobParts, scope: Scope, session: SessionRow, limit: number): boolean {
   const most = Math.max(limit, 0);
   const jobs = store.jobRows.selectOpen(session.sessionKey, most + 1);
@@ -151,7 +151,7 @@ function abandonSome(store: JobParts, scope: Scope, session: SessionRow, limit: 
   return jobs.length > most;
 }
 
-/** What there is to do; nothing is written where there is nothing. */
+/** Returns the due sessions. Writes nothing if none is due. */
 async function dueSessions(store: JobParts, limit: number): Promise<DueSessions> {
   const ahead = await store.read('dueSessions', () => readNextDue(store, store.now()));
   if (!ahead.isDue) return { sessionIds: [], ...ahead.next };
@@ -177,7 +177,7 @@ function readNextDue({ sessionRows, jobRows }: JobParts, now: number) {
   };
 }
 
-/** Sees what became of the run of an abandoned job. */
+/** Ends an abandoned job whose run has ended, or schedules the next check. */
 function check(store: JobParts, scope: Scope, job: JobRow): void {
   if (job.hasEnded === 1) {
     endAbandoned(store, scope, job);
@@ -187,7 +187,7 @@ function check(store: JobParts, scope: Scope, job: JobRow): void {
   store.jobRows.setCheck(job.instanceKey, nextCheckAt(job.abandonedAt ?? now, now));
 }
 
-/** Hands a session to whoever asked, if it is to be settled; answers its id then. */
+/** Reserves a session for the caller. Returns its id if it must be settled. */
 function handOut(store: JobParts, { now }: Scope, session: SessionRow): readonly string[] {
   const { sessionRows } = store;
   const { sessionKey, sessionId, state, expiresAt } = session;
@@ -206,7 +206,7 @@ function handOut(store: JobParts, { now }: Scope, session: SessionRow): readonly
   return [sessionId];
 }
 
-/** Takes away a session that has ended; replies that nobody took are disposed of first. */
+/** Deletes an ended session, after the disposal of replies that were not taken. */
 function remove({ sessionRows, jobRows }: JobParts, { sessionKey }: SessionRow, now: number): void {
   if (jobRows.abandonAll(sessionKey, now)) sessionRows.setDue(sessionKey, nextRemovalAt(now));
   else sessionRows.delete(sessionKey);

@@ -47,7 +47,7 @@ function append(store: StreamParts, { now, effects }: Scope, request: AppendChun
   return 'appended';
 }
 
-/** Reads without the write lock; `undefined` when there is something to delete. */
+/** Reads without the write lock. Returns `undefined` if acknowledged chunks must be deleted. */
 function readUnlessAcked(store: StreamParts, params: ReadChunksParams): ChunkPage | undefined {
   const { after } = params;
   const stream = store.chunkRows.find(params);
@@ -72,13 +72,13 @@ function readPage(store: StreamParts, params: ReadChunksParams): ChunkPage {
   const { after, limit } = params;
   const stream = store.chunkRows.find(params);
   if (stream === undefined) return { chunks: [], over: true };
-  // One more than asked for tells whether these are the last.
+  // Reads one more to find out whether this page is the last.
   const chunks = store.chunkRows.select(stream.instanceKey, after, Math.max(limit, 0) + 1);
   const isLast = chunks.length <= limit;
   return { chunks: chunks.slice(0, limit), over: isLast && stream.hasEnded === 1 };
 }
 
-/** The stream of a job, as far as it is not read. */
+/** The stream of a job, with the size of its unread part. */
 export interface StreamRow {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -100,7 +100,7 @@ const stream = `SELECT instance_key AS instanceKey, instance_id AS instanceId, a
     waiting_bytes AS waitingBytes
   FROM instances JOIN jobs USING (instance_key)`;
 
-/** The rows of `chunks`, and what their jobs know of them. */
+/** The rows of `chunks`, and their counters in `jobs`. */
 export class ChunkRows {
   readonly #selectByKey;
   readonly #selectById;
@@ -158,12 +158,12 @@ export class ChunkRows {
     return this.#select.all(instanceKey, after, limit);
   }
 
-  /** Whether there are chunks up to a number. */
+  /** Whether there are chunks up to a sequence number. */
   has(instanceKey: number, upTo: number): boolean {
     return upTo > 0 && (this.#measure.get(instanceKey, upTo)?.chunks ?? 0) > 0;
   }
 
-  /** Deletes chunks up to a number; says whether there were any. */
+  /** Deletes chunks up to a sequence number. Returns whether there were any. */
   deleteUpTo(instanceKey: number, upTo: number): boolean {
     const { chunks, bytes } = this.#measure.get(instanceKey, upTo) ?? { chunks: 0, bytes: 0 };
     if (chunks === 0) return false;

@@ -109,7 +109,7 @@ describe('migrate', () => {
   });
 
   it('keeps the checksum of every released migration', () => {
-    // A released migration never changes: add a new one instead of editing what is listed here.
+    // A released migration never changes. Add a new one instead of editing this list.
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '4349cd78543dc230'],
       ['jobs', '0a18cd16c49b0939'],

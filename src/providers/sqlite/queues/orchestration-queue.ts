@@ -39,7 +39,7 @@ interface OrchestrationQueueParts extends StoreAccess {
 
 const defaultMaxMessages = 1_000;
 
-/** Claims, acks and releases of instances. */
+/** Claims, acks and releases instances. */
 export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
   return {
     fetchOrchestrationItems: (params) =>
@@ -85,7 +85,7 @@ function ack(
     const target = { ...row, hasLockRow: true };
     const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
-    // The end of an instance takes all of its messages.
+    // The end of an instance deletes all of its messages.
     if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
@@ -119,7 +119,7 @@ function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): 
   return true;
 }
 
-/** When the next instance that this worker can run is due; the past means now. */
+/** When the next instance that this worker can run is due. A past time means now. */
 function nextAt(
   store: OrchestrationQueueParts,
   params: FetchOrchestrationItemsParams,
@@ -155,7 +155,7 @@ function claim(
     const row = rows.get(instanceKey);
     const messages = visible.get(instanceKey);
     if (row === undefined || isTerminal(row.status) || row.closingReason !== null) {
-      // Nobody is left to read them.
+      // An ended instance reads no messages.
       store.messages.deleteAll(instanceKey);
       store.locks.delete(instanceKey);
     } else if (messages === undefined) store.locks.correct(instanceKey);
@@ -174,7 +174,7 @@ function claim(
   return claimable.map((one) => toItem(store, one, secret, now));
 }
 
-/** An instance that is due and has something to read. */
+/** A due instance with visible messages. */
 interface Claimable {
   readonly due: DueInstance;
   readonly row: FullRow;
@@ -199,7 +199,7 @@ function selectDue(
         );
   return chooseDue({
     max,
-    // One whose clean-up has expired is ended without its code, so it cannot kill its process.
+    // An instance with an expired clean-up limit is ended without running its code, so it cannot crash the process.
     trusted: [
       ...select(false, max),
       ...blocked.filter(({ claims }) => claims < 2),
@@ -236,17 +236,17 @@ function toItem(
 
 interface Reading {
   readonly now: number;
-  /** How many messages of one instance are read at most. */
+  /** Maximum messages to read per instance. */
   readonly max: number;
 }
 
-/** The visible messages of each instance that has any. */
+/** The visible messages by instance. Instances without any are absent. */
 function readVisible(
   { messages }: OrchestrationQueueParts,
   instanceKeys: readonly number[],
   { now, max }: Reading,
 ): ReadonlyMap<number, readonly FetchedMessage[]> {
-  // In one statement for all, unless so many wait that those of one instance might have to be cut short.
+  // One statement for all, unless the limit per instance could apply.
   const all = messages.readVisibleOfAll(instanceKeys, now, max);
   if (all !== undefined) return all;
   const byInstance = new Map<number, readonly FetchedMessage[]>();
@@ -257,7 +257,7 @@ function readVisible(
   return byInstance;
 }
 
-/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+/** Puts a due `cleanupExpired` message first where the messages are limited. */
 function expiredFirst(
   store: OrchestrationQueueParts,
   { instanceKey, status }: InstanceRow,
@@ -271,7 +271,7 @@ function expiredFirst(
   return [expired, ...others.slice(0, max - 1)];
 }
 
-/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+/** Adds the start message if a clock set back has hidden it behind others. Without it no turn can run. */
 function withStart(
   store: OrchestrationQueueParts,
   { instanceKey, historyLength }: InstanceRow,

@@ -25,7 +25,7 @@ interface HeldRange {
   readonly processIds: string;
 }
 
-/** Which processes claim work, and what becomes of the claims of the dead. */
+/** Registers processes, and takes over the claims of dead ones. */
 export function createProcessStore(store: ProcessParts): ProcessStore {
   const { processes } = store;
   return {
@@ -38,7 +38,7 @@ export function createProcessStore(store: ProcessParts): ProcessStore {
   };
 }
 
-/** The rows of `processes`. The claims of one are found by their tokens, in the ranges of the indexes where leases end. */
+/** The rows of `processes`. The claims of a process are found by their tokens, in the index ranges of current leases. */
 export class Processes {
   readonly #parts: Claims;
   readonly #register;
@@ -96,7 +96,7 @@ export class Processes {
     return this.#list.all(hostId, this.#parts.secrets.processId);
   }
 
-  /** Ends what the processes hold, and forgets them; returns how many leases that were. */
+  /** Expires the leases of processes and deletes their registrations. Returns the number of leases. */
   takeOver({ now, effects }: Scope, processIds: readonly string[]): number {
     const { definitions, dueItems } = this.#parts;
     const ids = JSON.stringify(processIds);

@@ -44,7 +44,7 @@ interface WorkQueueParts extends StoreAccess {
   readonly workItems: WorkItems;
 }
 
-/** Claims, acks and releases of work items. */
+/** Claims, acks and releases work items. */
 export function createWorkQueue(store: WorkQueueParts): WorkQueue {
   return {
     fetchWorkItems: (params) =>
@@ -158,7 +158,7 @@ function isTask({ definitions }: WorkQueueParts, { definitionKey }: HeldItem | D
   return definitions.get(definitionKey).kind === 'task';
 }
 
-/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
+/** Deletes an item and sends its outcome to its execution. Returns the status of a task run that ended. */
 function settle(
   store: WorkQueueParts,
   scope: Scope,
@@ -188,7 +188,7 @@ function claim(store: WorkQueueParts, scope: Scope, params: FetchWorkItemsParams
     keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
   const chosen = chooseDue({
     max,
-    // A flagged item is only ended, never run, so it cannot kill its process.
+    // A flagged item is ended without running, so it cannot crash the process.
     trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
     suspects: () => select(true, 1),
     keyOf: ({ itemKey }) => itemKey,
@@ -244,7 +244,7 @@ function claimOne(
   };
 }
 
-/** The keys of what a worker can run. */
+/** The keys of the definitions that a worker can run. */
 function definitionKeys(
   { definitions }: WorkQueueParts,
   { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,

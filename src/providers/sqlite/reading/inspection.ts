@@ -25,7 +25,7 @@ interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'>
 
 const onFailOperation = 2;
 
-/** Reads what operators see of an instance besides its row. */
+/** Reads details of an instance for operators. */
 export class Inspection {
   readonly #definitions: Definitions;
   readonly #selectInput;
@@ -33,7 +33,7 @@ export class Inspection {
 
   constructor(db: Database.Database, definitions: Definitions) {
     this.#definitions = definitions;
-    // The input of an execution is that of its first event; before that it is that of its start message.
+    // The input is in the first event of an execution. Before the first turn it is in the start message.
     this.#selectInput = db.prepare<[string], InputRow>(
       `SELECT instance_key AS instanceKey, CASE
          WHEN priority IS NOT NULL THEN input

@@ -44,14 +44,14 @@ const withoutLarge = columns(() => 'NULL');
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
 
-/** Reads instances as clients see them. */
+/** Reads instances for clients. */
 export class InstanceRecords {
   readonly #db: Database.Database;
   readonly #definitions: Definitions;
   readonly #select;
   readonly #selectCurrent;
   readonly #selectArchived;
-  // One statement per shape of a filter; there are few shapes.
+  // One statement per combination of filter conditions.
   readonly #lists = new Map<
     string,
     Database.Statement<[Record<string, unknown>], InstanceRecordRow>
@@ -78,7 +78,7 @@ export class InstanceRecords {
     );
   }
 
-  /** As many of the first ones as fit, at least one. */
+  /** Returns as many leading records as fit into `maxBytes`, at least one. */
   get(
     instanceIds: readonly string[],
     maxBytes = Number.POSITIVE_INFINITY,
@@ -115,7 +115,7 @@ export class InstanceRecords {
     if (maxBytes === Number.POSITIVE_INFINITY) {
       return statement.all(query.values).map((row) => this.#toRecord(row));
     }
-    // Row by row, so that what does not fit stays in the file.
+    // Row by row, so that rows above the limit are not read.
     const { rows, withheld } = takeWithin(statement.iterate(query.values), {
       maxBytes,
       bytesOf: payloadBytes,
@@ -146,7 +146,7 @@ export class InstanceRecords {
   }
 }
 
-/** The next execution of a running instance is pending until its own first turn. */
+/** The current execution of a running instance is pending until its first turn. */
 function executionStatus({ status, startedAt }: CurrentExecution): InstanceStatus {
   return startedAt === null && !isTerminal(status) && status !== 'canceling' ? 'pending' : status;
 }
@@ -158,9 +158,9 @@ interface ListQuery {
 }
 
 /**
- * Builds the query for one page of instances, newest first. Each status and each version of a name is a query
- * of its own, which an index answers in order and ends at the limit; together they are merged.
- * `undefined` when nothing can match.
+ * Builds the query for one page of instances, newest first.
+ * Each status and each version of a name is a subquery that reads an index in order and stops at the limit. A union
+ * merges them. Returns `undefined` if nothing can match.
  */
 export function listQuery(
   { filter, limit, beforeKey }: ListInstancesParams,
@@ -186,7 +186,7 @@ export function listQuery(
   };
 }
 
-// Written out, not bound: only then does the planner see that the partial index holds these rows.
+// Literals, not parameters: only then can the planner use the partial index.
 function armConditions(status: InstanceStatus | undefined, keys: readonly number[] | undefined) {
   const conditions: string[] = [];
   if (status !== undefined) conditions.push(`status = '${status}'`);
@@ -195,7 +195,7 @@ function armConditions(status: InstanceStatus | undefined, keys: readonly number
   return conditions;
 }
 
-// SQLite takes 500 queries in one union; a name with very many versions is sorted instead.
+// SQLite allows 500 terms in a compound SELECT. A name with more than 50 versions is sorted instead.
 function perVersion(definitionKeys: readonly number[] | undefined) {
   if (definitionKeys === undefined) return [undefined];
   return definitionKeys.length > 50 ? [definitionKeys] : definitionKeys.map((key) => [key]);
@@ -204,7 +204,7 @@ function perVersion(definitionKeys: readonly number[] | undefined) {
 function sharedConditions(filter: InstanceConditions): readonly string[] {
   const conditions: string[] = [];
   if (filter.idPrefix !== undefined) {
-    // The range is for the index, the comparison makes it exact.
+    // The range is for the index. The comparison makes it exact.
     conditions.push(
       `instance_id >= :idPrefix AND instance_id < :idPrefix || char(0x10ffff, 0x10ffff)`,
       'substr(instance_id, 1, length(:idPrefix)) = :idPrefix',

@@ -8,7 +8,7 @@ import type {
 import type { Store } from '../store.ts';
 import type { Definitions } from '../tables/definitions.ts';
 
-/** Deletions, prunes, and what operators read. */
+/** Deletes and prunes instances, and reads for operators. */
 export function createManagementStore(store: Store): ManagementStore {
   return {
     listChildren: (instanceIds) =>
@@ -29,7 +29,7 @@ export function createManagementStore(store: Store): ManagementStore {
     async reclaimDeleted(maxRows) {
       const operation = 'reclaimDeleted';
       const { reclaims, tombstones, changeLog } = store;
-      // A look without the write lock: nearly always there is nothing.
+      // Checked without the write lock: usually there is nothing to reclaim.
       const isDue = () =>
         reclaims.hasAny() ||
         tombstones.hasExpired(store.now()) ||
@@ -76,7 +76,7 @@ export function createManagementStore(store: Store): ManagementStore {
   };
 }
 
-/** Reads who is whose child. */
+/** Reads parents and children of instances. */
 export class ParentChildQueries {
   readonly #children;
   readonly #parent;
@@ -98,7 +98,7 @@ export class ParentChildQueries {
     return this.#children.all(instanceId);
   }
 
-  /** `null` for a root, `undefined` for an unknown id. */
+  /** Returns `null` for a root and `undefined` for an unknown id. */
   parentOf(instanceId: string): string | null | undefined {
     return this.#parent.get(instanceId);
   }
@@ -116,11 +116,11 @@ interface Row {
 interface Range {
   readonly count: number;
   readonly lastKey: number | null;
-  /** The first row at which the walk ends. */
+  /** The first row that is not part of the scan. */
   readonly endKey: number | null;
 }
 
-/** Walks over `instances` by key: the cost of a step depends on nothing but its length. */
+/** Scans `instances` by key. The cost of a step depends only on its length. */
 export class InstanceScan {
   readonly #definitions: Definitions;
   readonly #range;

@@ -23,7 +23,7 @@ interface Found {
 
 const aboveAll = 101;
 
-/** Finds due work of definitions that no worker claims. Reads a few index entries per definition that has any work. */
+/** Finds due work of definitions that no worker claims. Reads a few index entries per definition with work. */
 export class UnclaimedWorkFinder {
   readonly #definitions: Definitions;
   readonly #nextInstanceKey;
@@ -48,7 +48,7 @@ export class UnclaimedWorkFinder {
          WHERE definition_key = ? AND (claims > 1) = ? AND priority < ? ORDER BY priority DESC LIMIT 1`,
       )
       .pluck();
-    // What is held comes first behind what is due: its next_at is the end of its lock.
+    // Held rows follow the due ones in the index: their next_at is the end of the lease.
     const found = (table: string, range: string, isWanted: string) =>
       db.prepare<[Range], Found>(
         `SELECT (SELECT next_at FROM ${table}

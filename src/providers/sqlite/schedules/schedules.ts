@@ -74,7 +74,7 @@ function namedAfter(
     .sort((a, b) => byName(a.name, b.name));
 }
 
-// In the order of the database, which compares bytes.
+// Byte order, as in the database.
 function byName(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
@@ -84,14 +84,14 @@ function tick(store: ScheduleParts, scope: Scope, one: ScheduleTick): boolean {
   const schedule = store.scheduleRows.get(one.name);
   if (schedule === undefined || schedule.paused || schedule.revision !== one.revision) return false;
   const started = scope.isolate('tickSchedules', () => start(store, scope, one));
-  // What the store cannot take would hold up the schedule for ever: it is on record, and the schedule goes on.
+  // A start that the store rejects is recorded as an error. Otherwise it would block the schedule forever.
   const outcome = started.ok
     ? { instanceId: started.value, error: one.error }
     : { instanceId: null, error: started.error.message };
   return store.scheduleRows.move(one, { ...outcome, now });
 }
 
-/** Starts all that a tick starts, or throws; returns the id of the last one. */
+/** Starts all runs of a tick, or throws. Returns the id of the last one. */
 function start(
   store: ScheduleParts,
   scope: Scope,
@@ -163,13 +163,13 @@ export class ScheduleRows {
     return row === undefined ? undefined : toRecord(row);
   }
 
-  /** Creates or changes a schedule; `undefined` when it does not have the revision that is asked for. */
+  /** Creates or updates a schedule. Returns `undefined` if `ifRevision` does not match. */
   put(write: PlannedSchedule, now: number): ScheduleRecord | undefined {
     const { name, definition, nextAt, ifRevision } = write;
     const existing = this.#select.get(name);
     if (ifRevision !== undefined && ifRevision !== (existing?.revision ?? 0)) return undefined;
     if (existing !== undefined) this.#update.run(definition, nextAt, now, name);
-    // From anywhere: a tick of a schedule that was deleted never fits one that has its name now.
+    // A random first revision: a tick of a deleted schedule never matches a new one of the same name.
     else this.#insert.run(name, definition, randomInt(1, 2 ** 47), nextAt, now, now);
     return this.get(name);
   }
@@ -197,7 +197,7 @@ export class ScheduleRows {
     return this.#delete.run(name).changes === 1;
   }
 
-  /** Those that fire next, the first first. */
+  /** The schedules that fire next, earliest first. */
   selectNext(max: number): readonly ScheduleRecord[] {
     return this.#selectDue.all(max).map(toRecord);
   }
@@ -216,7 +216,7 @@ export class ScheduleRows {
     return [...records, { ...toRecord(withheld), definition: '', withheld: true }];
   }
 
-  /** Moves a schedule on from a tick; `false` when it is paused, gone, or another. */
+  /** Advances a schedule after a tick. Returns `false` if it is paused, deleted or changed. */
   move(
     tick: ScheduleTick,
     how: {

@@ -7,7 +7,7 @@ import type { Scope } from '../batches/group-commit.ts';
 import { taskOperation } from '../tables/task-rows.ts';
 
 interface HeldRun {
-  /** Which of the requests: 0, 1, 2, … */
+  /** The index of its request. */
   readonly place: number;
   readonly instanceKey: number;
   readonly itemKey: number;
@@ -15,7 +15,7 @@ interface HeldRun {
 }
 
 interface Stop {
-  /** As JSON. */
+  /** A JSON array. */
   readonly keys: string;
   readonly reason: string;
   readonly actor: string | null;
@@ -23,8 +23,8 @@ interface Stop {
 }
 
 /**
- * Abandons jobs whose task runs a worker holds, and that have emitted nothing, in four statements for all with the same
- * reason: 1,000 take a third of the time that they take one by one. The others are left as they are.
+ * Abandons jobs in bulk: those whose task run a worker holds and that have emitted nothing.
+ * Four statements per distinct reason take a third of the time of 1,000 single abandons. Other jobs are left unchanged.
  */
 export class JobAbandons {
   readonly #select;
@@ -33,7 +33,7 @@ export class JobAbandons {
   readonly #flag;
 
   constructor(db: Database.Database) {
-    // CROSS JOIN: from the list to the rows of each, whatever the planner thinks of the tables.
+    // CROSS JOIN fixes the join order: one index search per list entry.
     this.#select = db.prepare<[{ wanted: string; now: number }], HeldRun>(
       `SELECT key AS place, instances.instance_key AS instanceKey, item_key AS itemKey, lock_token AS secret
        FROM json_each(:wanted)
@@ -61,7 +61,7 @@ export class JobAbandons {
     );
   }
 
-  /** Abandons those that are plain; answers them by their place among the requests. */
+  /** Abandons the jobs that qualify. Returns their results by the index of the request. */
   abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult> {
     const { now } = scope;
     const rows = this.#select.all({ wanted: toWanted(requests), now });
@@ -96,7 +96,7 @@ export class JobAbandons {
   }
 }
 
-/** What each asks for, as JSON; nobody, where an earlier one asks for the same or JSON would change the text. */
+/** The keys of the requests as JSON. Repeated ids, and texts that JSON would change, get an empty entry. */
 function toWanted(requests: readonly AbandonJob[]): string {
   const ids = new Set<string>();
   return JSON.stringify(

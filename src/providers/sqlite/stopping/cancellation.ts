@@ -18,12 +18,12 @@ interface CancellationParts extends StoreAccess {
   readonly workItems: WorkItems;
 }
 
-// For children of a terminated instance, when nobody says otherwise.
+// Clean-up limit for children of a terminated instance.
 const defaultCleanupMs = 300_000;
 
-/** Requests to stop, and what still runs. */
+/** Cancels and terminates instances, and lists running items. */
 export function createCancellationStore(store: CancellationParts): CancellationStore {
-  /** Stops an instance, and reads what became of it. */
+  /** Stops an instance, and reads its new status. */
   const stop = (
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation?: string },
     how: (row: FullRow) => boolean,

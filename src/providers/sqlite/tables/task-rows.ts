@@ -4,15 +4,15 @@ import type { NewTask, OnFailState } from '../../contract/tasks.ts';
 import type { TaskTimes } from '../../rules/starts.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
-/** A task run that a write has ended just now. */
+/** A task run that a write has ended. */
 export interface EndedRun {
   readonly instanceId: string;
   readonly dedupeKey: string | null;
 }
 
-/** A task run that has failed just now. */
+/** A task run that a write has failed. */
 export interface FailedRun extends EndedRun {
-  /** `ready`: it was created with a handler for failures. */
+  /** `ready`: it was created with an `onFail` handler. */
   readonly onFail: 'ready' | null;
   readonly onFailOptions: string | null;
 }
@@ -22,7 +22,7 @@ interface End {
   readonly now: number;
 }
 
-/** The writes to rows of `instances` that are task runs; none touches a terminal state. */
+/** Writes to rows of `instances` that are task runs. None changes an ended run. */
 export class TaskRows {
   readonly #insert;
   readonly #start;
@@ -90,7 +90,7 @@ export class TaskRows {
     );
     this.#skip = end('skipped');
     this.#expire = end('expired');
-    // The first wish stays; one that ends as canceled without having been asked to has its own reason on record.
+    // The first request is kept. A run that cancels itself records its own reason.
     this.#cancel = end<{ reason: string; actor: string | null }>(
       'canceled',
       `, cancel_actor = iif(cancel_requested_at IS NULL, :actor, cancel_actor),
@@ -117,7 +117,7 @@ export class TaskRows {
       .pluck();
   }
 
-  /** Inserts a run that waits for its first claim; `undefined` when the id is taken. */
+  /** Inserts a run that waits for its first claim. Returns `undefined` if the id is taken. */
   insert(
     task: NewTask,
     how: TaskTimes & { readonly definitionKey: number; readonly now: number },
@@ -145,7 +145,7 @@ export class TaskRows {
     this.#start.run(now, now, instanceKey);
   }
 
-  /** Makes a run `pending` again that its first claim made `running`; answers when it expires, if it does. */
+  /** Makes a run `pending` if this claim made it `running`. Returns when it expires, or `null`. */
   unstart(instanceKey: number, claimedAt: number | null): number | null {
     return this.#unstart.get({ instanceKey, claimedAt }) ?? null;
   }
@@ -195,24 +195,24 @@ export class TaskRows {
     this.#endOnFail.run(state, failure, instanceKey);
   }
 
-  /** The key that a run was created with, whether it still has it or not. */
+  /** The dedupe key that a run was created with, even if it no longer holds it. */
   keyOf(instanceKey: number): string | null {
     return this.#selectKey.get(instanceKey) ?? null;
   }
 }
 
-/** The operation of the item that is a task run, and of its handler for failure. */
+/** The operations of the item of a task run, and of its `onFail` item. */
 export const taskOperation = 1;
 export const onFailOperation = 2;
 
-/** The item of a task run that was to have started by now. */
+/** The item of a task run that has expired. */
 export interface ExpiredItem {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly definitionKey: number;
 }
 
-/** The item of a task run, or of its handler for failure. */
+/** The item of a task run, or of its `onFail` handler. */
 interface TaskItem {
   readonly instanceKey: number;
   readonly operation: number;
@@ -224,7 +224,7 @@ interface TaskItem {
   readonly now: number;
 }
 
-/** The rows of `worker_queue` that are task runs, as far as they differ from activities. */
+/** Rows of `worker_queue` that belong to task runs. */
 export class TaskItems {
   readonly #insert;
   readonly #setExpiry;
@@ -232,7 +232,7 @@ export class TaskItems {
   readonly #selectInstance;
 
   constructor(db: Database.Database) {
-    // The input stays with the run: it is there for operators and for the handler of its failure.
+    // The input stays with the run, for operators and for the `onFail` handler.
     this.#insert = db.prepare<
       [number, number, number, number, number, number | null, number, string | null]
     >(
@@ -252,7 +252,7 @@ export class TaskItems {
       .pluck();
   }
 
-  /** Inserts the item of a task run, or of its handler for failure. */
+  /** Inserts the item of a task run, or of its `onFail` handler. */
   insert(item: TaskItem): void {
     this.#insert.run(
       item.instanceKey,
@@ -270,7 +270,7 @@ export class TaskItems {
     this.#setExpiry.run(expiresAt, itemKey);
   }
 
-  /** Items of task runs that were to have started by now, the longest overdue first. */
+  /** Items of expired task runs, longest overdue first. */
   selectExpired(now: number, max: number): readonly ExpiredItem[] {
     return this.#selectExpired.all(now, max);
   }
@@ -280,7 +280,7 @@ export class TaskItems {
   }
 }
 
-/** The rows of `dedupe_keys`. A run that has lost its key cannot free the one that another run has meanwhile. */
+/** The rows of `dedupe_keys`. A run that no longer holds its key cannot free it for another run. */
 export class DedupeKeys {
   readonly #holder;
   readonly #take;
@@ -294,7 +294,7 @@ export class DedupeKeys {
          WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ?`,
       )
       .pluck();
-    // Replaces a row without a process, which a damaged file may have.
+    // Replaces a row without an instance, which a damaged file can have.
     this.#take = db.prepare<[number, string, number]>(
       `INSERT INTO dedupe_keys (definition_key, dedupe_key, instance_key) VALUES (?, ?, ?)
        ON CONFLICT DO UPDATE SET instance_key = excluded.instance_key`,
@@ -311,12 +311,12 @@ export class DedupeKeys {
     );
   }
 
-  /** The id of the run that has a key. */
+  /** The id of the run that holds a key. */
   holderOf(definitionKey: number, dedupeKey: string): string | undefined {
     return this.#holder.get(definitionKey, dedupeKey);
   }
 
-  /** Gives a free key to a run. */
+  /** Assigns a free key to a run. */
   take(definitionKey: number, dedupeKey: string, instanceKey: number): void {
     this.#take.run(definitionKey, dedupeKey, instanceKey);
   }

@@ -6,7 +6,7 @@ import type { CancelInfo } from '../../contract/work-queue.ts';
 import type { ChangeLog, ForeignChanges } from './change-log.ts';
 import { ChangeWatch } from './change-watch.ts';
 
-/** A claim whose holder should stop; without a request it was deleted. */
+/** A claim whose handler should stop. Without a request its item was deleted. */
 interface Flagged {
   readonly lockToken: string;
   readonly cancel?: CancelInfo;
@@ -14,17 +14,17 @@ interface Flagged {
 
 interface Waiter {
   readonly topic: Topic;
-  /** When it wakes by itself. */
+  /** When it wakes without a change. */
   readonly until: number;
   readonly wake: () => void;
 }
 
-// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
+// Tolerated clock difference between two checks, or two processes, without missing a request.
 const clockSlackMs = 1_000;
 
 /**
- * Tells waiting fetches and listeners that something has changed: in this process after a commit, across
- * processes by a watch, which runs only while somebody waits or listens.
+ * Wakes waiting fetches and notifies listeners of changes: of this process after a commit, of others by a watch.
+ * The watch runs only while there is a waiter or listener.
  */
 export class WakeUps {
   readonly #clock: Clock;
@@ -33,7 +33,7 @@ export class WakeUps {
   readonly #flaggedSince: (time: number, now: number) => readonly Flagged[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
-  /** When this process last looked for cancel requests of others, and what it found. */
+  /** When this process last read the cancel requests of others, and the tokens it found. */
   #checkedAt: number;
   #announced: ReadonlySet<string> = new Set();
 
@@ -42,7 +42,7 @@ export class WakeUps {
     readonly clock: Clock;
     readonly pollMs: number;
     readonly changeLog: ChangeLog;
-    /** The claims whose items were flagged or deleted at a time or later. */
+    /** The claims whose items were flagged or deleted at `time` or later. */
     readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
     /** Called at each poll. */
     readonly onPoll: () => void;
@@ -55,7 +55,7 @@ export class WakeUps {
     this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
   }
 
-  /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
+  /** Resolves on a change, at `until`, on abort, or on close. The caller queries again. */
   wait(options: {
     readonly topic: Topic;
     readonly until: number;
@@ -79,9 +79,9 @@ export class WakeUps {
   }
 
   listen(listener: (hint: Hint) => void): () => void {
-    // Wrapped, so that the same function listening twice is two listeners.
+    // Wrapped, so that one function can listen twice.
     const entry = (hint: Hint): void => listener(hint);
-    // The watch first: what changed before this moment is no fresh to a new listener.
+    // Start the watch first, so that a new listener gets no earlier changes.
     this.#watch.start();
     if (this.#listeners.size === 0) this.#changeLog.skip();
     this.#listeners.add(entry);
@@ -91,7 +91,7 @@ export class WakeUps {
     };
   }
 
-  /** Passes on what a commit of this process has changed. */
+  /** Notifies waiters and listeners of a commit of this process. */
   announce(effects: Effects): void {
     this.#watch.expectOwnWrites();
     for (const waiter of this.#waiters) {
@@ -111,13 +111,13 @@ export class WakeUps {
     }
   }
 
-  /** Ends all waits, and has listeners read again: the store can no longer be used, which every call now tells. */
+  /** Ends all waits and notifies listeners, after the store became unusable: their next call rejects. */
   wakeAll(): void {
     for (const { wake } of this.#waiters) wake();
     this.#notify({ kind: 'changed' });
   }
 
-  /** Ends all waits and forgets all listeners. */
+  /** Ends all waits and removes all listeners. */
   close(): void {
     this.#listeners.clear();
     for (const { wake } of this.#waiters) wake();
@@ -129,7 +129,7 @@ export class WakeUps {
       try {
         listener(hint);
       } catch (error) {
-        // As with an EventTarget: the listener's error is the process's business, not the commit's.
+        // As with an EventTarget, an error of a listener is thrown globally and does not affect the commit.
         process.nextTick(() => {
           throw error;
         });
@@ -137,7 +137,7 @@ export class WakeUps {
     }
   }
 
-  /** Another connection has committed. */
+  /** Called when another connection has committed. */
   #onChange(): void {
     for (const { wake } of this.#waiters) wake();
     this.#notify({ kind: 'changed' });
@@ -151,14 +151,14 @@ export class WakeUps {
     this.#notify({ kind: 'cancelRequested', lockTokens, cancels });
   }
 
-  /** Passes on which instances other processes ended, and whose custom status they set. */
+  /** Notifies listeners of instances that other processes ended or whose custom status they set. */
   #notifyForeignChanges(): void {
     if (this.#listeners.size === 0) return;
     let changes: ForeignChanges;
     try {
       changes = this.#changeLog.read();
     } catch {
-      // The next commit brings another chance; the log keeps what was not read.
+      // Nothing is lost: the log keeps unread rows until the next commit.
       return;
     }
     const { finished, statusSet, missed } = changes;
@@ -167,7 +167,7 @@ export class WakeUps {
     if (missed) this.#notify({ kind: 'missed' });
   }
 
-  /** What was flagged since the last look and is not announced yet. */
+  /** The claims flagged since the last check and not yet announced. */
   #readNewCancels(): readonly Flagged[] {
     if (this.#listeners.size === 0) return [];
     const now = this.#clock.now();
@@ -175,7 +175,7 @@ export class WakeUps {
     try {
       flagged = this.#flaggedSince(this.#checkedAt - clockSlackMs, now);
     } catch {
-      // The holders look for themselves at their next renewal.
+      // The workers get the request at their next renewal.
       return [];
     }
     const fresh = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
