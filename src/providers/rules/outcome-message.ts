@@ -59,7 +59,7 @@ export function parseFailure(text: string): Failure {
   } catch (cause) {
     throw new ProviderError({
       operation: 'ackWorkItems',
-      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
+      message: 'ackWorkItems: `failure` is not valid JSON. Pass a Failure as JSON text.',
       retryable: false,
       cause,
     });

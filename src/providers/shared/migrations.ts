@@ -29,7 +29,7 @@ export function missingMigrations(
   if (newest > known.length) {
     throw openError(
       'STORE_TOO_NEW',
-      `The store is at migration ${newest}, this version of Perdure knows ${known.length}. Upgrade Perdure to open it.`,
+      `The store is at migration ${newest}, but this version of Perdure supports ${known.length}. Upgrade Perdure to open it.`,
     );
   }
   for (const [index, row] of applied.entries()) {
@@ -37,7 +37,7 @@ export function missingMigrations(
     if (migration?.number !== row.number) {
       throw openError(
         'STORE_DAMAGED',
-        `The store's record of migrations has ${row.number} (${row.name}) where ${index + 1} is expected. Restore the store from a backup.`,
+        `The store recorded migration ${row.number} (${row.name}) instead of ${index + 1}. Restore the store from a backup.`,
       );
     }
     if (checksum(migration) !== row.checksum) {

@@ -37,14 +37,11 @@ export interface SqliteOptions {
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
   const { pollMs = 5, busyTimeoutMs = 30_000 } = options;
-  check(
-    typeof path === 'string' && path !== '' && !path.includes('\0'),
-    'path',
-    'the path of a file',
-  );
-  check(synchronous === 'full' || synchronous === 'normal', 'synchronous', `'full' or 'normal'`);
-  check(pollMs >= 1, 'pollMs', '1 or more');
-  check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');
+  const isPath = typeof path === 'string' && path !== '' && !path.includes('\0');
+  check(isPath, { path }, `a file path or ':memory:'`);
+  check(synchronous === 'full' || synchronous === 'normal', { synchronous }, `'full' or 'normal'`);
+  check(pollMs >= 1, { pollMs }, '1 or more');
+  check(busyTimeoutMs >= 0, { busyTimeoutMs }, '0 or more');
   const db = await openConnection({ path, synchronous, clock, busyTimeoutMs, migrate });
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
@@ -86,6 +83,9 @@ async function prepare(options: StoreOptions): Promise<Store> {
   }
 }
 
-function check(holds: boolean, option: string, wanted: string): void {
-  if (!holds) throw new PerdureError('INVALID_OPTION', `openSqlite: ${option} must be ${wanted}.`);
+function check(isValid: boolean, option: Readonly<Record<string, unknown>>, wanted: string): void {
+  if (isValid) return;
+  const [[name, value] = ['', undefined]] = Object.entries(option);
+  const message = `Invalid \`${name}\` ${JSON.stringify(value) ?? 'undefined'} for openSqlite(): must be ${wanted}.`;
+  throw new PerdureError('INVALID_OPTION', message);
 }

@@ -191,7 +191,7 @@ export class Store implements StoreAccess {
     if (this.#closing === undefined) return;
     throw new PerdureError(
       'CLOSED',
-      `${operation}: the store is closed. Open it again, or close it later.`,
+      `${operation}: the store is closed. Open it again, or close it after the last operation.`,
     );
   }
 

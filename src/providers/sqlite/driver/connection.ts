@@ -58,7 +58,7 @@ function createPrivately(file: string): boolean {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return makePrivate(file);
     throw cannotOpen(
-      `the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
+      `the database file ${JSON.stringify(file)} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
       cause,
     );
   }
@@ -73,8 +73,8 @@ function makePrivate(file: string): boolean {
   } catch (cause) {
     throw cannotOpen(
       isSymlink(file)
-        ? `${file} is a symbolic link to a file that does not exist. Create the target, or open it by its own path.`
-        : `the database file ${file} cannot be read (${String(cause)}). Check its permissions.`,
+        ? `${JSON.stringify(file)} is a symbolic link to a file that does not exist. Create the target, or open another path.`
+        : `the database file ${JSON.stringify(file)} cannot be read (${String(cause)}). Check its permissions.`,
       cause,
     );
   }
@@ -84,7 +84,7 @@ function makePrivate(file: string): boolean {
     chmodSync(file, 0o600);
   } catch (cause) {
     throw cannotOpen(
-      `the empty file ${file} cannot be made private (${String(cause)}). Delete it, or change its owner to the user of this process.`,
+      `cannot set mode 0600 on the empty file ${JSON.stringify(file)} (${String(cause)}). Delete it, or change its owner to the user of this process.`,
       cause,
     );
   }
@@ -121,7 +121,7 @@ function configure(db: Database.Database, { synchronous }: ConnectionOptions): v
   if (!db.memory && mode !== 'wal') {
     throw new ProviderError({
       operation: 'open',
-      message: `open: the file cannot be put into WAL mode (it is in ${String(mode)}). Use a local file system.`,
+      message: `open: cannot switch the file from journal mode ${String(mode)} to WAL. Use a local file system.`,
       retryable: false,
     });
   }
@@ -140,7 +140,7 @@ function assertVersion(db: Database.Database): void {
   if (difference !== undefined && difference < 0) {
     throw new ProviderError({
       operation: 'open',
-      message: `open: SQLite ${version} is too old; ${oldestSqlite.join('.')} or newer is needed. Upgrade better-sqlite3.`,
+      message: `open: SQLite ${version} is not supported. Version ${oldestSqlite.join('.')} or newer is required: upgrade better-sqlite3.`,
       retryable: false,
     });
   }

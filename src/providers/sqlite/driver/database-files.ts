@@ -58,7 +58,7 @@ export function fileIdentity(path: string, unknown?: string): string | undefined
 export function replacedError(operation: string, path: string): ProviderError {
   return new ProviderError({
     operation,
-    message: `${operation}: the file ${basename(path)} was deleted or replaced while it was open, so this process no longer uses the store. Put the file back, then restart the process.`,
+    message: `${operation}: the open file ${JSON.stringify(basename(path))} was deleted or replaced. Restore the file, then restart this process.`,
     retryable: false,
     code: 'STORE_REPLACED',
   });

@@ -35,7 +35,7 @@ export function toProviderError(operation: string, error: unknown): PerdureError
   }
   return new ProviderError({
     operation,
-    message: `${operation}: ${detail} (${code === '' ? 'refused' : code}). ${advice(code)}`,
+    message: `${operation}: ${detail}${code === '' ? '' : ` (${code})`}. ${advice(code)}`,
     retryable: isBusy(error) || /^SQLITE_(FULL|IOERR|NOMEM)/.test(code),
     cause: error,
   });
@@ -43,11 +43,11 @@ export function toProviderError(operation: string, error: unknown): PerdureError
 
 function advice(code: string): string {
   if (/^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)) {
-    return 'Another process held the database for too long; try again.';
+    return 'Another process held the database lock for too long. Retry, or raise `busyTimeoutMs`.';
   }
-  if (code.startsWith('SQLITE_FULL')) return 'Make room on the disk, then try again.';
+  if (code.startsWith('SQLITE_FULL')) return 'Free disk space, then retry.';
   if (/^SQLITE_(IOERR|CANTOPEN|READONLY)/.test(code)) {
-    return 'Check the disk and the permissions of the file, then try again.';
+    return 'Check the disk and the file permissions, then retry.';
   }
-  return 'Nothing of it was kept.';
+  return 'Nothing was written.';
 }

@@ -99,7 +99,7 @@ function createStarted(
   { instance, turn }: { readonly instance: NewInstance; readonly turn: Turn },
 ): CreateResult | undefined {
   if (turn.firstEventId !== 1) {
-    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`;
+    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} starts with event ${turn.firstEventId}. It must start with event 1.`;
     const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
     return { kind: 'refused', error };
   }

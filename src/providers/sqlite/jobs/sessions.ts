@@ -97,7 +97,7 @@ export function createSessionStore(store: JobParts): SessionStore {
 }
 
 function present(session: SessionRecord | undefined): SessionRecord {
-  if (session === undefined) throw new Error('A session that is there cannot be read.');
+  if (session === undefined) throw new Error('An existing session cannot be read.');
   return session;
 }
 

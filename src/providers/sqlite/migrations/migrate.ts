@@ -58,7 +58,7 @@ function readApplied(db: Database.Database): readonly AppliedMigration[] {
   if (!tables.includes('perdure_migrations')) {
     throw openError(
       'STORE_DAMAGED',
-      `The file holds tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Give Perdure a file of its own, or restore this one.`,
+      `The file has tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Use a separate file for Perdure, or restore this one from a backup.`,
     );
   }
   return db

@@ -87,7 +87,9 @@ export class JobAbandons {
       this.#flag.run({ keys: itemKeys, reason, now }),
     ];
     if (changed.some(({ changes }) => changes !== runs.length)) {
-      throw new Error(`A write meant for ${runs.length} jobs changed others.`);
+      throw new Error(
+        `Expected to change ${runs.length} jobs, but changed another number of rows.`,
+      );
     }
     const cancel = { reason, requestedAt: now, trigger: 'cancel' } as const;
     effects.addCancelRequests(

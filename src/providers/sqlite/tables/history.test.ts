@@ -42,7 +42,7 @@ describe('BulkInsert', () => {
     expect(inserts).toBeLessThan(count / 500 + 45);
   });
 
-  it('stores text as single statements would', () => {
+  it('stores the same text as single-row statements', () => {
     const rows = Array.from(
       { length: 700 },
       (_, index) => [index, hostile[index % hostile.length] ?? null] as const,

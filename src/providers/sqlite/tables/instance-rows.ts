@@ -275,7 +275,7 @@ export function parentOf(row: FullRow): ParentRef | null {
 /** Throws unless a write changed exactly one live row. */
 export function mustChangeOne({ changes }: { readonly changes: number }): void {
   if (changes !== 1)
-    throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+    throw new Error(`Expected to change one live instance, but changed ${changes} rows.`);
 }
 
 /** Returns the result of a start whose id is taken. Throws if no instance has the id. */
