@@ -21,8 +21,8 @@ const STORE_FOLDERS: readonly string[] = [
   'single-statement',
 ];
 
-/** Folders whose modules take the whole store, as a type. */
-const KNOWS_ITS_STORE: readonly string[] = [
+/** Folders of the PostgreSQL store whose modules take the whole store, as a type. */
+const KNOWS_POSTGRES_STORE: readonly string[] = [
   'tasks',
   'stopping',
   'instances',
@@ -34,13 +34,16 @@ const KNOWS_ITS_STORE: readonly string[] = [
 
 const BELOW_A_STORE = ['providers/contract', 'providers/rules', 'providers/shared', 'model'];
 
-function storeArrows(store: string): Record<string, readonly string[]> {
+function storeArrows(
+  store: string,
+  knowsItsStore: readonly string[],
+): Record<string, readonly string[]> {
   const layers = STORE_FOLDERS.map((folder) => `${store}/${folder}`);
   const folders = STORE_FOLDERS.map((folder, place): [string, readonly string[]] => [
     `${store}/${folder}`,
     [
       ...layers.slice(0, place),
-      ...(KNOWS_ITS_STORE.includes(folder) ? [store] : []),
+      ...(knowsItsStore.includes(folder) ? [store] : []),
       ...BELOW_A_STORE,
     ],
   ]);
@@ -58,8 +61,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'providers/contract': ['model'],
   'providers/rules': ['providers/contract', 'model'],
   'providers/shared': ['providers/rules', 'providers/contract', 'model'],
-  ...storeArrows('providers/sqlite'),
-  ...storeArrows('providers/postgres'),
+  ...storeArrows('providers/sqlite', ['reading']),
+  ...storeArrows('providers/postgres', KNOWS_POSTGRES_STORE),
   management: ['providers/contract', 'model'],
   runtime: [
     'tasks',

@@ -4,7 +4,7 @@ import { createCancellationStore } from '../../src/providers/sqlite/stopping/can
 import { createManagementStore } from '../../src/providers/sqlite/reading/management.ts';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 import { Store } from '../../src/providers/sqlite/store.ts';
-import { createTaskStore } from '../../src/providers/sqlite/tasks/tasks.ts';
+import { createTaskStore } from '../../src/providers/sqlite/tasks/task-runs.ts';
 import { createWorkQueue } from '../../src/providers/sqlite/queues/work-queue.ts';
 import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';

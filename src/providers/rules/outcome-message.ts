@@ -3,13 +3,13 @@ import type { Failure } from '../../model/failures/failure.ts';
 import { encodeMessage, type StoredMessage } from '../../model/message.ts';
 import type { WorkOutcome } from '../contract/work-queue.ts';
 
-/** Why an item was asked to stop. */
+/** The cancel request of an item. */
 interface Cancel {
   readonly cancelReason: string | null;
   readonly cancelTrigger: CancelTrigger | null;
 }
 
-/** What the execution of an item is told of its end; why it was to stop is asked only where it did. */
+/** Encodes the outcome of an activity as a message to its execution. `cancelOf` is called only for a canceled item. */
 export function outcomeMessage(
   { executionId, operation }: { readonly executionId: number; readonly operation: number },
   outcome: WorkOutcome,
@@ -52,14 +52,14 @@ export function outcomeMessage(
   }
 }
 
-/** Reads the failure of an outcome; one that is no JSON is refused before it can be stored. */
+/** Parses the failure of an outcome. Throws `PROVIDER` for invalid JSON, before anything is stored. */
 export function parseFailure(text: string): Failure {
   try {
     return JSON.parse(text) as Failure;
   } catch (cause) {
     throw new ProviderError({
       operation: 'ackWorkItems',
-      message: 'ackWorkItems: the failure is not JSON. Pass the JSON text of a Failure.',
+      message: 'ackWorkItems: `failure` is not valid JSON. Pass a Failure as JSON text.',
       retryable: false,
       cause,
     });

@@ -1,4 +1,4 @@
-/** How sessions end, whatever they are stored in. */
+/** How sessions and their jobs end, for both stores. */
 import type {
   SessionEnd,
   SessionState,
@@ -6,7 +6,7 @@ import type {
   ShutdownSession,
 } from '../contract/sessions.ts';
 
-/** What is to be changed about the state of a session. */
+/** A change of the state of a session. */
 export interface SessionMove {
   readonly sessionKey: number;
   readonly state: SessionState;
@@ -14,37 +14,37 @@ export interface SessionMove {
   readonly dueAt: number;
 }
 
-/** How long a session that is to end belongs to the worker that was told of it. */
+/** How long a due session is reserved for the worker that fetched it. */
 export const handedOutMs = 5_000;
 
-/** How long after a settling that did not end it a session is looked at again. */
+/** Delay before the next settlement of a session that has not ended. */
 export const settleEveryMs = 1_000;
 
-/** How long a session can be looked at after its end. */
+/** How long an ended session stays readable. */
 export const keptMs = 24 * 3_600_000;
 
-/** How many runs of abandoned jobs are looked at in one go. */
+/** Maximum runs of abandoned jobs to check per call. */
 export const maxChecks = 500;
 
-/** How long runs that end with their session may clean up. */
+/** Clean-up limit of runs that are canceled because their session ends. */
 export const cleanupMs = 300_000;
 
-// A run that takes long to stop is looked at less and less often.
+// The longer a run takes to stop, the less often it is checked.
 const minCheckMs = 1_000;
 const maxCheckMs = 60_000;
 
-/** When to see whether the run of an abandoned job is over. */
+/** When to check next whether the run of an abandoned job has ended. */
 export function nextCheckAt(abandonedAt: number, now: number): number {
   return now + Math.min(Math.max(now - abandonedAt, minCheckMs), maxCheckMs);
 }
 
-/** When to see whether what is left of the jobs of an ended session is gone. */
+/** When to check next whether the jobs of an ended session are gone. */
 export function nextRemovalAt(now: number): number {
   return now + maxCheckMs;
 }
 
-/** What becomes of a wish that a session end. */
-export function judgeShutdown(
+/** Decides what a shutdown request does to a session. */
+export function planShutdown(
   state: SessionState,
   mode: ShutdownSession['mode'],
 ): Exclude<ShutdownResult['kind'], 'missing'> {
@@ -60,7 +60,7 @@ const reasons: Readonly<Record<SessionEnd, string>> = {
   expired: 'the lease of its session ran out',
 };
 
-/** The reason that is on record with the runs of a session that ends. */
+/** The cancel reason of runs whose session ends. */
 export function reasonFor(end: SessionEnd | null): string {
   return reasons[end ?? 'shutdown'];
 }

@@ -4,27 +4,27 @@ import type { CancelInfo } from '../contract/work-queue.ts';
 /** What a fetch waits for. */
 export type Topic = 'orchestrations' | 'work';
 
-/** A claimed work item that was asked to stop, and what its next renewal will say of that. */
+/** A claimed work item that was asked to stop, with the request that its next renewal returns. */
 export interface FlaggedItem {
   readonly lockToken: string;
   readonly cancel: CancelInfo;
 }
 
-/** What a transaction changed that somebody may be waiting for; told to them once it has committed. */
+/** The changes of a transaction that waiting callers are notified of after the commit. */
 export class Effects {
-  /** The earliest time at which something of the topic may be claimed that could not be before. */
+  /** The earliest time at which new work of a topic can be claimed. */
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
-  /** Ids of instances that reached a terminal state, or were deleted. */
+  /** Ids of instances that ended or were deleted. */
   readonly finished: string[] = [];
-  /** What those that completed returned. */
+  /** The outputs of instances that completed. */
   readonly outputs = new Map<string, CompletedOutput>();
-  /** Ids of instances whose custom status was set; one too many does no harm. */
+  /** Ids of instances whose custom status was set. A superset is harmless. */
   readonly statusSet = new Set<string>();
-  /** Lock tokens of claimed work items that are asked to stop, or were deleted. */
+  /** Lock tokens of claimed work items that were asked to stop or were deleted. */
   readonly cancelRequested: string[] = [];
-  /** What was asked of those that were not deleted. */
+  /** The requests of the items that were not deleted. */
   readonly cancels = new Map<string, CancelInfo>();
-  /** Ids of runs whose streams have grown or been read; one too many does no harm. */
+  /** Ids of runs whose streams were appended to or read. A superset is harmless. */
   readonly emitted = new Set<string>();
 
   addCancelRequests(flagged: readonly FlaggedItem[]): void {
@@ -32,27 +32,27 @@ export class Effects {
       this.cancelRequested.push(lockToken);
       this.cancels.set(lockToken, cancel);
     }
-    // Anyone may end them once their locks have expired: let those who wait find out when that is.
+    // Any worker can end them after their leases expire, so waiting fetches must recompute their due time.
     if (flagged.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
   }
 
-  /** Claimed items went with their instance or execution: a renewal tells. */
+  /** Adds claims whose items were deleted with their instance or execution. */
   addDeletedClaims(lockTokens: readonly string[]): void {
-    // One by one: there may be thousands, more than a call takes arguments.
+    // One by one: there may be more tokens than a call accepts arguments.
     for (const token of lockTokens) {
       this.cancelRequested.push(token);
-      // What the same transaction had asked of it before counts no more.
+      // A deletion replaces a request of the same transaction.
       this.cancels.delete(token);
     }
     if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
   }
 
-  /** Something may be claimed from this time on: by now, or when a lock that was taken expires. */
+  /** Work can be claimed from this time: now, or when a lease expires. */
   due(topic: Topic, at: number): void {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
   }
 
-  /** Whoever waits for these finds nobody. */
+  /** Adds deleted instances. Waiters for them get no outcome. */
   deleted(instanceIds: readonly string[]): void {
     for (const instanceId of instanceIds) {
       this.finished.push(instanceId);
@@ -69,8 +69,8 @@ export class Effects {
     return { finished: this.finished.length, cancelRequested: this.cancelRequested.length };
   }
 
-  /** Forgets what an undone item announced; a wake-up too many does no harm and stays. */
-  backTo(mark: EffectsMark): void {
+  /** Drops the effects of an item that was rolled back. Due times stay: a spurious wake-up is harmless. */
+  rollbackTo(mark: EffectsMark): void {
     for (const instanceId of this.finished.splice(mark.finished)) this.outputs.delete(instanceId);
     for (const token of this.cancelRequested.splice(mark.cancelRequested))
       this.cancels.delete(token);

@@ -2,7 +2,7 @@ import type { InstanceRecord, TaskRecord } from '../contract/instances.ts';
 import { bytesOfTexts } from '../contract/page-bytes.ts';
 import type { OnFailState } from '../contract/tasks.ts';
 
-/** An instance as a store reads it, with what is a flag there as a boolean or as 0 and 1. */
+/** An instance as a store reads it. Flags are booleans, or 0 and 1. */
 export interface InstanceRecordRow extends Omit<
   InstanceRecord,
   | 'kind'
@@ -24,7 +24,7 @@ export interface InstanceRecordRow extends Omit<
   readonly terminateActor: string | null;
   readonly blockedReason: string | null;
   readonly blockedAt: number | null;
-  /** What follows is of task runs alone. */
+  /** The columns from here on are set for task runs only. */
   readonly priority: number | null;
   readonly input: string | null;
   readonly options: string | null;
@@ -36,19 +36,19 @@ export interface InstanceRecordRow extends Omit<
   readonly onFailFailure: string | null;
 }
 
-/** The bytes of what users stored with an instance, as it was read. */
+/** The size of the user data in a row, in bytes. */
 export function payloadBytes(row: InstanceRecordRow): number {
   const { output, failure, customStatus, input, options, onFailFailure } = row;
   return bytesOfTexts(output, failure, customStatus, input, options, onFailFailure);
 }
 
-/** A row without what users stored with the instance. */
+/** A copy of a row without its user data. */
 export function withoutPayloads(row: InstanceRecordRow): InstanceRecordRow {
   const none = { output: null, failure: null, customStatus: null, input: null, options: null };
   return { ...row, ...none, onFailFailure: null };
 }
 
-/** The instance of a row, whose definition the store has looked up. */
+/** Converts a row to a record. The store has looked up the name and version. */
 export function toInstanceRecord(
   row: InstanceRecordRow,
   { name, version }: Pick<InstanceRecord, 'name' | 'version'>,

@@ -1,17 +1,18 @@
 import { randomToken } from '../../model/values/random-id.ts';
 
-/** A lock token: the key of the locked row, by which it is found, and a secret, by which it is held. */
+/** A lock token: the key of the locked row, and a secret that proves the claim. */
 export interface LockToken {
   readonly key: number;
   readonly secret: string;
 }
 
-/** How many characters of a secret tell which process holds it. */
+/** The number of leading characters of a secret that identify its process. */
 export const processIdLength = 8;
 
 /**
- * Makes the secrets of one process; rows keep them. A secret begins with the id of the process, so the claims of a process
- * that died are found without a column of their own. 84 random bits follow.
+ * Generates the secrets of one process.
+ * A secret starts with the id of the process, so the claims of a dead process are found without a column.
+ * 84 random bits follow.
  */
 export class Secrets {
   readonly processId = randomToken().slice(0, processIdLength);
@@ -25,7 +26,7 @@ export function formatToken(key: number, secret: string): string {
   return `${key}.${secret}`;
 }
 
-/** Takes a token apart; one that no provider has made finds no row. */
+/** Parses a token. An invalid one yields a key and secret that match no row. */
 export function parseToken(token: string): LockToken {
   const dot = token.indexOf('.');
   const key = dot < 1 ? Number.NaN : Number(token.slice(0, dot));

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ProviderError } from '../../model/failures/errors.ts';
 
-/** One step of a schema. Once released it never changes: its checksum is kept in every store. */
+/** One step of a schema. A released migration never changes: every store records its checksum. */
 export interface Migration {
   readonly number: number;
   readonly name: string;
@@ -15,33 +15,33 @@ export interface AppliedMigration {
   readonly checksum: string;
 }
 
-/** The checksum under which a migration is recorded. */
+/** The checksum recorded for a migration. */
 export function checksum({ sql }: Migration): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
-/** The migrations to apply; throws when what was applied is not a prefix of what is known. */
+/** Returns the migrations to apply. Throws if the applied ones are not a prefix of the known ones. */
 export function missingMigrations(
   applied: readonly AppliedMigration[],
   known: readonly Migration[],
 ): readonly Migration[] {
   const newest = applied.at(-1)?.number ?? 0;
   if (newest > known.length) {
-    throw refusal(
+    throw openError(
       'STORE_TOO_NEW',
-      `The store is at migration ${newest}, this version of Perdure knows ${known.length}. Upgrade Perdure to open it.`,
+      `The store is at migration ${newest}, but this version of Perdure supports ${known.length}. Upgrade Perdure to open it.`,
     );
   }
   for (const [index, row] of applied.entries()) {
     const migration = known[index];
     if (migration?.number !== row.number) {
-      throw refusal(
+      throw openError(
         'STORE_DAMAGED',
-        `The store's record of migrations has ${row.number} (${row.name}) where ${index + 1} is expected. Restore the store from a backup.`,
+        `The store recorded migration ${row.number} (${row.name}) instead of ${index + 1}. Restore the store from a backup.`,
       );
     }
     if (checksum(migration) !== row.checksum) {
-      throw refusal(
+      throw openError(
         'STORE_INCOMPATIBLE',
         `Migration ${row.number} (${row.name}) of the store differs from the one in this version of Perdure. Open the store with the version that wrote it.`,
       );
@@ -50,8 +50,8 @@ export function missingMigrations(
   return known.slice(applied.length);
 }
 
-/** The error of a store that must not be opened. */
-export function refusal(
+/** Creates the error of a store that must not be opened. */
+export function openError(
   code: 'PROVIDER' | 'STORE_TOO_NEW' | 'STORE_INCOMPATIBLE' | 'STORE_DAMAGED',
   message: string,
 ): ProviderError {

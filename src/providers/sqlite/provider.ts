@@ -15,36 +15,33 @@ import { createSessionStore } from './jobs/sessions.ts';
 import { toProviderError } from './driver/sqlite-errors.ts';
 import { Store, type StoreOptions } from './store.ts';
 import { createStreamStore } from './jobs/streams.ts';
-import { createTaskStore } from './tasks/tasks.ts';
+import { createTaskStore } from './tasks/task-runs.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 
-/** How a SQLite store is opened. */
+/** Options of `openSqlite`. */
 export interface SqliteOptions {
-  /** A file, made if it is not there, or `':memory:'`. */
+  /** A file, created if it does not exist, or `':memory:'`. */
   readonly path: string;
-  /** `full` (default): what was acknowledged survives a power cut. `normal`: it survives a crash of the process. */
+  /** `full` (default): commits survive a power loss. `normal`: the most recent commits can be lost; the file stays consistent. */
   readonly synchronous?: 'full' | 'normal';
-  /** Decides visibility and expiry; the machine's clock by default. */
+  /** The clock for visibility and expiry. Default: the system clock. */
   readonly clock?: Clock;
-  /** How often to look for changes of other processes while somebody waits; default 5 ms. */
+  /** Polling interval for commits of other processes, in milliseconds. Default: 5. */
   readonly pollMs?: number;
-  /** How long an operation waits while other processes hold the database; default 30 s. */
+  /** How long an operation waits for locks of other processes, in milliseconds. Default: 30,000. */
   readonly busyTimeoutMs?: number;
 }
 
-/** Opens a SQLite store; several processes may open the same file. */
+/** Opens a SQLite store. Several processes can open the same file. */
 export async function openSqlite(options: SqliteOptions): Promise<Provider> {
   const { path, synchronous = 'full', clock = systemClock } = options;
   const { pollMs = 5, busyTimeoutMs = 30_000 } = options;
-  check(
-    typeof path === 'string' && path !== '' && !path.includes('\0'),
-    'path',
-    'the path of a file',
-  );
-  check(synchronous === 'full' || synchronous === 'normal', 'synchronous', `'full' or 'normal'`);
-  check(pollMs >= 1, 'pollMs', '1 or more');
-  check(busyTimeoutMs >= 0, 'busyTimeoutMs', '0 or more');
+  const isPath = typeof path === 'string' && path !== '' && !path.includes('\0');
+  check(isPath, { path }, `a file path or ':memory:'`);
+  check(synchronous === 'full' || synchronous === 'normal', { synchronous }, `'full' or 'normal'`);
+  check(pollMs >= 1, { pollMs }, '1 or more');
+  check(busyTimeoutMs >= 0, { busyTimeoutMs }, '0 or more');
   const db = await openConnection({ path, synchronous, clock, busyTimeoutMs, migrate });
   const store = await prepare({ db, clock, pollMs, busyTimeoutMs });
   return {
@@ -86,6 +83,9 @@ async function prepare(options: StoreOptions): Promise<Store> {
   }
 }
 
-function check(holds: boolean, option: string, wanted: string): void {
-  if (!holds) throw new PerdureError('INVALID_OPTION', `openSqlite: ${option} must be ${wanted}.`);
+function check(isValid: boolean, option: Readonly<Record<string, unknown>>, wanted: string): void {
+  if (isValid) return;
+  const [[name, value] = ['', undefined]] = Object.entries(option);
+  const message = `Invalid \`${name}\` ${JSON.stringify(value) ?? 'undefined'} for openSqlite(): must be ${wanted}.`;
+  throw new PerdureError('INVALID_OPTION', message);
 }

@@ -3,43 +3,36 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './deletion/audit.ts';
-import { ChunkRows } from './jobs/chunk-rows.ts';
+import { ChunkRows } from './jobs/streams.ts';
 import { DatabaseFiles } from './driver/database-files.ts';
-import { DedupeKeys } from './tables/dedupe-keys.ts';
+import { DedupeKeys, TaskItems, TaskRows } from './tables/task-rows.ts';
 import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
 import { DueItems } from './queues/due-items.ts';
-import type { Topic } from '../shared/effects.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
-import { GroupCommit, type Scope } from './batches/group-commit.ts';
-import { HiddenMessages } from './wakeups/hidden-messages.ts';
+import { GroupCommit, type Fetch, type Scope, type StoreAccess } from './batches/group-commit.ts';
 import { History } from './tables/history.ts';
-import { InstanceFamily } from './reading/parent-child-queries.ts';
+import { ParentChildQueries, InstanceScan } from './reading/management.ts';
 import { InstanceLocks } from './tables/instance-locks.ts';
 import { Inspection } from './reading/inspection.ts';
 import { InstanceRecords } from './reading/instance-records.ts';
-import { InstanceRows } from './tables/instance-rows.ts';
-import { InstanceScan } from './reading/instance-scan.ts';
+import { InstanceRows, OutcomeUpdates } from './tables/instance-rows.ts';
 import { InstanceStops } from './stopping/instance-stops.ts';
 import { ItemCancels } from './tables/item-cancels.ts';
 import { JobRows } from './jobs/job-rows.ts';
-import { LateWrites } from './batches/late-writes.ts';
-import { machineOf } from './driver/machine.ts';
+import { DeferredWrites } from './batches/deferred-writes.ts';
+import { machineOf, parsePlan, StoreClock } from './driver/store-clock.ts';
 import { Messages } from './tables/messages.ts';
 import { Metrics } from './reading/metrics.ts';
-import { OutcomeUpdates } from './tables/outcome-updates.ts';
-import { PlainAbandons } from './single-statement/job-abandons.ts';
+import { JobAbandons } from './single-statement/job-abandons.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
-import { ScheduleRows } from './schedules/schedule-rows.ts';
+import { ScheduleRows } from './schedules/schedules.ts';
 import { SessionRows } from './jobs/session-rows.ts';
 import { isBusy, toProviderError } from './driver/sqlite-errors.ts';
-import { parsePlan, StoreClock } from './driver/store-clock.ts';
 import { StopRows } from './tables/stop-rows.ts';
 import { SystemRecords } from './tables/system-records.ts';
-import { TaskItems } from './tables/task-items.ts';
-import { TaskRows } from './tables/task-rows.ts';
 import { TaskRuns } from './tasks/task-runs.ts';
 import { Tombstones } from './tables/tombstones.ts';
 import { TreeDeletions } from './deletion/tree-deletions.ts';
@@ -55,22 +48,10 @@ export interface StoreOptions {
   readonly busyTimeoutMs: number;
 }
 
-/** A fetch that claims what is due, or waits for it. */
-interface Fetch<T> {
-  readonly operation: string;
-  readonly topic: Topic;
-  readonly max: number;
-  readonly waitMs: number;
-  readonly signal?: AbortSignal | undefined;
-  /** When the next thing to claim is due, read without a lock; the past means now. */
-  readonly nextAt: (now: number) => number;
-  readonly claim: (scope: Scope) => readonly T[];
-}
-
 const clockRecord = 'clock';
 
-/** What the capabilities share: the tables, and the ways to write, read and wait. */
-export class Store {
+/** The tables of a store, and the ways to write, read and wait. */
+export class Store implements StoreAccess {
   readonly secrets = new Secrets();
   readonly definitions: Definitions;
   readonly history: History;
@@ -79,7 +60,7 @@ export class Store {
   readonly instanceRecords: InstanceRecords;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
-  readonly lateWrites: LateWrites;
+  readonly deferredWrites: DeferredWrites;
   readonly workItems: WorkItems;
   readonly dueItems: DueItems;
   readonly itemCancels: ItemCancels;
@@ -91,11 +72,11 @@ export class Store {
   readonly scheduleRows: ScheduleRows;
   readonly sessionRows: SessionRows;
   readonly jobRows: JobRows;
-  readonly plainAbandons: PlainAbandons;
+  readonly jobAbandons: JobAbandons;
   readonly chunkRows: ChunkRows;
   readonly stops: InstanceStops;
   readonly turns: Turns;
-  readonly family: InstanceFamily;
+  readonly parentChild: ParentChildQueries;
   readonly tombstones: Tombstones;
   readonly reclaims: Reclaims;
   readonly audit: Audit;
@@ -111,7 +92,7 @@ export class Store {
   readonly wakeUps: WakeUps;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
-  /** The time that decides, and by which waits are measured. */
+  /** The clock for visibility, expiry and waits. */
   readonly clock: StoreClock;
   readonly #busyTimeoutMs: number;
   readonly #begin;
@@ -134,7 +115,7 @@ export class Store {
     this.instanceRecords = new InstanceRecords(db, this.definitions);
     this.messages = new Messages(db);
     this.locks = new InstanceLocks(db, this.messages, this.secrets);
-    this.lateWrites = new LateWrites(this);
+    this.deferredWrites = new DeferredWrites(this);
     this.workItems = new WorkItems(db, this.secrets);
     this.dueItems = new DueItems(db);
     this.itemCancels = new ItemCancels(db);
@@ -146,11 +127,11 @@ export class Store {
     this.scheduleRows = new ScheduleRows(db);
     this.sessionRows = new SessionRows(db);
     this.jobRows = new JobRows(db);
-    this.plainAbandons = new PlainAbandons(db);
+    this.jobAbandons = new JobAbandons(db);
     this.chunkRows = new ChunkRows(db);
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
-    this.family = new InstanceFamily(db);
+    this.parentChild = new ParentChildQueries(db);
     this.tombstones = new Tombstones(db);
     this.reclaims = new Reclaims(db);
     this.audit = new Audit(db);
@@ -169,18 +150,17 @@ export class Store {
     ];
     this.changeLog = new ChangeLog(db);
     const { changeLog } = this;
-    const onPoll = (): void => void this.#files.refusal('poll', performance.now());
+    const onPoll = (): void => void this.#files.replacedError('poll', performance.now());
     this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
-    const hidden = new HiddenMessages(db, this);
     this.#groupCommit = new GroupCommit({
       db,
       clock: this.clock,
       definitions: this.definitions,
-      lateWrites: this.lateWrites,
+      deferredWrites: this.deferredWrites,
       busyTimeoutMs,
       onStep: () => this.#shareClock(),
-      onSetBack: (scope) => hidden.show(scope),
-      refusal: (operation) => this.#files.refusal(operation, performance.now()),
+      onSetBack: (scope) => this.#showHidden(scope),
+      storeError: (operation) => this.#files.replacedError(operation, performance.now()),
       beforeCommit: ({ effects, now }) => changeLog.write(effects, now),
       onCommitted: (effects) => {
         changeLog.confirm();
@@ -189,28 +169,32 @@ export class Store {
     });
   }
 
-  /** The time that decides visibility and expiry, for reads; a transaction has its own. */
   now(): number {
     return this.clock.now();
   }
 
-  /** Has all processes absorb a step of the machine's clock alike; inside a transaction. */
+  /** Makes all processes absorb a step of the machine's clock in the same way. Call it in a transaction. */
   #shareClock(): void {
     const stored = parsePlan(this.systemRecords.read(clockRecord));
     const plan = this.clock.agree(stored);
     if (plan !== undefined) this.systemRecords.write(clockRecord, JSON.stringify(plan));
   }
 
-  /** Throws once the store is closed. */
+  /** Makes messages visible again that a clock set back has hidden. */
+  #showHidden({ now, effects }: Scope): void {
+    const instanceKeys = this.messages.showHidden(now);
+    for (const instanceKey of instanceKeys) this.locks.refresh(instanceKey);
+    if (instanceKeys.size > 0) effects.due('orchestrations', now);
+  }
+
   assertOpen(operation: string): void {
     if (this.#closing === undefined) return;
     throw new PerdureError(
       'CLOSED',
-      `${operation}: the store is closed. Open it again, or close it later.`,
+      `${operation}: the store is closed. Open it again, or close it after the last operation.`,
     );
   }
 
-  /** Runs the work for each item, in a transaction that may be shared with others; settles after the commit. */
   async write<Item, Result>(
     operation: string,
     items: readonly Item[],
@@ -221,23 +205,22 @@ export class Store {
     return this.writeOnce(operation, (scope) => items.map((item) => work(scope, item)));
   }
 
-  /** Runs the work in a transaction that may be shared with others; settles after the commit. */
   async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     this.assertOpen(operation);
     return this.#groupCommit.run(operation, work);
   }
 
   /**
-   * Runs a read at once, in one snapshot; one that another connection keeps out for a moment is tried again. The
-   * transaction also halves the time of each of many rows: SQLite locks the file once and not for each.
+   * Runs a read immediately, in one snapshot. Retries while another connection holds a lock.
+   * The transaction halves the time per row, because SQLite locks the file once.
    */
   async read<T>(operation: string, work: () => T): Promise<T> {
     const now = performance.now();
     const deadline = now + this.#busyTimeoutMs;
     for (;;) {
       this.assertOpen(operation);
-      const refusal = this.#files.refusal(operation, now);
-      if (refusal !== undefined) throw refusal;
+      const replaced = this.#files.replacedError(operation, now);
+      if (replaced !== undefined) throw replaced;
       try {
         return this.#snapshot(work);
       } catch (error) {
@@ -264,14 +247,14 @@ export class Store {
     this.assertOpen(operation);
     if (max < 1) return [];
     const deadline = this.clock.monotonic() + waitMs;
-    for (let looks = 0; ; looks++) {
-      // A look without the write lock: an idle worker never writes. Nothing can come between a look that finds
-      // nothing and the wait, because no other code of this process runs and `data_version` tells of others.
+    for (let reads = 0; ; reads++) {
+      // Read without the write lock, so that an idle worker never writes. No commit can be missed before the wait:
+      // no other code of this process runs meanwhile, and `data_version` shows commits of others.
       const now = this.now();
       const leftMs = deadline - this.clock.monotonic();
-      // Woken too late: the caller may have other plans for what has become due since.
-      if (looks > 0 && leftMs < 0) return [];
-      const nextAt = await this.#look(fetch, now);
+      // Woken too late: the caller no longer waits for work.
+      if (reads > 0 && leftMs < 0) return [];
+      const nextAt = await this.#readNextAt(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
       if (nextAt <= now || this.clock.wasSetBack) {
         const claimed = await this.#groupCommit.run(operation, claim);
@@ -281,19 +264,19 @@ export class Store {
     }
   }
 
-  async #look({ operation, nextAt, signal }: Fetch<unknown>, now: number): Promise<number> {
+  async #readNextAt({ operation, nextAt, signal }: Fetch<unknown>, now: number): Promise<number> {
     if (signal?.aborted === true || this.#closing !== undefined) return Infinity;
     return this.read(operation, () => nextAt(now));
   }
 
-  /** Finishes what was begun, ends the waits, closes the file. */
+  /** Drains the commits, ends the waits and closes the file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   async #close(): Promise<void> {
-    // In the next microtask `closing` is set, so that woken fetches end.
+    // `#closing` is set before the next microtask, so that woken fetches end.
     await Promise.resolve();
     this.wakeUps.close();
     await this.#groupCommit.drain();

@@ -1,4 +1,4 @@
-import { customStatusVersions } from '../../rules/custom-status.ts';
+import { customStatusVersions } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { Batch } from '../batches/changes.ts';
 import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';

@@ -1,7 +1,7 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { isTerminal } from '../../../model/status.ts';
-import { timerDueAt } from '../../rules/timer-due-at.ts';
+import { timerDueAt } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';

@@ -2,7 +2,7 @@ import { isTerminal } from '../../../model/status.ts';
 import {
   cleanupMs,
   handedOutMs,
-  judgeShutdown,
+  planShutdown,
   keptMs,
   maxChecks,
   nextCheckAt,
@@ -31,7 +31,7 @@ export async function shutdownSession(
   const { tx } = scope;
   const [row] = await scope.begin(sessionRows.lock(tx, sessionId));
   if (row === undefined) return { kind: 'missing', session: undefined };
-  const kind = judgeShutdown(row.state, mode);
+  const kind = planShutdown(row.state, mode);
   if (kind === 'accepted') {
     const how =
       mode === 'graceful'

@@ -4,7 +4,7 @@ import { systemClock } from '../../../model/clock.ts';
 import {
   checksum,
   missingMigrations,
-  refusal,
+  openError,
   type AppliedMigration,
   type Migration,
 } from '../../shared/migrations.ts';
@@ -75,7 +75,7 @@ async function assertVersion(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ server_version: string }>('SHOW server_version');
   const version = rows[0]?.server_version ?? '';
   if (Number.parseInt(version, 10) >= oldestServer) return;
-  throw refusal(
+  throw openError(
     'PROVIDER',
     `PostgreSQL ${version} is too old; ${oldestServer} or newer is needed.`,
   );
@@ -91,7 +91,7 @@ export async function migrate(
   const applied = await readApplied(client, target);
   if (missingMigrations(applied, known).length === 0) return;
   if (!target.migrate) {
-    throw refusal(
+    throw openError(
       'PROVIDER',
       `Schema ${schema} is at migration ${applied.length}, this version of Perdure needs ${known.length}. Run migratePostgres() with a role that may create tables, or open the store with migrate: true.`,
     );
@@ -140,7 +140,7 @@ async function readApplied(
   if (tables.length === 0) return [];
   if (!tables.some(({ name }) => name === 'perdure_migrations')) {
     const names = tables.slice(0, 3).map(({ name }) => name);
-    throw refusal(
+    throw openError(
       'STORE_DAMAGED',
       `Schema ${schema} holds tables (${names.join(', ')}) but no record of Perdure's migrations. Give Perdure a schema of its own, or restore this one.`,
     );

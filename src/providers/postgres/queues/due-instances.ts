@@ -1,6 +1,6 @@
 import type { FetchOrchestrationItemsParams } from '../../contract/orchestration-queue.ts';
 import { text } from '../driver/arrays.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
+import { chooseDue } from '../../rules/claims.ts';
 import type { Statement } from '../driver/connection.ts';
 import {
   blockedBy,

@@ -1,7 +1,7 @@
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
 import { numbers, text } from '../driver/arrays.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
+import { chooseDue } from '../../rules/claims.ts';
 import { claimText, dueItemsText, lapsedItemsText } from './claim-sql.ts';
 import type { Statement } from '../driver/connection.ts';
 import type { Secrets } from '../../shared/lock-token.ts';

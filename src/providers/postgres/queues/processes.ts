@@ -1,5 +1,5 @@
 import { processIdLength } from '../../shared/lock-token.ts';
-import { registrationMs } from '../../rules/process-rules.ts';
+import { registrationMs } from '../../rules/claims.ts';
 import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
 import { text, texts } from '../driver/arrays.ts';
 import type { Statement } from '../driver/connection.ts';

@@ -15,7 +15,7 @@ import { enoughTurns } from '../batches/batching.ts';
 import { Changes, type Batch } from '../batches/changes.ts';
 import type { ClaimedItem } from './due-items.ts';
 import { Effects } from '../../shared/effects.ts';
-import { areFiredTimers } from '../../rules/fired-timers.ts';
+import { areFiredTimers } from '../../rules/turns.ts';
 import { isLive } from '../tables/instance-locks.ts';
 import { formatToken, parseToken } from '../../shared/lock-token.ts';
 import type { VisibleMessage } from '../tables/messages.ts';

@@ -2,23 +2,55 @@ import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
 import type { PerdureError } from '../../../model/failures/errors.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { Effects } from '../../shared/effects.ts';
-import type { LateWrites } from './late-writes.ts';
+import { Effects, type Topic } from '../../shared/effects.ts';
+import type { DeferredWrites } from './deferred-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from '../driver/sqlite-errors.ts';
 import type { StoreClock } from '../driver/store-clock.ts';
 
-/** What became of one item: its value, or the error for which it alone was undone. */
+/** The result of one item: its value, or the error for which it was rolled back. */
 export type Isolated<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: Error };
 
 /** The transaction that an operation runs in. */
 export interface Scope {
-  /** The clock when the write lock was taken; one value for the whole group. */
+  /** The store's clock when the write lock was taken. The same for the whole group. */
   readonly now: number;
-  /** What to tell others once the transaction has committed. */
+  /** What to notify after the commit. */
   readonly effects: Effects;
-  /** Runs the work of one item such that, if it throws, only its own writes are undone. */
+  /** Runs the work of one item. If it throws, only its own writes are rolled back. */
   isolate<T>(operation: string, work: () => T): Isolated<T>;
+}
+
+/** A fetch that claims due work, or waits for it. */
+export interface Fetch<T> {
+  readonly operation: string;
+  readonly topic: Topic;
+  readonly max: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** When the next work is due, read without the write lock. A past time means now. */
+  readonly nextAt: (now: number) => number;
+  readonly claim: (scope: Scope) => readonly T[];
+}
+
+/** Runs the reads and writes of a store. */
+export interface StoreAccess {
+  /** The store's clock, for reads. A transaction has its own time. */
+  now(): number;
+  /** Throws `CLOSED` after the store was closed. */
+  assertOpen(operation: string): void;
+  /** Runs `work` for each item in one transaction, which other operations may share. Resolves after the commit. */
+  write<Item, Result>(
+    operation: string,
+    items: readonly Item[],
+    work: (scope: Scope, item: Item) => Result,
+  ): Promise<readonly Result[]>;
+  /** Runs `work` in one transaction, which other operations may share. Resolves after the commit. */
+  writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T>;
+  /** Runs `work` immediately, in one snapshot. */
+  read<T>(operation: string, work: () => T): Promise<T>;
+  /** Claims due work, or waits for it up to `waitMs`. */
+  fetch<T>(fetch: Fetch<T>): Promise<readonly T[]>;
 }
 
 interface Pending {
@@ -29,33 +61,32 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-// Bounds how long one transaction keeps the event loop and the write lock.
+// Bounds how long one transaction blocks the event loop and holds the write lock.
 const maxGroup = 1_000;
 
-// These read nothing of what turns before them have left to be written late.
+// These operations do not read deferred writes.
 const committingTurns = new Set(['createInstances', 'ackTurns', 'ackOrchestrationItems']);
 
 /**
- * Lets all operations that are asked for in one turn of the event loop share one transaction, so that
- * durability costs one fsync per group.
+ * Commits all operations of one iteration of the event loop in one transaction, so that a group costs one fsync.
  *
- * G1. A group runs without savepoints at first (they cost 2-3 µs an item). If an item throws, the group is
- *     rolled back and run again with a savepoint per item. So an operation may run more than once, and must
- *     have no effect but on the database and on its scope.
- * G2. Promises settle, waiters wake and hints go out only after COMMIT.
- * G3. While another process holds the write lock the group waits without blocking the event loop for long.
- * G4. What turns leave to be written late is written before any operation that may read it, and before COMMIT; with
- *     savepoints, before that of its item is released.
+ * G1. A group first runs without savepoints, which cost 2-3 µs per item. If an item throws, the group is rolled back
+ *     and runs again with a savepoint per item. So an operation can run twice, and must only affect the database
+ *     and its scope.
+ * G2. Promises settle, waiters wake and hints are sent only after COMMIT.
+ * G3. While another process holds the write lock, the group retries without blocking the event loop.
+ * G4. Deferred writes are flushed before any operation that may read them, and before COMMIT. With savepoints they are
+ *     flushed before the savepoint of their item is released.
  */
 export class GroupCommit {
   readonly #db: Database.Database;
   readonly #clock: StoreClock;
   readonly #definitions: Definitions;
-  readonly #late: LateWrites;
+  readonly #deferred: DeferredWrites;
   readonly #busyTimeoutMs: number;
   readonly #onStep: () => void;
   readonly #onSetBack: (scope: Scope) => void;
-  readonly #refusal: (operation: string) => PerdureError | undefined;
+  readonly #storeError: (operation: string) => PerdureError | undefined;
   readonly #beforeCommit: (scope: Scope) => void;
   readonly #onCommitted: (effects: Effects) => void;
   readonly #begin;
@@ -74,26 +105,26 @@ export class GroupCommit {
     readonly db: Database.Database;
     readonly clock: StoreClock;
     readonly definitions: Definitions;
-    readonly lateWrites: LateWrites;
+    readonly deferredWrites: DeferredWrites;
     readonly busyTimeoutMs: number;
-    /** Called in the first transaction after the machine's clock was stepped, before anything else. */
+    /** Called first in the transaction after the machine's clock was stepped. */
     readonly onStep: () => void;
-    /** Called in the first transaction after the store's clock was set back, before anything else. */
+    /** Called first in the transaction after the store's clock was set back. */
     readonly onSetBack: (scope: Scope) => void;
-    /** Asked before each COMMIT: an error if the store must not be written any more. */
-    readonly refusal: (operation: string) => PerdureError | undefined;
-    /** Called in the transaction, after everything else. */
+    /** Called before each COMMIT. Returns an error if the store must not be written. */
+    readonly storeError: (operation: string) => PerdureError | undefined;
+    /** Called last in the transaction. */
     readonly beforeCommit: (scope: Scope) => void;
     readonly onCommitted: (effects: Effects) => void;
   }) {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#definitions = options.definitions;
-    this.#late = options.lateWrites;
+    this.#deferred = options.deferredWrites;
     this.#busyTimeoutMs = options.busyTimeoutMs;
     this.#onStep = options.onStep;
     this.#onSetBack = options.onSetBack;
-    this.#refusal = options.refusal;
+    this.#storeError = options.storeError;
     this.#beforeCommit = options.beforeCommit;
     this.#onCommitted = options.onCommitted;
     this.#begin = this.#db.prepare('BEGIN IMMEDIATE');
@@ -104,7 +135,7 @@ export class GroupCommit {
     this.#rollbackTo = this.#db.prepare('ROLLBACK TO item');
   }
 
-  /** Runs the work in the next group; settles once that group has committed. */
+  /** Runs the work in the next group. Resolves after its commit. */
   run<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ operation, work, since: performance.now(), resolve, reject });
@@ -112,7 +143,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves when nothing is waiting to be committed. */
+  /** Resolves when the queue is empty. */
   drain(): Promise<void> {
     if (this.#queue.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#drained.push(resolve));
@@ -133,10 +164,10 @@ export class GroupCommit {
       this.#settle(group);
       this.#attempts = 0;
     } catch (error) {
-      if (isBusy(error)) this.#tryAgainLater(group, error);
+      if (isBusy(error)) this.#retryLater(group, error);
       else {
         for (const { operation, reject } of group)
-          reject(this.#refusal(operation) ?? toProviderError(operation, error));
+          reject(this.#storeError(operation) ?? toProviderError(operation, error));
       }
     }
     if (this.#queue.length > 0) this.#scheduleFlush();
@@ -174,42 +205,42 @@ export class GroupCommit {
       const scope: Scope = { now: this.#readClock(), effects, isolate };
       if (this.#clock.wasSetBack) this.#onSetBack(scope);
       const results = group.map(({ operation, work }) => {
-        if (!committingTurns.has(operation)) this.#late.flush();
+        if (!committingTurns.has(operation)) this.#deferred.flush();
         return isolate(operation, () => work(scope));
       });
-      this.#late.flush();
+      this.#deferred.flush();
       this.#beforeCommit(scope);
-      const refusal = this.#refusal('commit');
-      if (refusal !== undefined) throw refusal;
+      const storeError = this.#storeError('commit');
+      if (storeError !== undefined) throw storeError;
       this.#commit.run();
-      this.#clock.caughtUp();
+      this.#clock.markShared();
       this.#definitions.confirm();
       return { results, effects };
     } finally {
-      // Also after a COMMIT that failed; some errors have already rolled back.
+      // Also after a failed COMMIT. Some errors have already rolled back.
       if (this.#db.inTransaction) {
         this.#rollback.run();
       }
       this.#definitions.forgetUnconfirmed();
-      this.#late.forget();
+      this.#deferred.forget();
     }
   }
 
   #readClock(): number {
     const now = this.#clock.now();
-    if (!this.#clock.hasNews) return now;
+    if (!this.#clock.hasUnsharedPlan) return now;
     this.#onStep();
     return this.#clock.now();
   }
 
   #isolate<T>(operation: string, work: () => T, effects: Effects): Isolated<T> {
     const mark = effects.mark();
-    // What came before is not undone with this item.
-    this.#late.flush();
+    // Writes of earlier items must not be rolled back with this one.
+    this.#deferred.flush();
     this.#savepoint.run();
     try {
       const value = work();
-      this.#late.flush();
+      this.#deferred.flush();
       this.#release.run();
       return { ok: true, value };
     } catch (error) {
@@ -217,13 +248,13 @@ export class GroupCommit {
       this.#rollbackTo.run();
       this.#release.run();
       this.#definitions.forgetUnconfirmed();
-      this.#late.forget();
-      effects.backTo(mark);
+      this.#deferred.forget();
+      effects.rollbackTo(mark);
       return { ok: false, error: toProviderError(operation, error) };
     }
   }
 
-  #tryAgainLater(group: readonly Pending[], error: unknown): void {
+  #retryLater(group: readonly Pending[], error: unknown): void {
     const deadline = performance.now() - this.#busyTimeoutMs;
     const patient = group.filter(({ since }) => since > deadline);
     for (const pending of group) {
@@ -232,7 +263,7 @@ export class GroupCommit {
     if (patient.length === 0) return;
     this.#queue.unshift(...patient);
     this.#attempts += 1;
-    // Jitter, so that processes that collided once do not collide in step.
+    // Jitter keeps processes from colliding again.
     const delayMs = Math.random() * Math.min(2 ** this.#attempts, 20);
     this.#retry = setTimeout(() => {
       this.#retry = undefined;

@@ -1,25 +1,25 @@
 import type Database from 'better-sqlite3';
 import type { AuditEntry, AuditRecord } from '../../contract/management.ts';
 
-/** What was taken away. */
-interface Taken {
+/** The numbers of deleted rows. */
+interface DeletedCounts {
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
   readonly queueMessagesDeleted: number;
 }
 
-/** What one step of an operation took away; without an entry it is not recorded. */
+/** The counts of one step of an operation. Steps without an entry are not recorded. */
 export interface AuditedStep {
   readonly entry: AuditEntry | undefined;
-  readonly taken: Taken;
+  readonly counts: DeletedCounts;
 }
 
-type Params = [Taken & AuditEntry & { readonly now: number }];
+type Params = [DeletedCounts & AuditEntry & { readonly now: number }];
 
 const maxRecords = 10_000;
 
-/** The rows of `audit`: one per operation, the newest so many. */
+/** The rows of `audit`: one per operation, limited to the newest 10,000. */
 export class Audit {
   readonly #add;
   readonly #insert;
@@ -41,7 +41,7 @@ export class Audit {
        VALUES (:auditId, :action, :actor, :filter, :now, :instancesDeleted, :executionsDeleted,
                :eventsDeleted, :queueMessagesDeleted)`,
     );
-    // The keys have no gaps: they are deleted from below alone.
+    // Keys have no gaps, because only the oldest rows are deleted.
     this.#trim = db.prepare<[number | bigint]>('DELETE FROM audit WHERE audit_key <= ?');
     this.#list = db.prepare<[number, number], AuditRecord>(
       `SELECT audit_key AS auditKey, audit_id AS auditId, action, actor, filter, at,
@@ -51,16 +51,16 @@ export class Audit {
     );
   }
 
-  /** Records what was taken away, or adds it to the records of the same operations. */
+  /** Records deletions. Adds the counts to an existing record of the same operation. */
   record(steps: readonly AuditedStep[], now: number): void {
-    const sums = new Map<string, { readonly entry: AuditEntry; readonly taken: Taken }>();
-    for (const { entry, taken } of steps) {
-      const isNothing = Object.values(taken).every((count) => count === 0);
-      if (entry === undefined || isNothing) continue;
+    const sums = new Map<string, { readonly entry: AuditEntry; readonly counts: DeletedCounts }>();
+    for (const { entry, counts } of steps) {
+      const isEmpty = Object.values(counts).every((count) => count === 0);
+      if (entry === undefined || isEmpty) continue;
       const sum = sums.get(entry.auditId);
-      sums.set(entry.auditId, sum === undefined ? { entry, taken } : add(sum, taken));
+      sums.set(entry.auditId, sum === undefined ? { entry, counts } : add(sum, counts));
     }
-    for (const { entry, taken } of sums.values()) this.#recordOne({ ...entry, ...taken, now });
+    for (const { entry, counts } of sums.values()) this.#recordOne({ ...entry, ...counts, now });
   }
 
   #recordOne(params: Params[0]): void {
@@ -74,12 +74,15 @@ export class Audit {
   }
 }
 
-function add({ entry, taken: a }: { readonly entry: AuditEntry; readonly taken: Taken }, b: Taken) {
-  const taken = {
+function add(
+  { entry, counts: a }: { readonly entry: AuditEntry; readonly counts: DeletedCounts },
+  b: DeletedCounts,
+) {
+  const counts = {
     instancesDeleted: a.instancesDeleted + b.instancesDeleted,
     executionsDeleted: a.executionsDeleted + b.executionsDeleted,
     eventsDeleted: a.eventsDeleted + b.eventsDeleted,
     queueMessagesDeleted: a.queueMessagesDeleted + b.queueMessagesDeleted,
   };
-  return { entry, taken };
+  return { entry, counts };
 }

@@ -26,10 +26,10 @@ type Chosen =
       readonly result: ExecutionPruneResult;
     };
 
-// As with deletions: what is above is left for later, and hidden meanwhile.
+// Events above this number are hidden now and deleted by `reclaimDeleted`, as for tree deletions.
 const maxEventsAtOnce = 4_000;
 
-/** Deletes executions that ended by continue-as-new; the current one has no row here, so it cannot be met. */
+/** Deletes executions that ended by continue-as-new. The current one has no row in `executions`. */
 export class ExecutionPrunes {
   readonly #audit: Audit;
   readonly #reclaims: Reclaims;
@@ -74,7 +74,7 @@ export class ExecutionPrunes {
     );
     const ofThem =
       'instance_key = :instanceKey AND execution_id IN (SELECT value FROM json_each(:executions))';
-    // A turn that is under way acks what it has read by keys, and a key that is gone may come again: its messages stay.
+    // A running turn acks messages by key, and SQLite may reuse a deleted key. So messages of a claimed instance stay.
     const unread = `${ofThem} AND NOT EXISTS (SELECT 1 FROM instance_locks
                                               WHERE instance_key = :instanceKey AND lock_token IS NOT NULL)`;
     this.#countOutstanding = db
@@ -102,15 +102,15 @@ export class ExecutionPrunes {
       if (deleteHistory) eventsLeft -= result.eventsDeleted;
       this.#deleteExecutions(scope, chosen, deleteHistory);
       const { executionsDeleted, eventsDeleted, queueMessagesDeleted } = result;
-      const taken = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
-      steps.push({ entry: prune.audit, taken: { instancesDeleted: 0, ...taken } });
+      const deletedCounts = { executionsDeleted, eventsDeleted, queueMessagesDeleted };
+      steps.push({ entry: prune.audit, counts: { instancesDeleted: 0, ...deletedCounts } });
       return result;
     });
     this.#audit.record(steps, scope.now);
     return results;
   }
 
-  /** What a prune would take away. */
+  /** Returns what a prune would delete. */
   preview(prune: ExecutionPrune): ExecutionPruneResult {
     return this.#choose(prune).result;
   }
@@ -122,7 +122,7 @@ export class ExecutionPrunes {
     const { instanceKey } = instance;
     const rows = this.#select.all({
       instanceKey,
-      // The current execution is one of those to keep, and is not among these rows.
+      // The current execution counts as kept, and has no row here.
       spared: Math.max((prune.keepLast ?? 0) - 1, 0),
       endedBefore: prune.endedBefore ?? null,
       limit: prune.max + 1,
@@ -155,7 +155,7 @@ export class ExecutionPrunes {
     this.#deleteItems.run(executions);
     this.#deleteMessages.run(executions);
     this.#locks.refresh(instanceKey);
-    // It may have been waiting for these items alone.
+    // Its end may have waited for these items only.
     this.#stops.finishClosing(scope, instanceKey);
   }
 }

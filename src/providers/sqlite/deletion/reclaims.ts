@@ -2,12 +2,12 @@ import type Database from 'better-sqlite3';
 
 interface Entry {
   readonly instanceKey: number;
-  /** 0: all that the instance had. */
+  /** 0: all executions of the instance. */
   readonly executionId: number;
   readonly events: number;
 }
 
-/** The rows of `pending_reclaims`, and the histories that they stand for. */
+/** The rows of `pending_reclaims`, and the histories to delete for them. */
 export class Reclaims {
   readonly #addInstances;
   readonly #addExecutions;
@@ -21,7 +21,7 @@ export class Reclaims {
   readonly #hasAny;
 
   constructor(db: Database.Database) {
-    // Read from the rows that are about to go. An instance that never ran has no events.
+    // Reads rows that are about to be deleted. An instance that never ran has no events.
     this.#addInstances = db.prepare<[string]>(
       `INSERT INTO pending_reclaims (instance_key, execution_id, events)
        SELECT instance_key, 0, history_length + coalesce((SELECT sum(history_length) FROM executions
@@ -64,34 +64,34 @@ export class Reclaims {
     this.#hasAny = db.prepare<[], 1>('SELECT 1 FROM pending_reclaims LIMIT 1').pluck();
   }
 
-  /** Leaves the histories of instances for later; call it while their rows are still there. */
+  /** Schedules the histories of instances for deletion. Call it before their rows are deleted. */
   addInstances(instanceKeys: readonly number[]): void {
     this.#addInstances.run(JSON.stringify(instanceKeys));
   }
 
-  /** Leaves the histories of executions for later; call it while their rows are still there. */
+  /** Schedules the histories of executions for deletion. Call it before their rows are deleted. */
   addExecutions(instanceKey: number, executionIds: readonly number[]): void {
     this.#addExecutions.run(instanceKey, JSON.stringify(executionIds));
   }
 
-  /** Takes away the histories of instances at once. */
+  /** Deletes the histories of instances immediately. */
   deleteInstances(instanceKeys: readonly number[]): void {
     this.#deleteInstances.run(JSON.stringify(instanceKeys));
   }
 
-  /** Takes away the histories of executions at once. */
+  /** Deletes the histories of executions immediately. */
   deleteExecutions(instanceKey: number, executionIds: readonly number[]): void {
     this.#deleteExecutions.run(JSON.stringify(executionIds.map((id) => [instanceKey, id])));
   }
 
-  /** Takes away about so many events that were left; returns how many, and whether there are more. */
+  /** Deletes about `maxRows` scheduled events. Returns their number, and whether some are left. */
   run(maxRows: number): { readonly rows: number; readonly left: boolean } {
     const max = Math.max(Math.floor(maxRows), 0);
     const rows = this.#runEntries(this.#first.all(max), max);
     return { rows, left: this.hasAny() };
   }
 
-  /** Says whether something was left for later. */
+  /** Whether any history is scheduled for deletion. */
   hasAny(): boolean {
     return this.#hasAny.get() !== undefined;
   }
@@ -118,7 +118,7 @@ export class Reclaims {
     );
   }
 
-  /** The beginning of a history that is longer than what may be taken away at once. */
+  /** Deletes the first `max` events of a longer history. */
   #runPart({ instanceKey, executionId }: Entry, max: number): number {
     const end = this.#boundary.get(instanceKey, executionId, max);
     const isWithin = end !== undefined && (executionId === 0 || end.executionId === executionId);
@@ -127,7 +127,7 @@ export class Reclaims {
       this.#shorten.run(max, instanceKey, executionId);
       return max;
     }
-    // Shorter than its row says.
+    // The history is shorter than its entry states.
     this.#remove.run(JSON.stringify([[instanceKey, executionId]]));
     return executionId === 0
       ? this.#deleteInstances.run(JSON.stringify([instanceKey])).changes

@@ -1,12 +1,13 @@
 import type Database from 'better-sqlite3';
-import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import type { InstanceStatus } from '../../../model/status.ts';
 import type {
   DeleteInstanceResult,
   TreeDeletion,
   TreeDeletionResult,
 } from '../../contract/management.ts';
+import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
 import type { Audit, AuditedStep } from './audit.ts';
-import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -16,17 +17,12 @@ interface Row {
   readonly instanceId: string;
   readonly incarnation: string;
   readonly status: InstanceStatus;
-  /** Of a task run: its handler for failure has still to run. */
+  /** Whether the `onFail` handler of a task run is queued or running. */
   readonly isHandling: 0 | 1;
   readonly historyLength: number;
 }
 
-interface Child {
-  readonly instanceId: string;
-  readonly parentInstanceId: string;
-}
-
-/** How many rows stand behind instances, besides their histories. */
+/** The numbers of rows that belong to instances, apart from their current histories. */
 interface Holdings {
   readonly executions: number;
   readonly events: number;
@@ -34,7 +30,7 @@ interface Holdings {
   readonly items: number;
 }
 
-type Judged =
+type DeletionPlan =
   | Exclude<TreeDeletionResult, { kind: 'deleted' }>
   | {
       readonly kind: 'deletable';
@@ -43,10 +39,10 @@ type Judged =
       readonly counts: DeleteInstanceResult;
     };
 
-// How many events one call deletes itself: about 10 ms. What is above is left for later, and hidden meanwhile.
+// Events that one call deletes itself, in about 10 ms. More are hidden now and deleted by `reclaimDeleted`.
 const maxEventsAtOnce = 4_000;
 
-/** Deletes instances with everything that belongs to them; a few statements per tree, however large it is. */
+/** Deletes instances with all their rows. The number of statements per tree does not depend on its size. */
 export class TreeDeletions {
   readonly #audit: Audit;
   readonly #dedupeKeys: DedupeKeys;
@@ -83,8 +79,8 @@ export class TreeDeletions {
        FROM instances WHERE instance_id = ?`,
     );
     const keys = '(SELECT value FROM json_each(:keys))';
-    // CROSS JOIN: from the list to the rows and on to their children, whatever the planner thinks of the tables.
-    this.#selectChildren = db.prepare<[{ keys: string }], Child>(
+    // CROSS JOIN fixes the join order: list, then parents, then children.
+    this.#selectChildren = db.prepare<[{ keys: string }], ChildLink>(
       `SELECT child.instance_id AS instanceId, child.parent_instance_id AS parentInstanceId
        FROM json_each(:keys) CROSS JOIN instances AS parent ON parent.instance_key = value
          CROSS JOIN instances AS child ON child.parent_instance_id = parent.instance_id`,
@@ -106,19 +102,19 @@ export class TreeDeletions {
     this.#deleteRows = deleteFrom('instances');
   }
 
-  /** Deletes trees, each whole or not at all. */
+  /** Deletes trees, each completely or not at all. */
   run(scope: Scope, trees: readonly TreeDeletion[]): readonly TreeDeletionResult[] {
     const steps: AuditedStep[] = [];
     let eventsLeft = maxEventsAtOnce;
     const results = trees.map((tree): TreeDeletionResult => {
-      const judged = this.#judge(tree);
-      if (judged.kind !== 'deletable') return judged;
-      const { counts } = judged;
-      if (tree.dryRun !== true && judged.rows.length > 0) {
+      const plan = this.#plan(tree);
+      if (plan.kind !== 'deletable') return plan;
+      const { counts } = plan;
+      if (tree.dryRun !== true && plan.rows.length > 0) {
         const deleteHistory = counts.eventsDeleted <= eventsLeft;
         if (deleteHistory) eventsLeft -= counts.eventsDeleted;
-        this.#delete(scope, judged, deleteHistory);
-        steps.push({ entry: tree.audit, taken: counts });
+        this.#delete(scope, plan, deleteHistory);
+        steps.push({ entry: tree.audit, counts: counts });
       }
       return { kind: 'deleted', counts };
     });
@@ -126,32 +122,23 @@ export class TreeDeletions {
     return results;
   }
 
-  /** What would become of a tree. */
+  /** Returns the result of a deletion without executing it. */
   preview(tree: TreeDeletion): TreeDeletionResult {
-    const judged = this.#judge(tree);
-    return judged.kind === 'deletable' ? { kind: 'deleted', counts: judged.counts } : judged;
+    const plan = this.#plan(tree);
+    return plan.kind === 'deletable' ? { kind: 'deleted', counts: plan.counts } : plan;
   }
 
-  #judge({ instanceIds, rootIncarnation, force }: TreeDeletion): Judged {
-    const rows = this.#read(instanceIds);
-    const root = rows.at(-1);
-    const isReplaced =
-      rootIncarnation !== undefined &&
-      (root?.incarnation !== rootIncarnation || root.instanceId !== instanceIds.at(-1));
-    if (isReplaced) return { kind: 'replaced' };
-    const running = force ? undefined : rows.find(isActive);
-    if (running !== undefined) {
-      const { instanceId, status } = running;
-      return { kind: 'running', instanceId, status };
-    }
+  #plan(tree: TreeDeletion): DeletionPlan {
+    const rows = this.#read(tree.instanceIds);
     const keys = toKeys(rows);
-    const orphan = this.#findOrphan(rows, keys);
-    if (orphan !== undefined) return { kind: 'orphan', ...orphan };
+    const children = () => this.#selectChildren.all({ keys });
+    const obstacle = deletionObstacle(tree, rows, children);
+    if (obstacle !== undefined) return obstacle;
     const holdings = this.#measure.get({ keys }) ?? none;
     return { kind: 'deletable', rows, holdings, counts: toCounts(rows, holdings) };
   }
 
-  /** The instances that are there, in the order given, each once. */
+  /** The existing instances in the given order, each once. */
   #read(instanceIds: readonly string[]): readonly Row[] {
     const rows: Row[] = [];
     for (const instanceId of new Set(instanceIds)) {
@@ -161,19 +148,9 @@ export class TreeDeletions {
     return rows;
   }
 
-  #findOrphan(rows: readonly Row[], keys: string): Child | undefined {
-    const children = this.#selectChildren.all({ keys });
-    if (children.length === 0) return undefined;
-    const positions = new Map(rows.map(({ instanceId }, index) => [instanceId, index]));
-    return children.find(({ instanceId, parentInstanceId }) => {
-      const own = positions.get(instanceId) ?? Infinity;
-      return own > (positions.get(parentInstanceId) ?? Infinity) || own === Infinity;
-    });
-  }
-
   #delete(
     { now, effects }: Scope,
-    { rows, holdings, counts }: Extract<Judged, { kind: 'deletable' }>,
+    { rows, holdings, counts }: Extract<DeletionPlan, { kind: 'deletable' }>,
     deleteHistory: boolean,
   ): void {
     const instanceKeys = rows.map(({ instanceKey }) => instanceKey);
@@ -196,15 +173,11 @@ export class TreeDeletions {
 
 const none: Holdings = { executions: 0, events: 0, messages: 0, items: 0 };
 
-function isActive({ status, isHandling }: Row): boolean {
-  return !isTerminal(status) || isHandling === 1;
-}
-
 function toKeys(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ instanceKey }) => instanceKey));
 }
 
-// Event ids are dense, so the length of a history is the number of its rows.
+// Event ids are dense, so the length of a history is its number of rows.
 function toCounts(rows: readonly Row[], holdings: Holdings): DeleteInstanceResult {
   return {
     instancesDeleted: rows.length,

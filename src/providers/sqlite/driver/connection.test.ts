@@ -40,7 +40,7 @@ function open(parts: Partial<Parameters<typeof openConnection>[0]> = {}) {
 }
 
 describe('openConnection', () => {
-  it('makes a file and its companions that only their owner can read', async () => {
+  it('creates the file and its -wal and -shm with mode 0600', async () => {
     const db = await open();
     db.exec(`INSERT INTO definitions (kind, name, version) VALUES ('activity', 'a', '')`);
     const modes = ['', '-wal', '-shm'].map((suffix) => statSync(path + suffix).mode & 0o777);
@@ -48,7 +48,7 @@ describe('openConnection', () => {
     db.close();
   });
 
-  it('makes an empty file that existed private before anything is written to it', async () => {
+  it('restricts an existing empty file to its owner before the first write', async () => {
     writeFileSync(path, '', { mode: 0o644 });
     chmodSync(path, 0o666);
     const db = await open();
@@ -58,14 +58,14 @@ describe('openConnection', () => {
     db.close();
   });
 
-  it('leaves the mode of a file with data to its owner', async () => {
+  it('keeps the mode of a file with data', async () => {
     (await open()).close();
     chmodSync(path, 0o640);
     (await open()).close();
     expect(statSync(path).mode & 0o777).toBe(0o640);
   });
 
-  it('opens a symbolic link to a file, and rejects one to nothing with a typed error', async () => {
+  it('opens a symbolic link to a file, and throws PROVIDER for a dangling one', async () => {
     const target = join(directory, 'target.db');
     symlinkSync(target, path);
     await expect(open()).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe('openConnection', () => {
     await expect(open()).rejects.toMatchObject({ code: 'PROVIDER', operation: 'open' });
   });
 
-  it('uses WAL, and syncs every commit unless told otherwise', async () => {
+  it('uses WAL, and synchronous FULL by default', async () => {
     const full = await open();
     expect(full.pragma('journal_mode', { simple: true })).toBe('wal');
     expect(full.pragma('synchronous', { simple: true })).toBe(2);
@@ -92,7 +92,7 @@ describe('openConnection', () => {
     normal.close();
   });
 
-  it('opens a file again with everything in it', async () => {
+  it('reopens a file with its data', async () => {
     const first = await open();
     first.exec(`INSERT INTO definitions (kind, name, version) VALUES ('activity', 'a', '')`);
     first.close();
@@ -101,7 +101,7 @@ describe('openConnection', () => {
     second.close();
   });
 
-  it('refuses a file that is not a database, and leaves it as it is', async () => {
+  it('rejects a file that is not a database without changing it', async () => {
     const text = 'Dear diary, '.repeat(500);
     writeFileSync(path, text);
     await expect(open()).rejects.toMatchObject({
@@ -112,7 +112,7 @@ describe('openConnection', () => {
     expect(readFileSync(path, 'utf8')).toBe(text);
   });
 
-  it('refuses a damaged file', async () => {
+  it('rejects a damaged file', async () => {
     const db = await open();
     const insert = db.prepare(
       `INSERT INTO definitions (kind, name, version) VALUES ('activity', ?, '')`,
@@ -127,20 +127,20 @@ describe('openConnection', () => {
     await expect(open()).rejects.toMatchObject({ code: 'STORE_DAMAGED', retryable: false });
   });
 
-  it('refuses a file that was cut short', async () => {
+  it('rejects a truncated file', async () => {
     (await open()).close();
     writeFileSync(path, readFileSync(path).subarray(0, 3 * 4_096));
     await expect(open()).rejects.toMatchObject({ code: 'STORE_DAMAGED' });
   });
 
-  it('refuses the file of a newer version', async () => {
+  it('rejects the file of a newer version', async () => {
     const db = new Database(path);
     migrate(db, 0, [...migrations, { number: migrations.length + 1, name: 'next', sql: '' }]);
     db.close();
     await expect(open()).rejects.toMatchObject({ code: 'STORE_TOO_NEW', retryable: false });
   });
 
-  it('says what to do when the directory is missing, or the path is one', async () => {
+  it('rejects a path whose directory is missing, or that is a directory', async () => {
     await expect(open({ path: join(directory, 'no', 'such.db') })).rejects.toMatchObject({
       code: 'PROVIDER',
       message: expect.stringContaining('directory exists'),
@@ -149,14 +149,14 @@ describe('openConnection', () => {
     await expect(open()).rejects.toMatchObject({ code: 'PROVIDER', operation: 'open' });
   });
 
-  it('takes a path that looks like a URI for the file of that name', async () => {
+  it('treats a path that looks like a URI as a file name', async () => {
     const odd = join(directory, 'file:x?mode=memory');
     const db = await open({ path: odd });
     db.close();
     expect(statSync(odd).size).toBeGreaterThan(0);
   });
 
-  it('waits while another connection makes the schema, and gives up after its time', async () => {
+  it('waits for a connection that creates the schema, and rejects after busyTimeoutMs', async () => {
     const other = new Database(path);
     other.pragma('journal_mode = WAL');
     other.exec('BEGIN IMMEDIATE');

@@ -8,7 +8,7 @@ import { fileIdentity, replacedError } from './database-files.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
 
 export interface ConnectionOptions {
-  /** Brings the schema up to date. Retried while another process holds the lock. */
+  /** Applies missing migrations. Retried while another process holds the lock. */
   readonly migrate: (db: Database.Database, nowMs: number) => void;
   /** A file, or `':memory:'`. */
   readonly path: string;
@@ -17,27 +17,27 @@ export interface ConnectionOptions {
   readonly busyTimeoutMs: number;
 }
 
-// WAL-reset corruption was fixed here.
+// Fixes the WAL-reset corruption.
 const oldestSqlite = [3, 51, 3] as const;
 
-// How long a statement may block the event loop for another process's lock; past it the wait is asynchronous.
+// How long a statement may block the event loop for another process's lock. After that the wait is asynchronous.
 const blockingWaitMs = 5;
 
-// quick_check reads every page. Above this size only the header, the schema and what is used is checked.
+// quick_check reads every page. For larger files only the header, the schema and used pages are checked.
 const maxCheckedBytes = 64 * 1024 * 1024;
 
-/** Opens the file, checks that it is whole and of a schema that this version knows, and brings it up to date. */
+/** Opens a database file, checks its integrity and schema, and applies missing migrations. */
 export async function openConnection(options: ConnectionOptions): Promise<Database.Database> {
   const { path, clock } = options;
   const inMemory = path === ':memory:';
-  // Absolute, so that no path is taken for a URI.
+  // Absolute, so that SQLite does not parse the path as a URI.
   const file = inMemory ? path : resolve(path);
   const isNew = inMemory || createPrivately(file);
   const db = openFile(file);
   const identity = inMemory ? undefined : fileIdentity(file);
   try {
     const deadline = performance.now() + options.busyTimeoutMs;
-    // Even a statement that reads no table reads the schema, which another process may just be making.
+    // Even a statement without a table reads the schema, which another process may be creating.
     await whenNotBusy(deadline, () => assertVersion(db));
     await whenNotBusy(deadline, () => configure(db, options));
     if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
@@ -50,7 +50,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   }
 }
 
-/** Creates the file for its owner alone; SQLite gives -wal and -shm the same mode. Returns whether it is new. */
+/** Creates the file with mode 0600, which SQLite copies to -wal and -shm. Returns whether it is new. */
 function createPrivately(file: string): boolean {
   try {
     closeSync(openSync(file, 'ax', 0o600));
@@ -58,7 +58,7 @@ function createPrivately(file: string): boolean {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return makePrivate(file);
     throw cannotOpen(
-      `the database file ${file} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
+      `the database file ${JSON.stringify(file)} cannot be created (${String(cause)}). Check that its directory exists and is writable.`,
       cause,
     );
   }
@@ -73,18 +73,18 @@ function makePrivate(file: string): boolean {
   } catch (cause) {
     throw cannotOpen(
       isSymlink(file)
-        ? `${file} is a symbolic link to a file that does not exist. Create the target, or open it by its own path.`
-        : `the database file ${file} cannot be read (${String(cause)}). Check its permissions.`,
+        ? `${JSON.stringify(file)} is a symbolic link to a file that does not exist. Create the target, or open another path.`
+        : `the database file ${JSON.stringify(file)} cannot be read (${String(cause)}). Check its permissions.`,
       cause,
     );
   }
   if (!isEmpty) return false;
   try {
-    // By its path: to close a descriptor of a database drops the locks that this process has on it.
+    // By path: closing a descriptor of a database file drops all POSIX locks of this process on it.
     chmodSync(file, 0o600);
   } catch (cause) {
     throw cannotOpen(
-      `the empty file ${file} cannot be made private (${String(cause)}). Delete it, or change its owner to the user of this process.`,
+      `cannot set mode 0600 on the empty file ${JSON.stringify(file)} (${String(cause)}). Delete it, or change its owner to the user of this process.`,
       cause,
     );
   }
@@ -121,14 +121,14 @@ function configure(db: Database.Database, { synchronous }: ConnectionOptions): v
   if (!db.memory && mode !== 'wal') {
     throw new ProviderError({
       operation: 'open',
-      message: `open: the file cannot be put into WAL mode (it is in ${String(mode)}). Use a local file system.`,
+      message: `open: cannot switch the file from journal mode ${String(mode)} to WAL. Use a local file system.`,
       retryable: false,
     });
   }
   db.pragma(`synchronous = ${synchronous === 'normal' ? 'NORMAL' : 'FULL'}`);
   db.pragma('cache_size = -32000');
   db.pragma('temp_store = MEMORY');
-  // A checkpoint costs two fsyncs; every 16 MiB they vanish among the commits.
+  // A checkpoint costs two fsyncs. Every 16 MiB, their share is negligible.
   db.pragma('wal_autocheckpoint = 4000');
   db.pragma('journal_size_limit = 67108864');
 }
@@ -140,7 +140,7 @@ function assertVersion(db: Database.Database): void {
   if (difference !== undefined && difference < 0) {
     throw new ProviderError({
       operation: 'open',
-      message: `open: SQLite ${version} is too old; ${oldestSqlite.join('.')} or newer is needed. Upgrade better-sqlite3.`,
+      message: `open: SQLite ${version} is not supported. Version ${oldestSqlite.join('.')} or newer is required: upgrade better-sqlite3.`,
       retryable: false,
     });
   }
@@ -161,7 +161,7 @@ function assertWhole(db: Database.Database): void {
   });
 }
 
-/** Runs the work as soon as no other connection keeps it out, or throws what SQLite said at the deadline. */
+/** Runs `work`, and retries while the database is busy. Throws the last error after the deadline. */
 export async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
   for (;;) {
     try {

@@ -3,12 +3,12 @@ import { basename } from 'node:path';
 import type Database from 'better-sqlite3';
 import { ProviderError } from '../../../model/failures/errors.ts';
 
-// Bounds both the cost (three stat calls, 10 µs) and the commits that can be lost with a deleted file.
+// Bounds the cost (three stat calls, 10 µs) and the commits that are lost with a deleted file.
 const checkEveryMs = 100;
 
 /**
- * The files of an open database, by device and inode. A process keeps writing to a file that was deleted or replaced, and
- * nothing of that survives it: SQLite does not notice.
+ * Detects by device and inode that a file of an open database was deleted or replaced.
+ * SQLite does not notice this: the process would keep writing to a file that no longer has a name.
  */
 export class DatabaseFiles {
   readonly #opened: readonly { readonly path: string; readonly identity: string }[];
@@ -16,9 +16,9 @@ export class DatabaseFiles {
   #nextCheckAt = Number.NEGATIVE_INFINITY;
   #replaced: string | undefined;
 
-  /** Takes the files that the paths name now; `onReplaced` is called once. */
+  /** Records the current files. `onReplaced` is called once. */
   constructor(db: Database.Database, onReplaced: () => void) {
-    // While a connection is open, SQLite itself neither deletes nor replaces the write-ahead log and its index.
+    // While a connection is open, SQLite neither deletes nor replaces the -wal and -shm files.
     const paths = db.memory ? [] : [db.name, `${db.name}-wal`, `${db.name}-shm`];
     this.#opened = paths.flatMap((path) => {
       const identity = fileIdentity(path);
@@ -27,8 +27,8 @@ export class DatabaseFiles {
     this.#onReplaced = onReplaced;
   }
 
-  /** The error of an operation once a file is known to be another; looks for that at most every 100 ms. */
-  refusal(operation: string, nowMs: number): ProviderError | undefined {
+  /** Returns an error after a file was replaced. Checks at most every 100 ms. */
+  replacedError(operation: string, nowMs: number): ProviderError | undefined {
     if (nowMs >= this.#nextCheckAt && this.#replaced === undefined) {
       this.#nextCheckAt = nowMs + checkEveryMs;
       this.#replaced = this.#opened.find(
@@ -41,8 +41,9 @@ export class DatabaseFiles {
 }
 
 /**
- * The device and inode that a path leads to; `undefined` if there is no such file. `unknown` is returned where they cannot
- * be read. Windows: always `undefined`, because an open file cannot be deleted there, and inodes are not stable.
+ * Returns the device and inode of a path, or `undefined` if there is no such file.
+ * Returns `unknown` if they cannot be read. Always `undefined` on Windows, where an open file cannot be deleted and
+ * inodes are not stable.
  */
 export function fileIdentity(path: string, unknown?: string): string | undefined {
   if (process.platform === 'win32') return undefined;
@@ -57,7 +58,7 @@ export function fileIdentity(path: string, unknown?: string): string | undefined
 export function replacedError(operation: string, path: string): ProviderError {
   return new ProviderError({
     operation,
-    message: `${operation}: the file ${basename(path)} was deleted or replaced while it was open, so this process no longer uses the store. Put the file back, then restart the process.`,
+    message: `${operation}: the open file ${JSON.stringify(basename(path))} was deleted or replaced. Restore the file, then restart this process.`,
     retryable: false,
     code: 'STORE_REPLACED',
   });

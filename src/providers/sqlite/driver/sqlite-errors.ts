@@ -1,17 +1,17 @@
 import Database from 'better-sqlite3';
 import { isPerdureError, PerdureError, ProviderError } from '../../../model/failures/errors.ts';
 
-/** The SQLite result code of an error, like `SQLITE_BUSY`; empty for errors of another kind. */
+/** The SQLite result code of an error, such as `SQLITE_BUSY`. Empty for other errors. */
 function sqliteCode(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : '';
 }
 
-/** Another connection is in the way for a moment; trying again helps. */
+/** Whether another connection holds a lock, so that a retry can succeed. */
 export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(sqliteCode(error));
 }
 
-/** The item is at fault and not the store: its neighbours can still commit. */
+/** Whether the error concerns one item only, so that the rest of the group can commit. */
 export function isFaultOfItem(error: unknown): boolean {
   const code = sqliteCode(error);
   if (code !== '') return /^SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)/.test(code);
@@ -19,7 +19,7 @@ export function isFaultOfItem(error: unknown): boolean {
   return error instanceof Error;
 }
 
-/** Says what went wrong in the terms of the contract, with advice. */
+/** Converts an error to a `PerdureError`, with a fix in its message. */
 export function toProviderError(operation: string, error: unknown): PerdureError {
   if (PerdureError.is(error)) return error;
   const code = sqliteCode(error);
@@ -35,7 +35,7 @@ export function toProviderError(operation: string, error: unknown): PerdureError
   }
   return new ProviderError({
     operation,
-    message: `${operation}: ${detail} (${code === '' ? 'refused' : code}). ${advice(code)}`,
+    message: `${operation}: ${detail}${code === '' ? '' : ` (${code})`}. ${advice(code)}`,
     retryable: isBusy(error) || /^SQLITE_(FULL|IOERR|NOMEM)/.test(code),
     cause: error,
   });
@@ -43,11 +43,11 @@ export function toProviderError(operation: string, error: unknown): PerdureError
 
 function advice(code: string): string {
   if (/^SQLITE_(BUSY|LOCKED|PROTOCOL)/.test(code)) {
-    return 'Another process held the database for too long; try again.';
+    return 'Another process held the database lock for too long. Retry, or raise `busyTimeoutMs`.';
   }
-  if (code.startsWith('SQLITE_FULL')) return 'Make room on the disk, then try again.';
+  if (code.startsWith('SQLITE_FULL')) return 'Free disk space, then retry.';
   if (/^SQLITE_(IOERR|CANTOPEN|READONLY)/.test(code)) {
-    return 'Check the disk and the permissions of the file, then try again.';
+    return 'Check the disk and the file permissions, then retry.';
   }
-  return 'Nothing of it was kept.';
+  return 'Nothing was written.';
 }

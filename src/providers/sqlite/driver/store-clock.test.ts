@@ -8,28 +8,28 @@ function open(clock: FakeClock, stored?: ClockPlan, suspendedMs = () => 0): Stor
   return new StoreClock({ clock, boot: 'a', aheadMs: 0, suspendedMs }, stored);
 }
 
-/** Writes the plan of a step, as the first transaction after it does. */
+/** Commits the plan of a step, as the first transaction after it does. */
 function share(clock: StoreClock, stored?: ClockPlan): ClockPlan | undefined {
   clock.now();
-  if (!clock.hasNews) return stored;
+  if (!clock.hasUnsharedPlan) return stored;
   const plan = clock.agree(stored) ?? stored;
-  clock.caughtUp();
+  clock.markShared();
   return plan;
 }
 
-it('agrees with the machine while its clock is not stepped', async () => {
+it('equals the wall clock while that is not stepped', async () => {
   const machine = new FakeClock();
   const clock = open(machine);
   for (const ms of [1, 50, 86_400_000, 30 * 86_400_000]) {
     await machine.advance(ms);
     expect(clock.now()).toBe(machine.now());
     share(clock);
-    expect(clock.hasNews).toBe(false);
+    expect(clock.hasUnsharedPlan).toBe(false);
   }
 });
 
 it.each([hourMs, -hourMs])(
-  'keeps its rate for a minute after a step of %d ms, then follows by a twentieth at most',
+  'keeps its rate for a minute after a step of %d ms, then slews by at most 5 %%',
   async (stepMs) => {
     const machine = new FakeClock();
     const clock = open(machine);
@@ -50,19 +50,19 @@ it.each([hourMs, -hourMs])(
   },
 );
 
-it('holds its rate for as long as the step could not be shared', async () => {
+it('keeps its rate until the plan of a step is committed', async () => {
   const machine = new FakeClock();
   const clock = open(machine);
   share(clock);
   const start = clock.now();
   await machine.setForward('1h');
   expect(clock.now()).toBe(start);
-  expect(clock.hasNews).toBe(true);
+  expect(clock.hasUnsharedPlan).toBe(true);
   await machine.advance('10h');
   expect(clock.now() - start).toBe(10 * hourMs);
 });
 
-it('has processes that notice a step at different times, or open the file later, agree', async () => {
+it('gives processes the same time when they detect a step at different times or open the file later', async () => {
   const machine = new FakeClock();
   const [busy, idle] = [open(machine), open(machine)];
   await machine.setForward('1h');
@@ -80,7 +80,7 @@ it('has processes that notice a step at different times, or open the file later,
   expect(busy.now()).toBe(machine.now());
 });
 
-it('follows the last of several steps', async () => {
+it('slews to the last of several steps', async () => {
   const machine = new FakeClock();
   const clock = open(machine);
   await machine.setForward('1h');
@@ -93,7 +93,7 @@ it('follows the last of several steps', async () => {
   expect(clock.now()).toBe(machine.now());
 });
 
-it('believes a clock at once that was wrong by more than a day', async () => {
+it('jumps immediately after a step of more than a day', async () => {
   const machine = new FakeClock();
   const clock = open(machine);
   share(clock);
@@ -104,10 +104,10 @@ it('believes a clock at once that was wrong by more than a day', async () => {
   expect(clock.now()).toBe(machine.now());
   expect(clock.wasSetBack).toBe(true);
   expect(clock.monotonic()).toBe(monotonic);
-  expect(clock.hasNews).toBe(false);
+  expect(clock.hasUnsharedPlan).toBe(false);
 });
 
-it('counts the time that the machine was suspended at once', async () => {
+it('adds suspended time immediately', async () => {
   const machine = new FakeClock();
   let suspendedMs = 1_000;
   const clock = open(machine, undefined, () => suspendedMs);
@@ -115,17 +115,17 @@ it('counts the time that the machine was suspended at once', async () => {
   suspendedMs += 8 * hourMs;
   await machine.setForward('8h');
   expect(clock.now()).toBe(machine.now());
-  expect(clock.hasNews).toBe(false);
+  expect(clock.hasUnsharedPlan).toBe(false);
 });
 
-it('does not believe a plan of another start of the machine', () => {
+it('ignores the plan of another boot', () => {
   const clock = new FakeClock();
   const plan = { boot: 'b', sinceMs: 0, aheadMs: 0, targetMs: 5 * hourMs, suspendedMs: 0 };
   expect(open(clock, plan).now()).toBe(clock.now());
-  expect(open(clock, plan).hasNews).toBe(true);
+  expect(open(clock, plan).hasUnsharedPlan).toBe(true);
 });
 
-it('agrees with a process that has not noticed a step yet', async () => {
+it('gives the same time as a process that has not detected a step yet', async () => {
   const machine = new FakeClock();
   const first = open(machine);
   const plan = share(first);
@@ -134,10 +134,10 @@ it('agrees with a process that has not noticed a step yet', async () => {
   const now = second.now();
   expect(now).toBe(machine.now() - hourMs);
   expect(first.now()).toBe(now);
-  expect(second.hasNews).toBe(true);
+  expect(second.hasUnsharedPlan).toBe(true);
 });
 
-it('agrees with a process whose monotonic clock counts from another moment', async () => {
+it('gives the same time as a process whose monotonic clock has another origin', async () => {
   const machine = new FakeClock();
   const first = open(machine);
   let plan = share(first);

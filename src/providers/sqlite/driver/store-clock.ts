@@ -1,13 +1,16 @@
-import type { Clock } from '../../../model/clock.ts';
+import { readFileSync } from 'node:fs';
+import { hostname, uptime } from 'node:os';
+import { systemClock, type Clock } from '../../../model/clock.ts';
+import { randomToken } from '../../../model/values/random-id.ts';
 
-/** How far the store's clock is ahead of the monotonic clock of the machine, for all processes that have the file open. */
+/** How the store's clock follows the wall clock, shared by all processes that have the file open. */
 export interface ClockPlan {
-  /** The start of the machine that the monotonic times belong to. */
+  /** Identifies the boot of the machine. Monotonic times are valid within one boot. */
   readonly boot: string;
-  /** The monotonic time at which this was written, and what it was then ahead. */
+  /** The monotonic time at which the plan was written, and the lead of the store's clock at that time. */
   readonly sinceMs: number;
   readonly aheadMs: number;
-  /** How far the wall clock was ahead: where that differs, it was stepped, and the store's clock follows. */
+  /** The lead of the wall clock over the monotonic clock. Another value means that the wall clock was stepped. */
   readonly targetMs: number;
   /** How long the machine had been suspended. */
   readonly suspendedMs: number;
@@ -16,48 +19,48 @@ export interface ClockPlan {
 /** The machine that a store's clock runs on. */
 export interface Machine {
   readonly clock: Clock;
-  /** Tells one start of the machine from another. */
+  /** Identifies one boot of the machine. */
   readonly boot: string;
-  /** How far the monotonic time of the machine, the same in all processes, is ahead of `clock.monotonic()`. */
+  /** The lead of the machine-wide monotonic time over `clock.monotonic()`. */
   readonly aheadMs: number;
-  /** How long it has been suspended since it started, as far as `clock.monotonic()` does not count that. */
+  /** Suspended time since boot that `clock.monotonic()` does not include. */
   readonly suspendedMs: () => number;
 }
 
-// A difference below this is no step: reading two clocks takes time, and their rates differ a little.
+// Smaller differences are not steps: reading two clocks takes time, and their rates differ slightly.
 const toleranceMs = 100;
-// Two readings of the clocks belong together if no more than this lies between them.
+// Maximum time between two clock readings that are compared.
 const readingMs = 5;
-// A clock that was this wrong was wrong before: it is believed at once.
+// A larger difference is applied immediately: the clock was wrong before.
 const maxAbsorbedMs = 86_400_000;
-// What runs when the clock steps is not affected at all; what begins later by one part in twenty.
+// Timers that run during a step are not affected. Later ones are off by at most 5 %.
 const holdMs = 60_000;
 const slewRate = 0.05;
 
 /**
  * The clock of a store, in whole milliseconds: the machine's wall clock without its steps.
  *
- * It runs on the monotonic clock. When the wall clock was stepped it keeps its rate for a minute, and then follows by at
- * most 5 % of the time that passes, so that no sleep, lease or delay is cut short. Time that the machine was suspended
- * has passed, and counts at once. Processes that share a file agree on the moment from which they follow, see `agree`.
+ * It runs on the monotonic clock. After a step of the wall clock it keeps its rate for a minute. Then it slews by at most
+ * 5 % of the elapsed time, so that no sleep, lease or delay is cut short. Suspended time counts immediately. Processes
+ * that share a file agree on the start of the slew, see `agree`.
  */
 export class StoreClock implements Clock {
   readonly #clock: Clock;
   readonly #machine: Machine;
   #suspendedMs: number;
-  /** How far this clock, and the wall clock when it was last compared, are ahead of the monotonic one. */
+  /** The leads over the monotonic clock: of this clock, and of the wall clock at the last comparison. */
   #aheadMs: number;
   #targetMs: number;
   #plan: ClockPlan | undefined;
-  /** Whether there is a plan since the last step, and whether that is committed. */
+  /** Whether there is a plan since the last step, and whether it is committed. */
   #isAgreed: boolean;
   #isShared: boolean;
-  /** What was added at once, and is no time that has passed. */
+  /** The sum of the jumps, which are not elapsed time. */
   #jumpedMs = 0;
   #last = Number.NEGATIVE_INFINITY;
   #wasSetBack = false;
 
-  /** `stored` is what the file says. */
+  /** `stored` is the plan in the file. */
   constructor(machine: Machine, stored: ClockPlan | undefined) {
     this.#clock = machine.clock;
     this.#machine = machine;
@@ -65,7 +68,7 @@ export class StoreClock implements Clock {
     this.#isAgreed = isKnown;
     this.#isShared = isKnown;
     if (isKnown) {
-      // As if this process had been there: what has changed since is noticed by the first reading.
+      // Start from the stored plan. The first reading detects later changes.
       this.#suspendedMs = stored.suspendedMs;
       this.#targetMs = stored.targetMs + machine.aheadMs;
       this.#aheadMs = stored.aheadMs + machine.aheadMs;
@@ -84,9 +87,9 @@ export class StoreClock implements Clock {
     return now;
   }
 
-  /** Runs at the rate of `now()`, so that a lease lasts as long here as in the file. */
+  /** Runs at the rate of `now()`, so that a lease lasts equally long here and in the file. */
   monotonic(): number {
-    // First: reading may add to the jumps.
+    // Read first, because the read can add to the jumps.
     const now = this.#read();
     return now - this.#jumpedMs;
   }
@@ -97,7 +100,7 @@ export class StoreClock implements Clock {
     const arm = (waitMs: number): void => {
       cancel = this.#clock.setTimer(waitMs, () => {
         const leftMs = atMs - this.monotonic();
-        // This clock may be the slower one.
+        // This clock may run slower than the timer's.
         if (leftMs > readingMs) arm(leftMs);
         else callback();
       });
@@ -106,23 +109,23 @@ export class StoreClock implements Clock {
     return () => cancel();
   }
 
-  /** Whether messages may wait that were visible and no longer are. */
+  /** Whether messages may be hidden that were visible before. */
   get wasSetBack(): boolean {
     return this.#wasSetBack;
   }
 
-  /** A transaction has committed that showed those messages again and stored the plan. */
-  caughtUp(): void {
+  /** Call it after the commit of a transaction that showed those messages and stored the plan. */
+  markShared(): void {
     this.#wasSetBack = false;
     if (this.#isAgreed) this.#isShared = true;
   }
 
-  /** Whether the file does not say yet what other processes need to agree with this one. */
-  get hasNews(): boolean {
+  /** Whether the file lacks the plan that other processes need. */
+  get hasUnsharedPlan(): boolean {
     return !this.#isShared;
   }
 
-  /** Follows the plan that is stored, if it is for the last step; otherwise returns the one to store. */
+  /** Follows the stored plan if it is for the last step. Otherwise returns a plan to store. */
   agree(stored: ClockPlan | undefined): ClockPlan | undefined {
     this.#isAgreed = true;
     const { boot, aheadMs: machineMs } = this.#machine;
@@ -159,7 +162,7 @@ export class StoreClock implements Clock {
     if (sleptMs > toleranceMs) this.#jump(sleptMs);
     const leftMs = targetMs - this.#aheadMs;
     if (Math.abs(leftMs) > maxAbsorbedMs) this.#jump(leftMs);
-    // Until all processes have agreed when to begin, this clock keeps its rate.
+    // Keep the rate until all processes have agreed on a start.
     this.#plan = undefined;
     this.#isAgreed = Math.abs(targetMs - this.#aheadMs) <= toleranceMs;
     this.#isShared = this.#isAgreed;
@@ -179,7 +182,7 @@ export class StoreClock implements Clock {
     if (movedMs === wantedMs) this.#plan = undefined;
   }
 
-  // A process that was held up between the two readings would see a step where there is none.
+  // Retries if the process was suspended between the readings, which would look like a step.
   #readTarget(): number {
     for (;;) {
       const before = this.#clock.monotonic();
@@ -190,13 +193,42 @@ export class StoreClock implements Clock {
   }
 }
 
-/** Reads a stored plan; one that is of no use is none. */
+/** Parses a stored plan. Returns `undefined` for an invalid one. */
 export function parsePlan(stored: string | null): ClockPlan | undefined {
   if (stored === null) return undefined;
   try {
     const plan = JSON.parse(stored) as Partial<ClockPlan>;
     const times = [plan.sinceMs, plan.aheadMs, plan.targetMs, plan.suspendedMs];
     return times.every(Number.isFinite) ? (plan as ClockPlan) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const injected = new WeakMap<Clock, string>();
+
+/** Returns the machine of a clock. Each injected clock has a machine of its own. */
+export function machineOf(clock: Clock): Machine {
+  if (clock !== systemClock) {
+    const boot = injected.get(clock) ?? randomToken();
+    injected.set(clock, boot);
+    return { clock, boot, aheadMs: 0, suspendedMs: () => 0 };
+  }
+  // `hrtime` has the same origin in all processes of a machine.
+  const aheadMs = Number(process.hrtime.bigint()) / 1e6 - clock.monotonic();
+  return {
+    clock,
+    boot: bootId() ?? `${hostname()} ${String(process.pid)} ${randomToken()}`,
+    aheadMs,
+    // On Linux the monotonic clock stops while the machine is suspended, but its uptime does not.
+    suspendedMs: () => uptime() * 1_000 - clock.monotonic() - aheadMs,
+  };
+}
+
+/** The boot id of Linux. On other systems each process has its own. */
+function bootId(): string | undefined {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   } catch {
     return undefined;
   }

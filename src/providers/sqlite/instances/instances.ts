@@ -4,16 +4,38 @@ import type {
   InstanceStore,
   NewInstance,
   NewMessage,
+  InstanceRecord,
+  ExecutionRecord,
+  ListInstancesParams,
+  ListExecutionsParams,
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import { knownStart } from '../tables/existing-start.ts';
-import type { Store } from '../store.ts';
-import type { TurnTarget } from '../tables/instance-rows.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import { findExistingStart, type TurnTarget, type InstanceRows } from '../tables/instance-rows.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { Turns } from './turns.ts';
 
-/** Creation, messages and reads of instances. */
-export function createInstanceStore(store: Store): InstanceStore {
+/** The parts of the store that create and read instances. */
+export interface InstanceParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly turns: Turns;
+  readonly instanceRecords: {
+    get(ids: readonly string[], maxBytes?: number): readonly (InstanceRecord | undefined)[];
+    list(params: ListInstancesParams): readonly InstanceRecord[];
+    listExecutions(params: ListExecutionsParams): readonly ExecutionRecord[];
+  };
+}
+
+/** Creates and reads instances, and enqueues messages to them. */
+export function createInstanceStore(store: InstanceParts): InstanceStore {
   return {
     createInstances: (instances) =>
       store.write('createInstances', instances, (scope, one) => createInstance(store, scope, one)),
@@ -39,21 +61,25 @@ export function createInstanceStore(store: Store): InstanceStore {
   };
 }
 
-/** Creates one instance, such that a bad one is undone alone. */
-export function createInstance(store: Store, scope: Scope, instance: NewInstance): CreateResult {
+/** Creates one instance. An error rolls back only this one. */
+export function createInstance(
+  store: InstanceParts,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult {
   const result = scope.isolate(
     'createInstances',
     () =>
       (instance.firstTurn === undefined
         ? createPending(store, scope, instance)
         : createStarted(store, scope, { instance, turn: instance.firstTurn })) ??
-      knownStart(store, 'orchestration', instance),
+      findExistingStart(store, 'orchestration', instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
 
 function createPending(
-  store: Store,
+  store: InstanceParts,
   scope: Scope,
   instance: NewInstance,
 ): CreateResult | undefined {
@@ -68,12 +94,12 @@ function createPending(
 }
 
 function createStarted(
-  store: Store,
+  store: InstanceParts,
   scope: Scope,
   { instance, turn }: { readonly instance: NewInstance; readonly turn: Turn },
 ): CreateResult | undefined {
   if (turn.firstEventId !== 1) {
-    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} begins with event ${turn.firstEventId}. Begin with event 1.`;
+    const message = `createInstances: the first turn of ${JSON.stringify(instance.instanceId)} starts with event ${turn.firstEventId}. It must start with event 1.`;
     const error = new ProviderError({ operation: 'createInstances', message, retryable: false });
     return { kind: 'refused', error };
   }
@@ -97,11 +123,11 @@ function createStarted(
   return { kind: 'created', instanceKey, claimed };
 }
 
-function enqueue(store: Store, scope: Scope, entry: NewMessage): EnqueueResult {
+function enqueue(store: InstanceParts, scope: Scope, entry: NewMessage): EnqueueResult {
   const { instanceId, message, maxPending } = entry;
   const receiver = store.instances.findReceiver(instanceId);
   if (receiver === undefined) return 'missing';
-  if (receiver.isOver === 1) return 'over';
+  if (receiver.isClosed === 1) return 'over';
   const { instanceKey, definitionKey } = receiver;
   if (maxPending !== undefined) {
     const taken = message.kind === 'eventRaised' ? receiver.bufferedEvents : 0;

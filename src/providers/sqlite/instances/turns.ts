@@ -1,26 +1,26 @@
-import { ProviderError } from '../../../model/failures/errors.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
-import { timerDueAt } from '../../rules/timer-due-at.ts';
+import { customStatusVersions, isScheduledTooLate, timerDueAt } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
-import { customStatusVersions } from '../../rules/custom-status.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import type { InstanceRows, TurnTarget } from '../tables/instance-rows.ts';
+import {
+  findExistingStart,
+  type InstanceRows,
+  type TurnTarget,
+  type OutcomeUpdates,
+} from '../tables/instance-rows.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
-import type { LateWrites } from '../batches/late-writes.ts';
+import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Messages } from '../tables/messages.ts';
-import type { OutcomeUpdates } from '../tables/outcome-updates.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 
-/** Commits what a turn decided; shared by every way in which a turn reaches the store. */
+/** Commits turns, for acks, fast paths and starts. */
 export class Turns {
   readonly #definitions: Definitions;
-  readonly #late: LateWrites;
+  readonly #deferred: DeferredWrites;
   readonly #instances: InstanceRows;
   readonly #outcomes: OutcomeUpdates;
   readonly #locks: InstanceLocks;
@@ -32,7 +32,7 @@ export class Turns {
 
   constructor(parts: {
     readonly definitions: Definitions;
-    readonly lateWrites: LateWrites;
+    readonly deferredWrites: DeferredWrites;
     readonly instances: InstanceRows;
     readonly outcomeUpdates: OutcomeUpdates;
     readonly locks: InstanceLocks;
@@ -43,7 +43,7 @@ export class Turns {
     readonly stops: InstanceStops;
   }) {
     this.#definitions = parts.definitions;
-    this.#late = parts.lateWrites;
+    this.#deferred = parts.deferredWrites;
     this.#instances = parts.instances;
     this.#outcomes = parts.outcomeUpdates;
     this.#locks = parts.locks;
@@ -54,21 +54,7 @@ export class Turns {
     this.#stops = parts.stops;
   }
 
-  /** Why a turn does not fit its instance; asked before anything is written. */
-  refusal(target: TurnTarget, turn: Turn, operation: string): Error | undefined {
-    if (isTerminal(target.status)) {
-      return refused(operation, `the instance is already ${target.status}`);
-    }
-    if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
-      return refused(
-        operation,
-        `events from ${turn.firstEventId} do not continue a history of ${target.historyLength}`,
-      );
-    }
-    return undefined;
-  }
-
-  /** Writes the turn and releases the instance. */
+  /** Writes a turn and releases the instance. */
   commit(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { name, version } = this.#definitions.get(target.definitionKey);
     const definitionKey =
@@ -113,7 +99,7 @@ export class Turns {
     return claimed;
   }
 
-  /** Writes the first turn of an instance that was inserted as running, in the state after this turn. */
+  /** Writes the first turn of an instance whose row was inserted in the state after this turn. */
   commitFirst(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     if (turn.outcome.status !== 'running') return this.commit(scope, target, turn);
     const claimed = this.#commitDecisions(scope, target, turn);
@@ -121,11 +107,11 @@ export class Turns {
     return claimed;
   }
 
-  /** Writes what the turn decided, except where it leaves its instance. */
+  /** Writes the effects of a turn, except the new state of its instance. */
   #commitDecisions(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const { instanceKey, executionId } = target;
     const { firstEventId, events } = turn;
-    this.#late.append({ instanceKey, executionId, firstEventId, events });
+    this.#deferred.append({ instanceKey, executionId, firstEventId, events });
     const claimed = this.#insertWorkItems(scope, target, turn);
     for (const timer of turn.timers) {
       const { operation } = timer;
@@ -159,8 +145,8 @@ export class Turns {
   #insertWorkItems(scope: Scope, target: TurnTarget, turn: Turn): readonly ClaimedAtInsert[] {
     const claimed: ClaimedAtInsert[] = [];
     for (const item of turn.workItems) {
-      if (comesTooLate(target, item)) {
-        this.#tellNeverStarted(scope, target, item);
+      if (isScheduledTooLate(target, item)) {
+        this.#sendNeverStarted(scope, target, item);
         continue;
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
@@ -194,30 +180,30 @@ export class Turns {
             },
       now: scope.now,
     });
-    // The release that follows sees it and makes the parent visible again.
-    const answer = instanceKey === undefined ? this.#answerToTaken(child) : child.ifStarted;
-    if (answer !== undefined && answer !== null) {
-      this.#messages.insert(parent.instanceKey, answer, scope.now);
+    // The release below reads the message and makes the parent claimable.
+    const reply = instanceKey === undefined ? this.#messageForTakenId(child) : child.ifStarted;
+    if (reply !== undefined && reply !== null) {
+      this.#messages.insert(parent.instanceKey, reply, scope.now);
     }
     if (instanceKey !== undefined) {
       this.#messages.insert(instanceKey, child.start, scope.now);
       this.#locks.touch(instanceKey, definitionKey, scope.now);
       scope.effects.due('orchestrations', scope.now);
-      if (parentOperation === null || !comesTooLate(parent, child)) return;
+      if (parentOperation === null || !isScheduledTooLate(parent, child)) return;
       const row = this.#instances.getFull(instanceKey);
       const reason = this.#cancelReasonOf(parent);
       if (row !== undefined) this.#stops.request(scope, row, { reason, actor: null, cleanupMs: 0 });
     }
   }
 
-  #answerToTaken(child: NewChild): StoredMessage | null {
+  #messageForTakenId(child: NewChild): StoredMessage | null {
     if (child.ifStarted === undefined) return child.ifTaken;
     const parts = { instances: this.#instances, definitions: this.#definitions };
-    const { kind } = knownStart(parts, 'orchestration', child);
+    const { kind } = findExistingStart(parts, 'orchestration', child);
     return kind === 'exists' ? child.ifStarted : child.ifTaken;
   }
 
-  #tellNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
+  #sendNeverStarted(scope: Scope, target: TurnTarget, { operation }: NewWorkItem): void {
     const { instanceKey, executionId } = target;
     const reason = this.#cancelReasonOf(target);
     const addressed = { executionId, operation };
@@ -235,7 +221,7 @@ export class Turns {
   #cancelChildren(scope: Scope, target: TurnTarget, { childCancels, cleanupMs }: Turn): void {
     for (const { instanceId, reason } of childCancels) {
       const child = this.#instances.find(instanceId);
-      // An id that was taken belongs to somebody else, who is not ours to stop.
+      // A taken id can belong to an instance that is not a child of this one.
       const isChild =
         child?.parentInstanceId === target.instanceId &&
         child.parentExecutionId === target.executionId;
@@ -245,13 +231,13 @@ export class Turns {
 
   #send(scope: Scope, instanceId: string, message: StoredMessage): void {
     const receiver = this.#instances.findReceiver(instanceId);
-    if (receiver === undefined || receiver.isOver === 1) return;
+    if (receiver === undefined || receiver.isClosed === 1) return;
     this.#messages.insert(receiver.instanceKey, message, scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);
     scope.effects.due('orchestrations', scope.now);
   }
 
-  /** Clears away what belonged to the execution that has ended, and enqueues the start of the next. */
+  /** Deletes what belongs to the ended execution, and enqueues the start of the next. */
   #beginNext(
     scope: Scope,
     target: TurnTarget,
@@ -263,14 +249,14 @@ export class Turns {
       items: 'continued as new',
       children: 'parent continued as new',
     });
-    // Ahead of the external events that arrived meanwhile: a claim that is cut short still has the start.
+    // Before external events that arrived meanwhile, so that a claim limited by `maxMessages` includes the start.
     const firstKept = this.#messages.firstVisibleAt(instanceKey) ?? Infinity;
     this.#messages.insert(instanceKey, next.start, Math.min(scope.now, firstKept - 1));
     this.#release(scope, target, next.nextKey);
   }
 
   #end(scope: Scope, target: TurnTarget, turn: Turn, why: Reasons): void {
-    if (mayHaveMessages(target, turn)) this.#late.clear(target.instanceKey);
+    if (mayHaveMessages(target, turn)) this.#deferred.clear(target.instanceKey);
     this.#endOutstanding(scope, target, turn, why);
   }
 
@@ -286,13 +272,13 @@ export class Turns {
   }
 }
 
-/** Why the end of an execution stops what it leaves behind. */
+/** The cancel reasons of what an ended execution leaves behind. */
 interface Reasons {
   readonly items: string;
   readonly children: string;
 }
 
-/** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
+/** Whether a turn can leave messages to its own instance: by timers, sends, cancels or children. */
 function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
   return (
     hasLockRow ||
@@ -304,19 +290,6 @@ function mayHaveMessages({ hasLockRow }: TurnTarget, turn: Turn): boolean {
   );
 }
 
-/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
-function comesTooLate({ status }: TurnTarget, work: NewWorkItem | NewChild): boolean {
-  return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
-}
-
 function timerFired(executionId: number, operation: number): StoredMessage {
   return { kind: 'timerFired', executionId, operation, data: '{}', payload: null };
-}
-
-function refused(operation: string, problem: string): ProviderError {
-  return new ProviderError({
-    operation,
-    message: `${operation}: ${problem}, so nothing was changed. Read the instance again and take its turn from there.`,
-    retryable: false,
-  });
 }

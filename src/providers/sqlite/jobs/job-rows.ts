@@ -10,18 +10,18 @@ interface NewRow {
   readonly disposable: boolean;
 }
 
-/** A job with what decides what becomes of it. */
+/** A job with the state of its run. */
 export interface JobRow {
   readonly instanceKey: number;
   readonly disposable: 0 | 1;
   readonly status: InstanceStatus;
-  readonly isOver: 0 | 1;
+  readonly hasEnded: 0 | 1;
   readonly abandonedAt: number | null;
   readonly disposeAt: number | null;
   readonly lastSeq: number;
 }
 
-/** A late result that was claimed. */
+/** A claimed result of an abandoned job. */
 export interface DisposableRow extends JobKey {
   readonly instanceKey: number;
   readonly isTask: 0 | 1;
@@ -35,7 +35,7 @@ type ListedRow = Omit<JobRecord, 'kind' | 'disposable'> & {
   readonly disposable: 0 | 1;
 };
 
-const columns = `instance_key AS instanceKey, disposable, status, ended_at IS NOT NULL AS isOver,
+const columns = `instance_key AS instanceKey, disposable, status, ended_at IS NOT NULL AS hasEnded,
   abandoned_at AS abandonedAt, dispose_at AS disposeAt, last_seq AS lastSeq`;
 const runs = 'jobs JOIN instances USING (instance_key)';
 
@@ -96,7 +96,7 @@ export class JobRows {
     this.#setDispose = db.prepare<[number, number]>(
       'UPDATE jobs SET dispose_at = ?, check_at = NULL WHERE instance_key = ?',
     );
-    // CROSS JOIN: from the names to the jobs of each, whatever the planner thinks of the table.
+    // CROSS JOIN fixes the join order: one index search per name.
     this.#selectDisposable = db.prepare<
       [{ names: string; isTask: 0 | 1; now: number; limit: number }],
       DisposableRow
@@ -148,17 +148,17 @@ export class JobRows {
     return this.#selectBinding.get(instanceId, incarnation);
   }
 
-  /** Jobs of a session that nobody has abandoned. */
+  /** The jobs of a session that are not abandoned. */
   selectOpen(sessionKey: number, limit: number): readonly JobRow[] {
     return this.#selectOpen.all(sessionKey, limit);
   }
 
-  /** Abandoned jobs of a session whose runs are over. */
+  /** The abandoned jobs of a session whose runs have ended. */
   selectEnded(sessionKey: number, limit: number): readonly JobRow[] {
     return this.#selectEnded.all(sessionKey, limit);
   }
 
-  /** Abandoned jobs whose runs may be over by now. */
+  /** The abandoned jobs whose check is due. */
   selectToCheck(now: number, limit: number): readonly JobRow[] {
     return this.#selectToCheck.all(now, limit);
   }
@@ -172,12 +172,12 @@ export class JobRows {
     this.#setCheck.run(checkAt, instanceKey);
   }
 
-  /** Lets a late result be claimed from a time on. */
+  /** Makes the result of an abandoned job claimable from `disposeAt`. */
   setDispose(instanceKey: number, disposeAt: number): void {
     this.#setDispose.run(disposeAt, instanceKey);
   }
 
-  /** Claims late results of runs of these names. */
+  /** Claims results of abandoned jobs with these names. */
   claim(options: {
     readonly names: readonly string[];
     readonly isTask: boolean;
@@ -193,12 +193,12 @@ export class JobRows {
     return rows;
   }
 
-  /** When an abandoned run is to be looked at, and when a late result can be claimed. */
+  /** When the next abandoned run is to be checked, and when the next result can be claimed. */
   nextAt(): { readonly checkAt: number | null; readonly disposeAt: number | null } {
     return this.#nextAt.get() ?? { checkAt: null, disposeAt: null };
   }
 
-  /** Marks all jobs of a session as abandoned; says whether there are any. */
+  /** Marks all jobs of a session as abandoned. Returns whether there are any. */
   abandonAll(sessionKey: number, now: number): boolean {
     this.#abandonAll.run(now, now, sessionKey);
     return (this.#count.get(sessionKey) ?? 0) > 0;
@@ -212,7 +212,7 @@ export class JobRows {
     }));
   }
 
-  /** Removes a job with its chunks. */
+  /** Deletes a job with its chunks. */
   delete({ instanceKey, lastSeq }: Pick<JobRow, 'instanceKey' | 'lastSeq'>): void {
     this.#delete.run(instanceKey);
     if (lastSeq > 0) this.#deleteChunks.run(instanceKey);

@@ -1,11 +1,30 @@
 import type { StopResult } from '../../contract/cancellation.ts';
+import type {
+  AbandonJob,
+  JobKey,
+  NewJob,
+  SubmitJobResult,
+  AbandonedResult,
+  SessionStore,
+  SettledResult,
+} from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
-import type { AbandonJob, JobKey, NewJob, SubmitJobResult } from '../../contract/sessions.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { createInstance } from '../instances/instances.ts';
-import type { JobRow } from './job-rows.ts';
-import type { Store } from '../store.ts';
-import { createTask } from '../tasks/tasks.ts';
+import { createInstance, type InstanceParts } from '../instances/instances.ts';
+import { createTask, type TaskParts } from '../tasks/task-runs.ts';
+import type { JobRow, JobRows } from './job-rows.ts';
+import type { SessionRows } from './session-rows.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+
+/** The parts of the store that jobs use. */
+export interface JobParts extends InstanceParts, TaskParts {
+  readonly jobRows: JobRows;
+  readonly sessionRows: SessionRows;
+  readonly stops: InstanceStops;
+  readonly jobAbandons: {
+    abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult>;
+  };
+}
 
 interface StopRequest {
   readonly reason: string;
@@ -13,13 +32,13 @@ interface StopRequest {
   readonly cleanupMs: number;
 }
 
-/** Creates one run as a job of its session, such that a bad one is undone alone. */
-export function submitJob(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+/** Creates one run as a job of its session. An error rolls back only this one. */
+export function submitJob(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const result = scope.isolate('submitJobs', () => submit(store, scope, job));
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }
 
-function submit(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
+function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const { instanceId, incarnation, name } = job.kind === 'task' ? job.task : job.instance;
   const existing = store.instances.find(instanceId);
   if (existing?.incarnation === incarnation) return { kind: 'exists' };
@@ -45,45 +64,45 @@ function submit(store: Store, scope: Scope, job: NewJob): SubmitJobResult {
   return { kind: 'created' };
 }
 
-// A first turn may claim work for a worker that this call has no way to tell.
+// A first turn may claim work for a worker, and this call cannot return the claim.
 function withoutTurn(instance: Extract<NewJob, { kind: 'orchestration' }>['instance']) {
   const { instanceId, incarnation, name, version, inputHash, start } = instance;
   return { instanceId, incarnation, name, version, inputHash, start };
 }
 
-/** Forgets a job whose reply has reached its caller. */
-export function takeJob(store: Store, key: JobKey): void {
+/** Deletes a job whose caller has the reply. */
+export function takeJob(store: JobParts, key: JobKey): void {
   const job = store.jobRows.find(key);
-  if (job?.isOver === 1) store.jobRows.delete(job);
+  if (job?.hasEnded === 1) store.jobRows.delete(job);
 }
 
-/** Marks jobs whose callers have gone, and asks their runs to stop: those that run in the short way, then the others. */
+/** Marks jobs as abandoned and cancels their runs: in bulk where possible, then one by one. */
 export function abandonJobs(
-  store: Store,
+  store: JobParts,
   scope: Scope,
   requests: readonly AbandonJob[],
 ): readonly StopResult[] {
-  const plain = store.plainAbandons.abandon(scope, requests);
-  return requests.map((request, place) => plain.get(place) ?? abandonJob(store, scope, request));
+  const done = store.jobAbandons.abandon(scope, requests);
+  return requests.map((request, place) => done.get(place) ?? abandonJob(store, scope, request));
 }
 
-function abandonJob(store: Store, scope: Scope, request: AbandonJob): StopResult {
+function abandonJob(store: JobParts, scope: Scope, request: AbandonJob): StopResult {
   const job = store.jobRows.find(request);
   if (job === undefined) return withoutJob(store, request);
   return { found: true, ...abandonRow(store, scope, job, request) };
 }
 
-/** A job goes once its reply was taken; whoever knows the incarnation was its caller. */
-function withoutJob(store: Store, { instanceId, incarnation }: JobKey): StopResult {
+/** A job is deleted when its reply is taken. A caller that knows the incarnation submitted it. */
+function withoutJob(store: JobParts, { instanceId, incarnation }: JobKey): StopResult {
   const row = store.instances.find(instanceId);
   return row?.incarnation === incarnation && store.jobRows.get(row.instanceKey) === undefined
     ? { found: true, changed: false, status: row.status }
     : { found: false, changed: false, status: null };
 }
 
-/** Abandons a job that was found; says whether its run was asked to stop by this, and how it stands. */
+/** Abandons a job. Returns whether that canceled its run, and the status of the run. */
 export function abandonRow(
-  store: Store,
+  store: JobParts,
   scope: Scope,
   job: JobRow,
   request: StopRequest,
@@ -92,18 +111,46 @@ export function abandonRow(
   if (job.abandonedAt === null) {
     store.jobRows.setAbandoned(job, scope.now, nextCheckAt(scope.now, scope.now));
   }
-  const row = job.isOver === 1 ? undefined : store.instances.getFull(instanceKey);
+  const row = job.hasEnded === 1 ? undefined : store.instances.getFull(instanceKey);
   const { reason, actor, cleanupMs } = request;
   const changed =
     row !== undefined && store.stops.request(scope, row, { reason, actor, cleanupMs });
   const abandoned = store.jobRows.get(instanceKey);
-  if (abandoned?.isOver === 1) endAbandoned(store, scope, abandoned);
+  if (abandoned?.hasEnded === 1) endAbandoned(store, scope, abandoned);
   return { changed, status: abandoned?.status ?? null };
 }
 
-/** The run of an abandoned job is over: its result is disposed of, or there is none. */
-export function endAbandoned(store: Store, { now }: Scope, job: JobRow): void {
+/** Deletes an abandoned job whose run has ended, or makes its result claimable for disposal. */
+export function endAbandoned(store: JobParts, { now }: Scope, job: JobRow): void {
   const isLateResult = job.disposable === 1 && job.status === 'completed';
   if (!isLateResult) store.jobRows.delete(job);
   else if (job.disposeAt === null) store.jobRows.setDispose(job.instanceKey, now);
+}
+
+/** Claims the results of completed runs whose jobs were abandoned. */
+export function claimAbandoned(
+  { jobRows }: JobParts,
+  now: number,
+  request: Parameters<SessionStore['claimAbandoned']>[0],
+): readonly AbandonedResult[] {
+  const { orchestrations, tasks, limit, lockMs } = request;
+  const claim = { now, lockedUntil: now + Math.ceil(lockMs) };
+  const rows = [...jobRows.claim({ ...claim, names: orchestrations, isTask: false, limit })];
+  rows.push(...jobRows.claim({ ...claim, names: tasks, isTask: true, limit: limit - rows.length }));
+  return rows.map(({ sessionId, instanceId, incarnation, isTask, name, output, attempts }) => ({
+    key: { sessionId, instanceId, incarnation },
+    kind: isTask === 1 ? 'task' : 'orchestration',
+    name,
+    output,
+    attempt: attempts + 1,
+  }));
+}
+
+/** Deletes a job whose result was disposed of, or schedules another attempt. */
+export function settleAbandoned({ jobRows }: JobParts, now: number, settled: SettledResult): void {
+  const job = jobRows.find(settled.key);
+  // The caller may have taken the reply meanwhile.
+  if (job === undefined || job.disposeAt === null) return;
+  if (settled.retryInMs === null) jobRows.delete(job);
+  else jobRows.setDispose(job.instanceKey, now + Math.ceil(settled.retryInMs));
 }

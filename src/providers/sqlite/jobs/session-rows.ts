@@ -17,7 +17,7 @@ export type SessionRow = Omit<SessionRecord, 'variables' | 'openJobs' | 'withhel
 const columns = `session_key AS sessionKey, session_id AS sessionId, label, owner, state, lease_ms AS leaseMs,
   created_at AS createdAt, expires_at AS expiresAt, ended_at AS endedAt, end_reason AS "end", variables`;
 
-/** The rows of `sessions`; one that has ended is only read and removed. */
+/** The rows of `sessions`. An ended session is only read and deleted. */
 export class SessionRows {
   readonly #insert;
   readonly #select;
@@ -49,7 +49,7 @@ export class SessionRows {
            OR (abandoned_at IS NOT NULL AND disposable = 1 AND status = 'completed'))`,
       )
       .pluck();
-    // What waits to be settled is due before its lease ends.
+    // A session that waits for its settlement keeps its due time.
     this.#renew = db.prepare<[number, number, string]>(
       `UPDATE sessions SET expires_at = ? + lease_ms, due_at = iif(state = 'open', ? + lease_ms, due_at)
        WHERE session_id = ? AND ended_at IS NULL`,
@@ -88,7 +88,7 @@ export class SessionRows {
     this.#delete = db.prepare<[number]>('DELETE FROM sessions WHERE session_key = ?');
   }
 
-  /** Inserts a session, unless there is one of its id. */
+  /** Inserts a session, unless its id exists. */
   insert({ sessionId, label, owner, leaseMs, variables }: NewSession, now: number): void {
     const lease = Math.ceil(leaseMs);
     this.#insert.run({
@@ -106,7 +106,7 @@ export class SessionRows {
     return this.#select.get(sessionId);
   }
 
-  /** A session as the contract shows it. */
+  /** Returns a session as a record of the contract. */
   record(sessionId: string): SessionRecord | undefined {
     const row = this.#select.get(sessionId);
     return row === undefined ? undefined : this.#toRecord(row);
@@ -116,12 +116,12 @@ export class SessionRows {
     this.#renew.run(now, now, sessionId);
   }
 
-  /** Changes the state; the first reason stays. */
+  /** Changes the state. The first end reason is kept. */
   move({ sessionKey, state, end, dueAt }: SessionMove): void {
     this.#move.run(state, end, dueAt, sessionKey);
   }
 
-  /** Ends a session, which is removed later. */
+  /** Ends a session. It is deleted at `removeAt`. */
   end(sessionKey: number, now: number, removeAt: number): void {
     this.#end.run(now, removeAt, sessionKey);
   }
@@ -147,7 +147,7 @@ export class SessionRows {
     return this.#selectDue.all(now, limit);
   }
 
-  /** When the next session is due; `null` when there is none. */
+  /** When the next session is due, or `null`. */
   nextDueAt(): number | null {
     return this.#nextDueAt.get() ?? null;
   }

@@ -1,8 +1,8 @@
 import type { Migration } from '../../shared/migrations.ts';
 
 /**
- * Rows join by integer keys and no foreign keys are declared: a check per insert costs the hot path, and every
- * write goes through this provider. The names of the queues' columns are those of the contract.
+ * The initial schema. Rows join by integer keys, without foreign keys: a check per insert would slow the hot path, and only
+ * this provider writes. The columns of the queues are named as in the contract.
  */
 export const initial: Migration = {
   number: 1,

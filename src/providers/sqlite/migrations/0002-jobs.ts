@@ -1,6 +1,6 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-/** Jobs stand in a table of their own, so that runs which are nobody's job cost nothing more. */
+/** Adds sessions and jobs. Jobs have their own table, so that other runs cost nothing more. */
 export const jobs: Migration = {
   number: 2,
   name: 'jobs',

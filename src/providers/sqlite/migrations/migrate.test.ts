@@ -28,11 +28,11 @@ function tables(): unknown[] {
 }
 
 describe('migrate', () => {
-  it('numbers its migrations 1, 2, 3, … without a gap', () => {
+  it('has migrations with the numbers 1, 2, 3, …', () => {
     expect(migrations.map(({ number }) => number)).toEqual(migrations.map((_, index) => index + 1));
   });
 
-  it('applies every migration to a fresh database, and records when', () => {
+  it('applies all migrations to an empty database and records the time', () => {
     migrate(db, 7);
     expect(applied()).toEqual([
       [1, 'initial', 7],
@@ -41,14 +41,14 @@ describe('migrate', () => {
     expect(tables()).toContain('instances');
   });
 
-  it('changes nothing the second time', () => {
+  it('changes nothing when called again', () => {
     migrate(db, 7);
     const before = db.prepare('SELECT * FROM perdure_migrations').all();
     migrate(db, 8);
     expect(db.prepare('SELECT * FROM perdure_migrations').all()).toEqual(before);
   });
 
-  it('applies only what is missing', () => {
+  it('applies only missing migrations', () => {
     migrate(db, 7);
     migrate(db, 8, [...migrations, addNotes]);
     expect(applied()).toEqual([
@@ -59,7 +59,7 @@ describe('migrate', () => {
     expect(tables()).toContain('notes');
   });
 
-  it('refuses a database in which a newer version has applied more', () => {
+  it('throws STORE_TOO_NEW for a database with more migrations', () => {
     migrate(db, 7, [...migrations, addNotes]);
     expect(() => migrate(db, 8)).toThrow(
       expect.objectContaining({
@@ -69,7 +69,7 @@ describe('migrate', () => {
     );
   });
 
-  it('refuses a database with another form of a migration as incompatible, not as damaged', () => {
+  it('throws STORE_INCOMPATIBLE for a migration with another checksum', () => {
     migrate(db, 7);
     const edited = migrations.map((each) => ({ ...each, sql: `${each.sql}-- edited` }));
     expect(() => migrate(db, 8, edited)).toThrow(
@@ -81,7 +81,7 @@ describe('migrate', () => {
     );
   });
 
-  it('detects a record with a hole in it', () => {
+  it('throws STORE_DAMAGED for a gap in the recorded migrations', () => {
     migrate(db, 7, [...migrations, addNotes]);
     db.exec('DELETE FROM perdure_migrations WHERE number = 1');
     expect(() => migrate(db, 8, [...migrations, addNotes])).toThrow(
@@ -89,7 +89,7 @@ describe('migrate', () => {
     );
   });
 
-  it('keeps nothing of a migration that fails half-way, and succeeds when it is repaired', () => {
+  it('rolls back a failed migration, and applies it after a fix', () => {
     const broken = { ...addNotes, sql: `${addNotes.sql} CREATE TABLE notes (note TEXT);` };
     expect(() => migrate(db, 7, [...migrations, broken])).toThrow('already exists');
     expect(tables()).toEqual([]);
@@ -97,7 +97,7 @@ describe('migrate', () => {
     expect(applied()).toHaveLength(migrations.length + 1);
   });
 
-  it('refuses a database that holds tables of somebody else', () => {
+  it('throws STORE_DAMAGED for a database with foreign tables', () => {
     db.exec('CREATE TABLE customers (id INTEGER)');
     expect(() => migrate(db, 7)).toThrow(
       expect.objectContaining({
@@ -108,8 +108,8 @@ describe('migrate', () => {
     expect(tables()).toEqual(['customers']);
   });
 
-  it('keeps the checksum of every released migration', () => {
-    // A released migration never changes: add a new one instead of editing what is listed here.
+  it('released migrations keep their checksums', () => {
+    // A released migration never changes. Add a new one instead of editing this list.
     expect(migrations.map((each) => [each.name, checksum(each).slice(0, 16)])).toEqual([
       ['initial', '4349cd78543dc230'],
       ['jobs', '0a18cd16c49b0939'],

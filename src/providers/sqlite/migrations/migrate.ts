@@ -2,19 +2,19 @@ import type Database from 'better-sqlite3';
 import {
   checksum,
   missingMigrations,
-  refusal,
+  openError,
   type AppliedMigration,
   type Migration,
 } from '../../shared/migrations.ts';
 import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
 
-/** Every migration, in order: 1, 2, 3, … */
+/** All migrations in order. */
 export const migrations: readonly Migration[] = [initial, jobs];
 
 /**
- * Brings the schema up to date, or refuses a file that this version must not touch.
- * Throws SQLITE_BUSY when another process holds the write lock; the caller tries again.
+ * Applies missing migrations. Throws for a file that this version must not open.
+ * Throws SQLITE_BUSY while another process holds the write lock; the caller retries.
  */
 export function migrate(
   db: Database.Database,
@@ -24,7 +24,7 @@ export function migrate(
   if (missingMigrations(readApplied(db), known).length === 0) return;
   db.exec('BEGIN IMMEDIATE');
   try {
-    // Another process may have been faster: what counts is what stands under the lock.
+    // Read again under the lock: another process may have applied them.
     for (const migration of missingMigrations(readApplied(db), known)) apply(db, migration, nowMs);
     db.exec('COMMIT');
   } finally {
@@ -56,9 +56,9 @@ function readApplied(db: Database.Database): readonly AppliedMigration[] {
     .filter((name) => !name.startsWith('sqlite_'));
   if (tables.length === 0) return [];
   if (!tables.includes('perdure_migrations')) {
-    throw refusal(
+    throw openError(
       'STORE_DAMAGED',
-      `The file holds tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Give Perdure a file of its own, or restore this one.`,
+      `The file has tables (${tables.slice(0, 3).join(', ')}) but no record of Perdure's migrations. Use a separate file for Perdure, or restore this one from a backup.`,
     );
   }
   return db

@@ -1,12 +1,12 @@
 import type Database from 'better-sqlite3';
 
-/** An item that may be claimed now. */
+/** An item that can be claimed now. */
 export interface DueItem {
   readonly itemKey: number;
   readonly definitionKey: number;
   readonly nextAt: number;
   readonly priority: number;
-  /** A task run that was to have started by now: it is ended, not claimed. */
+  /** Whether it is a task run that must expire instead of being claimed. */
   readonly isExpired: boolean;
 }
 
@@ -18,8 +18,9 @@ interface Head {
 const aboveAll = 101;
 
 /**
- * Finds what may be claimed in `worker_queue`. The index has each priority as a range of its own, in which what is
- * due comes before what is delayed or locked: so a claim reads what it takes, and one row of each priority present.
+ * Finds claimable rows of `worker_queue`.
+ * Each priority is a range of the index, with due items before delayed and locked ones. So a claim reads the rows that it
+ * takes, and one row per priority.
  */
 export class DueItems {
   readonly #headBelow;
@@ -34,7 +35,7 @@ export class DueItems {
        WHERE definition_key = ? AND (claims > 1) = ? AND priority < ?
        ORDER BY priority DESC, next_at LIMIT 1`,
     );
-    // Arrays, because a claim reads many rows, and objects took half a microsecond more for each.
+    // Arrays: a claim reads many rows, and objects cost 0.5 µs more per row.
     this.#select = db
       .prepare<
         [{ definitionKey: number; suspect: 0 | 1; priority: number; now: number; max: number }],
@@ -46,7 +47,7 @@ export class DueItems {
          ORDER BY next_at, item_key LIMIT +:max`,
       )
       .raw();
-    // Ahead of all priorities: they take no time, and their instances wait for it.
+    // Before all priorities: ending an item is fast, and its instance waits for it.
     this.#selectFlagged = db.prepare<[number, number], Omit<DueItem, 'isExpired'>>(
       `SELECT item_key AS itemKey, definition_key AS definitionKey, next_at AS nextAt, ${aboveAll} AS priority
        FROM worker_queue
@@ -64,7 +65,7 @@ export class DueItems {
       .pluck();
   }
 
-  /** What is due of a name, by priority and then the longest due first. `suspect`: claimed twice and never settled. */
+  /** Due items of a name, by priority, then longest due. `suspect`: claimed twice without an outcome. */
   select(options: {
     readonly definitionKey: number;
     readonly suspect: boolean;
@@ -90,7 +91,7 @@ export class DueItems {
     return due;
   }
 
-  /** Every priority that items of a name have, the highest first. */
+  /** The priorities of the items of a name, highest first. */
   priorities(definitionKey: number, suspect: 0 | 1): readonly number[] {
     const priorities: number[] = [];
     let head = this.#headBelow.get(definitionKey, suspect, aboveAll);
@@ -101,12 +102,12 @@ export class DueItems {
     return priorities;
   }
 
-  /** Items asked to stop whose claims have lapsed, of any name. */
+  /** Flagged items whose leases have expired, of any name. */
   selectFlagged(now: number, max: number): readonly DueItem[] {
     return this.#selectFlagged.all(now, max).map((item) => ({ ...item, isExpired: false }));
   }
 
-  /** When the next item of these names may be claimed, or anyone may end one; the past means now. */
+  /** When the next item of these names can be claimed, or any item ended. A past time means now. */
   firstNextAt(definitionKeys: readonly number[], now: number): number {
     let first = Math.min(
       this.#firstFlaggedAt.get() ?? Infinity,

@@ -11,17 +11,36 @@ import type {
   Runnable,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import { isLive, type DueInstance } from '../tables/instance-locks.ts';
-import { parentOf, type FullRow, type InstanceRow } from '../tables/instance-rows.ts';
+import { chooseDue, fenceTime, isClaimed } from '../../rules/claims.ts';
+import { isAt, turnError } from '../../rules/turns.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { DueInstance, InstanceLocks } from '../tables/instance-locks.ts';
+import {
+  parentOf,
+  type FullRow,
+  type InstanceRow,
+  type InstanceRows,
+} from '../tables/instance-rows.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import type { Store } from '../store.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { History } from '../tables/history.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { Turns } from '../instances/turns.ts';
+
+/** The parts of the store that an orchestration queue uses. */
+interface OrchestrationQueueParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly history: History;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly turns: Turns;
+}
 
 const defaultMaxMessages = 1_000;
 
-/** Claims, acks and releases of instances. */
-export function createOrchestrationQueue(store: Store): OrchestrationQueue {
+/** Claims, acks and releases instances. */
+export function createOrchestrationQueue(store: OrchestrationQueueParts): OrchestrationQueue {
   return {
     fetchOrchestrationItems: (params) =>
       store.fetch({
@@ -53,54 +72,59 @@ export function createOrchestrationQueue(store: Store): OrchestrationQueue {
   };
 }
 
-function ack(store: Store, scope: Scope, { lockToken, messageKeys, turn }: OrchestrationAck) {
+function ack(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  { lockToken, messageKeys, turn }: OrchestrationAck,
+) {
   const result = scope.isolate('ackOrchestrationItems', (): CommitResult => {
     const row = store.instances.getHeld(lockToken, scope.now);
     if (row === undefined) {
       return { ok: false, error: new LockLostError('ackOrchestrationItems') };
     }
     const target = { ...row, hasLockRow: true };
-    const error = store.turns.refusal(target, turn, 'ackOrchestrationItems');
+    const error = turnError(target, turn, 'ackOrchestrationItems');
     if (error !== undefined) return { ok: false, error };
-    // The end of an instance takes all of its messages.
+    // The end of an instance deletes all of its messages.
     if (!isTerminal(turn.outcome.status)) store.messages.delete(target.instanceKey, messageKeys);
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
   });
   return result.ok ? result.value : result;
 }
 
-function abandon(store: Store, scope: Scope, abandon: OrchestrationAbandon): boolean {
-  const { lockToken, delayMs, giveBackClaim, evenIfExpired = false, blocked } = abandon;
+function abandon(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  abandon: OrchestrationAbandon,
+): boolean {
+  const { lockToken, delayMs, giveBackClaim, evenIfExpired, blocked } = abandon;
   const { now } = scope;
-  const instanceKey = store.locks.heldBy(lockToken, evenIfExpired ? 0 : now);
+  const instanceKey = store.locks.heldBy(lockToken, fenceTime(evenIfExpired, now));
   if (instanceKey === undefined) return false;
-  store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
-  // Another build may take at once what this one holds back.
-  scope.effects.due('orchestrations', blocked === undefined ? now + delayMs : now);
+  const dueAt = store.locks.hold({ instanceKey, delayMs, giveBackClaim, blocked, now });
+  scope.effects.due('orchestrations', dueAt);
   return true;
 }
 
-function hold(store: Store, scope: Scope, one: InstanceHold): boolean {
+function hold(store: OrchestrationQueueParts, scope: Scope, one: InstanceHold): boolean {
   const { instanceKey, delayMs, blocked } = one;
   const { now } = scope;
   const row = store.instances.get(instanceKey);
-  const stands =
-    row !== undefined &&
-    !isTerminal(row.status) &&
-    row.incarnation === one.incarnation &&
-    row.executionId === one.executionId &&
-    row.lastTurn === one.lastTurn;
-  if (!stands) return false;
+  if (row === undefined || isTerminal(row.status) || !isAt(row, one)) return false;
   const lock = store.locks.get(instanceKey);
-  if (lock !== undefined && isLive(lock, now)) return false;
-  store.locks.holdFree({ instanceKey, definitionKey: row.definitionKey, delayMs, blocked, now });
-  // Another build may take at once what this one holds back.
-  scope.effects.due('orchestrations', now);
+  if (lock !== undefined && isClaimed(lock, now)) return false;
+  const { definitionKey } = row;
+  const dueAt = store.locks.holdFree({ instanceKey, definitionKey, delayMs, blocked, now });
+  scope.effects.due('orchestrations', dueAt);
   return true;
 }
 
-/** When the next instance that this worker can run is due; the past means now. */
-function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number): number {
+/** When the next instance that this worker can run is due. A past time means now. */
+function nextAt(
+  store: OrchestrationQueueParts,
+  params: FetchOrchestrationItemsParams,
+  now: number,
+): number {
   const { runnable, buildId } = params;
   let next = store.locks.firstCleanupAt();
   for (const definitionKey of definitionKeys(store, runnable)) {
@@ -114,7 +138,7 @@ function nextAt(store: Store, params: FetchOrchestrationItemsParams, now: number
 }
 
 function claim(
-  store: Store,
+  store: OrchestrationQueueParts,
   scope: Scope,
   params: FetchOrchestrationItemsParams,
 ): readonly OrchestrationItem[] {
@@ -131,7 +155,7 @@ function claim(
     const row = rows.get(instanceKey);
     const messages = visible.get(instanceKey);
     if (row === undefined || isTerminal(row.status) || row.closingReason !== null) {
-      // Nobody is left to read them.
+      // An ended instance reads no messages.
       store.messages.deleteAll(instanceKey);
       store.locks.delete(instanceKey);
     } else if (messages === undefined) store.locks.correct(instanceKey);
@@ -150,14 +174,18 @@ function claim(
   return claimable.map((one) => toItem(store, one, secret, now));
 }
 
-/** An instance that is due and has something to read. */
+/** A due instance with visible messages. */
 interface Claimable {
   readonly due: DueInstance;
   readonly row: FullRow;
   readonly messages: readonly FetchedMessage[];
 }
 
-function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsParams) {
+function selectDue(
+  store: OrchestrationQueueParts,
+  scope: Scope,
+  params: FetchOrchestrationItemsParams,
+) {
   const { max, runnable, buildId } = params;
   const { now } = scope;
   const keys = definitionKeys(store, runnable);
@@ -171,7 +199,7 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
         );
   return chooseDue({
     max,
-    // One whose clean-up has expired is ended without its code, so it cannot kill its process.
+    // An instance with an expired clean-up limit is ended without running its code, so it cannot crash the process.
     trusted: [
       ...select(false, max),
       ...blocked.filter(({ claims }) => claims < 2),
@@ -183,7 +211,7 @@ function selectDue(store: Store, scope: Scope, params: FetchOrchestrationItemsPa
 }
 
 function toItem(
-  store: Store,
+  store: OrchestrationQueueParts,
   { due, row, messages }: Claimable,
   secret: string,
   nowMs: number,
@@ -208,17 +236,17 @@ function toItem(
 
 interface Reading {
   readonly now: number;
-  /** How many messages of one instance are read at most. */
+  /** Maximum messages to read per instance. */
   readonly max: number;
 }
 
-/** The visible messages of each instance that has any. */
+/** The visible messages by instance. Instances without any are absent. */
 function readVisible(
-  { messages }: Store,
+  { messages }: OrchestrationQueueParts,
   instanceKeys: readonly number[],
   { now, max }: Reading,
 ): ReadonlyMap<number, readonly FetchedMessage[]> {
-  // In one statement for all, unless so many wait that those of one instance might have to be cut short.
+  // One statement for all, unless the limit per instance could apply.
   const all = messages.readVisibleOfAll(instanceKeys, now, max);
   if (all !== undefined) return all;
   const byInstance = new Map<number, readonly FetchedMessage[]>();
@@ -229,9 +257,9 @@ function readVisible(
   return byInstance;
 }
 
-/** Where messages are cut short, the one that ends a canceling instance comes first if it is due. */
+/** Puts a due `cleanupExpired` message first where the messages are limited. */
 function expiredFirst(
-  store: Store,
+  store: OrchestrationQueueParts,
   { instanceKey, status }: InstanceRow,
   messages: readonly FetchedMessage[],
   { now, max }: Reading,
@@ -243,9 +271,9 @@ function expiredFirst(
   return [expired, ...others.slice(0, max - 1)];
 }
 
-/** Nothing can be read without the start: it comes along where a clock that was set back has put it behind the others. */
+/** Adds the start message if a clock set back has hidden it behind others. Without it no turn can run. */
 function withStart(
-  store: Store,
+  store: OrchestrationQueueParts,
   { instanceKey, historyLength }: InstanceRow,
   messages: readonly FetchedMessage[],
   max: number,
@@ -256,7 +284,7 @@ function withStart(
 }
 
 function definitionKeys(
-  { definitions }: Store,
+  { definitions }: OrchestrationQueueParts,
   runnable: readonly Runnable[] | undefined,
 ): readonly number[] {
   return runnable === undefined

@@ -1,9 +1,21 @@
 import type Database from 'better-sqlite3';
-import { processIdLength } from '../../shared/lock-token.ts';
+import { processIdLength, type Secrets } from '../../shared/lock-token.ts';
 import type { NewProcess, ProcessRecord, ProcessStore } from '../../contract/processes.ts';
-import { registrationMs } from '../../rules/process-rules.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { Store } from '../store.ts';
+import { registrationMs } from '../../rules/claims.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { DueItems } from './due-items.ts';
+
+interface ProcessParts extends StoreAccess {
+  readonly processes: Processes;
+}
+
+/** The parts of the store by which the claims of a process are found. */
+interface Claims {
+  readonly secrets: Secrets;
+  readonly definitions: Definitions;
+  readonly dueItems: DueItems;
+}
 
 interface HeldRange {
   readonly definitionKey: number;
@@ -13,8 +25,8 @@ interface HeldRange {
   readonly processIds: string;
 }
 
-/** Which processes claim work, and what becomes of the claims of the dead. */
-export function createProcessStore(store: Store): ProcessStore {
+/** Registers processes, and takes over the claims of dead ones. */
+export function createProcessStore(store: ProcessParts): ProcessStore {
   const { processes } = store;
   return {
     registerProcess: (process) =>
@@ -26,9 +38,9 @@ export function createProcessStore(store: Store): ProcessStore {
   };
 }
 
-/** The rows of `processes`. The claims of one are found by their tokens, in the ranges of the indexes where leases end. */
+/** The rows of `processes`. The claims of a process are found by their tokens, in the index ranges of current leases. */
 export class Processes {
-  readonly #store: Pick<Store, 'secrets' | 'definitions' | 'dueItems'>;
+  readonly #parts: Claims;
   readonly #register;
   readonly #forgetOld;
   readonly #list;
@@ -37,8 +49,8 @@ export class Processes {
   readonly #endItems;
   readonly #endLocks;
 
-  constructor(db: Database.Database, store: Pick<Store, 'secrets' | 'definitions' | 'dueItems'>) {
-    this.#store = store;
+  constructor(db: Database.Database, parts: Claims) {
+    this.#parts = parts;
     this.#register = db.prepare<[NewProcess & { processId: string; now: number }]>(
       `INSERT INTO processes (process_id, host_id, pid, start_time, lease_ms, registered_at)
        VALUES (:processId, :hostId, :pid, :startTime, :leaseMs, :now)
@@ -70,23 +82,23 @@ export class Processes {
   }
 
   register(process: NewProcess, now: number): void {
-    const { processId } = this.#store.secrets;
+    const { processId } = this.#parts.secrets;
     const leaseMs = Math.ceil(process.leaseMs);
     this.#register.run({ ...process, leaseMs, processId, now });
     this.#forgetOld.run(now - registrationMs);
   }
 
   unregister(): void {
-    this.#delete.run({ processIds: JSON.stringify([this.#store.secrets.processId]) });
+    this.#delete.run({ processIds: JSON.stringify([this.#parts.secrets.processId]) });
   }
 
   list(hostId: string): readonly ProcessRecord[] {
-    return this.#list.all(hostId, this.#store.secrets.processId);
+    return this.#list.all(hostId, this.#parts.secrets.processId);
   }
 
-  /** Ends what the processes hold, and forgets them; returns how many leases that were. */
+  /** Expires the leases of processes and deletes their registrations. Returns the number of leases. */
   takeOver({ now, effects }: Scope, processIds: readonly string[]): number {
-    const { definitions, dueItems } = this.#store;
+    const { definitions, dueItems } = this.#parts;
     const ids = JSON.stringify(processIds);
     const leaseMs = this.#longestLease.get({ processIds: ids }) ?? null;
     if (leaseMs === null) return 0;

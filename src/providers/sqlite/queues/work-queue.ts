@@ -6,22 +6,46 @@ import type {
   HandBackResult,
   TurnAck,
   WorkItem,
+  WorkItemAbandon,
   WorkItemAck,
+  WorkItemRetry,
   WorkOutcome,
   WorkQueue,
 } from '../../contract/work-queue.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import { chooseDue } from '../../rules/choose-due.ts';
-import { areFiredTimers } from '../../rules/fired-timers.ts';
-import type { DueItem } from './due-items.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import { isLive } from '../tables/instance-locks.ts';
-import type { Store } from '../store.ts';
-import { onFailOperation } from '../tables/task-items.ts';
-import { toCancelInfo, type HeldItem } from '../tables/work-items.ts';
+import { chooseDue, fenceTime, isClaimed, planHandBack } from '../../rules/claims.ts';
+import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
+import type { DueItem, DueItems } from './due-items.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import { onFailOperation } from '../tables/task-rows.ts';
+import { toCancelInfo, type HeldItem, type WorkItems } from '../tables/work-items.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceRows } from '../tables/instance-rows.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
+import type { Messages } from '../tables/messages.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
+import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { TaskRuns } from '../tasks/task-runs.ts';
+import type { Tombstones } from '../tables/tombstones.ts';
+import type { Turns } from '../instances/turns.ts';
 
-/** Claims, acks and releases of work items. */
-export function createWorkQueue(store: Store): WorkQueue {
+/** The parts of the store that a work queue uses. */
+interface WorkQueueParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly dueItems: DueItems;
+  readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
+  readonly messages: Messages;
+  readonly stopRows: StopRows;
+  readonly stops: InstanceStops;
+  readonly taskRuns: TaskRuns;
+  readonly tombstones: Tombstones;
+  readonly turns: Turns;
+  readonly workItems: WorkItems;
+}
+
+/** Claims, acks and releases work items. */
+export function createWorkQueue(store: WorkQueueParts): WorkQueue {
   return {
     fetchWorkItems: (params) =>
       store.fetch({
@@ -48,21 +72,18 @@ export function createWorkQueue(store: Store): WorkQueue {
       }),
 
     abandonWorkItems: (abandons) =>
-      store.write('abandonWorkItems', abandons, (scope, { giveBackClaim, ...abandon }) =>
-        handBack(store, scope, {
-          ...abandon,
-          claims: (claims) => (giveBackClaim ? Math.max(claims - 1, 0) : claims),
-        }),
-      ),
+      store.write('abandonWorkItems', abandons, (scope, one) => handBack(store, scope, one)),
 
     retryWorkItems: (retries) =>
-      store.write('retryWorkItems', retries, (scope, { lockToken, delayMs, failure }) =>
-        handBack(store, scope, { lockToken, delayMs, failure, claims: () => 0 }),
-      ),
+      store.write('retryWorkItems', retries, (scope, one) => handBack(store, scope, one)),
   };
 }
 
-function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck): CommitResult {
+function ackItem(
+  store: WorkQueueParts,
+  scope: Scope,
+  { lockToken, outcome }: WorkItemAck,
+): CommitResult {
   const result = scope.isolate('ackWorkItems', (): CommitResult => {
     const item = store.workItems.heldBy(lockToken, scope.now);
     if (item === undefined) return lost('ackWorkItems');
@@ -72,42 +93,35 @@ function ackItem(store: Store, scope: Scope, { lockToken, outcome }: WorkItemAck
   return result.ok ? result.value : result;
 }
 
-function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
+function ackTurn(store: WorkQueueParts, scope: Scope, ack: TurnAck): CommitResult {
   const result = scope.isolate('ackTurns', (): CommitResult => {
-    const { instanceKey, executionId, turn, timers = [] } = ack;
+    const { now } = scope;
+    const { instanceKey, turn, timers = [] } = ack;
     const row = store.instances.get(instanceKey);
-    const stands =
-      row?.status === 'running' &&
-      row.incarnation === ack.incarnation &&
-      row.executionId === executionId &&
-      row.lastTurn === ack.lastTurn;
-    if (!stands) return lost('ackTurns');
-    const lock = store.locks.get(instanceKey);
-    if (lock !== undefined && isLive(lock, scope.now)) return lost('ackTurns');
-    const fired =
+    const lock = row === undefined ? undefined : store.locks.get(instanceKey);
+    // An instance without a row in `instance_locks` has no messages.
+    const visible =
       lock === undefined
         ? []
-        : store.messages.readVisible(instanceKey, seenUntil(ack, scope), timers.length + 1);
-    if (!areFiredTimers(fired, ack)) return lost('ackTurns');
-    const items = new Map<number, HeldItem>();
-    for (const lockToken of ack.lockTokens) {
-      const item = store.workItems.heldBy(lockToken, scope.now);
-      const fits =
-        item?.instanceKey === instanceKey &&
-        item.executionId === executionId &&
-        item.cancelRequested === 0;
-      if (!fits) return lost('ackTurns');
-      items.set(item.itemKey, item);
-    }
+        : store.messages.readVisible(instanceKey, fenceMessagesUntil(ack, now), timers.length + 1);
+    const items = ack.lockTokens.map((token) => store.workItems.heldBy(token, now));
+    const breach = fenceBreach(ack, {
+      instance: row,
+      isClaimed: lock !== undefined && isClaimed(lock, now),
+      hasVisible: visible.length > 0,
+      visible,
+      items,
+    });
+    if (row === undefined || breach !== undefined) return lost('ackTurns');
     const target = { ...row, hasLockRow: lock !== undefined };
-    const error = store.turns.refusal(target, turn, 'ackTurns');
+    const error = turnError(target, turn, 'ackTurns');
     if (error !== undefined) return { ok: false, error };
-    for (const itemKey of items.keys()) store.workItems.delete(itemKey);
-    // The end of an instance takes all of its messages.
+    for (const item of items) if (item !== undefined) store.workItems.delete(item.itemKey);
+    // The end of an instance deletes all of its messages.
     if (!isTerminal(turn.outcome.status)) {
       store.messages.delete(
         instanceKey,
-        fired.map(({ messageKey }) => messageKey),
+        visible.map(({ messageKey }) => messageKey),
       );
     }
     return { ok: true, claimed: store.turns.commit(scope, target, turn) };
@@ -115,51 +129,38 @@ function ackTurn(store: Store, scope: Scope, ack: TurnAck): CommitResult {
   return result.ok ? result.value : result;
 }
 
-/** Up to when a message must have become visible to count against a turn. */
-function seenUntil({ timers = [], asOfMs = Infinity }: TurnAck, { now }: Scope): number {
-  return timers.length === 0 ? now : Math.min(asOfMs, now);
-}
-
 function lost(operation: string): CommitResult {
   return { ok: false, error: new LockLostError(operation) };
 }
 
 function handBack(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
-  how: {
-    readonly lockToken: string;
-    readonly delayMs: number;
-    readonly claims: (claims: number) => number;
-    readonly failure?: string;
-    readonly unstarted?: boolean;
-  },
+  request: WorkItemAbandon | WorkItemRetry,
 ): HandBackResult {
   const { now, effects } = scope;
-  // A claim that started nothing can be given back until another worker claims the item.
-  const heldAt = how.unstarted === true ? 0 : now;
-  const item = store.workItems.heldBy(how.lockToken, heldAt);
+  const acceptExpired = 'unstarted' in request ? request.unstarted : false;
+  const item = store.workItems.heldBy(request.lockToken, fenceTime(acceptExpired, now));
   if (item === undefined) return false;
-  // What was asked to stop does not start again.
-  if (item.cancelRequested === 1) {
+  const plan = planHandBack(item, request, now);
+  if (plan.kind === 'cancel') {
     return settle(store, scope, { item, outcome: { kind: 'canceled', leaked: false } }) ?? true;
   }
-  if (how.failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
-  const nextAt = now + Math.ceil(how.delayMs);
-  const claims = how.claims(item.claims);
-  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure: how.failure });
+  const { nextAt, claims, failure } = plan;
+  if (failure !== undefined && isTask(store, item)) store.taskRuns.retried(item);
+  store.workItems.handBack({ itemKey: item.itemKey, nextAt, claims, failure });
   effects.due('work', nextAt);
-  if (how.unstarted === true && isTask(store, item)) store.taskRuns.unstarted(scope, item);
+  if (plan.unstarted && isTask(store, item)) store.taskRuns.unstarted(scope, item);
   return true;
 }
 
-function isTask({ definitions }: Store, { definitionKey }: HeldItem | DueItem): boolean {
+function isTask({ definitions }: WorkQueueParts, { definitionKey }: HeldItem | DueItem): boolean {
   return definitions.get(definitionKey).kind === 'task';
 }
 
-/** Deletes the item and tells its execution, if that still goes on; a task run ends with its item: answers how. */
+/** Deletes an item and sends its outcome to its execution. Returns the status of a task run that ended. */
 function settle(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   { item, outcome }: { readonly item: HeldItem; readonly outcome: WorkOutcome },
 ): TerminalStatus | undefined {
@@ -178,7 +179,7 @@ function settle(
   return undefined;
 }
 
-function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
+function claim(store: WorkQueueParts, scope: Scope, params: FetchWorkItemsParams) {
   const { now } = scope;
   const { max, lockMs, worker = null } = params;
   store.taskRuns.expireDue(scope);
@@ -187,7 +188,7 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
     keys.flatMap((definitionKey) => store.dueItems.select({ definitionKey, suspect, now, max }));
   const chosen = chooseDue({
     max,
-    // A flagged item is only ended, never run, so it cannot kill its process.
+    // A flagged item is ended without running, so it cannot crash the process.
     trusted: [...store.dueItems.selectFlagged(now, max), ...select(false, max)],
     suspects: () => select(true, 1),
     keyOf: ({ itemKey }) => itemKey,
@@ -205,7 +206,7 @@ function claim(store: Store, scope: Scope, params: FetchWorkItemsParams) {
 }
 
 function claimOne(
-  store: Store,
+  store: WorkQueueParts,
   scope: Scope,
   {
     due,
@@ -243,9 +244,9 @@ function claimOne(
   };
 }
 
-/** The keys of what a worker can run. */
+/** The keys of the definitions that a worker can run. */
 function definitionKeys(
-  { definitions }: Store,
+  { definitions }: WorkQueueParts,
   { names, tasks }: Pick<FetchWorkItemsParams, 'names' | 'tasks'>,
 ): readonly number[] {
   const keysOf = (kind: 'activity' | 'task', named: readonly string[] | undefined) =>

@@ -7,7 +7,7 @@ import {
   type PendingItem,
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/group-commit.ts';
 
 interface InputRow {
   readonly instanceKey: number;
@@ -25,7 +25,7 @@ interface ItemRow extends Omit<PendingItem, 'kind' | 'name' | 'held' | 'cancel'>
 
 const onFailOperation = 2;
 
-/** Reads what operators see of an instance besides its row. */
+/** Reads details of an instance for operators. */
 export class Inspection {
   readonly #definitions: Definitions;
   readonly #selectInput;
@@ -33,7 +33,7 @@ export class Inspection {
 
   constructor(db: Database.Database, definitions: Definitions) {
     this.#definitions = definitions;
-    // The input of an execution is that of its first event; before that it is that of its start message.
+    // The input is in the first event of an execution. Before the first turn it is in the start message.
     this.#selectInput = db.prepare<[string], InputRow>(
       `SELECT instance_key AS instanceKey, CASE
          WHEN priority IS NOT NULL THEN input
@@ -82,7 +82,9 @@ export class Inspection {
   }
 }
 
-export function createInspectionStore(store: Store): InspectionStore {
+export function createInspectionStore(
+  store: StoreAccess & { readonly inspection: Inspection },
+): InspectionStore {
   return {
     inspectInstance: ({ instanceId, maxPending }) =>
       store.read('inspectInstance', () =>

@@ -1,20 +1,20 @@
 import type Database from 'better-sqlite3';
-import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
+import { isTerminal, instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   ExecutionRecord,
   InstanceRecord,
   ListExecutionsParams,
   ListInstancesParams,
+  InstanceConditions,
 } from '../../contract/instances.ts';
+import { takeWithin } from '../../contract/page-bytes.ts';
 import {
   payloadBytes,
   toInstanceRecord,
   withoutPayloads,
   type InstanceRecordRow,
 } from '../../shared/instance-record-row.ts';
-import { takeWithin } from '../../contract/page-bytes.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { listQuery } from './list-query.ts';
 
 interface CurrentExecution {
   readonly instanceKey: number;
@@ -44,14 +44,14 @@ const withoutLarge = columns(() => 'NULL');
 
 const source = 'instances LEFT JOIN instance_locks USING (instance_key)';
 
-/** Reads instances as clients see them. */
+/** Reads instances for clients. */
 export class InstanceRecords {
   readonly #db: Database.Database;
   readonly #definitions: Definitions;
   readonly #select;
   readonly #selectCurrent;
   readonly #selectArchived;
-  // One statement per shape of a filter; there are few shapes.
+  // One statement per combination of filter conditions.
   readonly #lists = new Map<
     string,
     Database.Statement<[Record<string, unknown>], InstanceRecordRow>
@@ -78,7 +78,7 @@ export class InstanceRecords {
     );
   }
 
-  /** As many of the first ones as fit, at least one. */
+  /** Returns as many leading records as fit into `maxBytes`, at least one. */
   get(
     instanceIds: readonly string[],
     maxBytes = Number.POSITIVE_INFINITY,
@@ -115,7 +115,7 @@ export class InstanceRecords {
     if (maxBytes === Number.POSITIVE_INFINITY) {
       return statement.all(query.values).map((row) => this.#toRecord(row));
     }
-    // Row by row, so that what does not fit stays in the file.
+    // Row by row, so that rows above the limit are not read.
     const { rows, withheld } = takeWithin(statement.iterate(query.values), {
       maxBytes,
       bytesOf: payloadBytes,
@@ -146,7 +146,79 @@ export class InstanceRecords {
   }
 }
 
-/** The next execution of a running instance is pending until its own first turn. */
+/** The current execution of a running instance is pending until its first turn. */
 function executionStatus({ status, startedAt }: CurrentExecution): InstanceStatus {
   return startedAt === null && !isTerminal(status) && status !== 'canceling' ? 'pending' : status;
+}
+
+/** A query for the keys of a page. */
+interface ListQuery {
+  readonly keys: string;
+  readonly values: Record<string, unknown>;
+}
+
+/**
+ * Builds the query for one page of instances, newest first.
+ * Each status and each version of a name is a subquery that reads an index in order and stops at the limit. A union
+ * merges them. Returns `undefined` if nothing can match.
+ */
+export function listQuery(
+  { filter, limit, beforeKey }: ListInstancesParams,
+  definitionKeys: readonly number[] | undefined,
+): ListQuery | undefined {
+  const arms: string[] = [];
+  for (const status of filter.status === undefined ? [undefined] : new Set(filter.status)) {
+    if (status !== undefined && !instanceStatuses.includes(status)) continue;
+    for (const keys of perVersion(definitionKeys)) {
+      const conditions = [...armConditions(status, keys), ...sharedConditions(filter)];
+      if (beforeKey !== undefined) conditions.push('instance_key < :beforeKey');
+      const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
+      arms.push(
+        `SELECT instance_key FROM (SELECT instance_key FROM instances ${where} ORDER BY instance_key DESC LIMIT +:limit)`,
+      );
+    }
+  }
+  if (arms.length === 0) return undefined;
+  const { name, idPrefix, parentInstanceId, createdFrom, createdBefore } = filter;
+  return {
+    keys: arms.join(' UNION ALL '),
+    values: { name, idPrefix, parentInstanceId, createdFrom, createdBefore, beforeKey, limit },
+  };
+}
+
+// Literals, not parameters: only then can the planner use the partial index.
+function armConditions(status: InstanceStatus | undefined, keys: readonly number[] | undefined) {
+  const conditions: string[] = [];
+  if (status !== undefined) conditions.push(`status = '${status}'`);
+  if (status !== undefined && status !== 'completed') conditions.push(`status <> 'completed'`);
+  if (keys !== undefined) conditions.push(`definition_key IN (${keys.join(', ')})`);
+  return conditions;
+}
+
+// SQLite allows 500 terms in a compound SELECT. A name with more than 50 versions is sorted instead.
+function perVersion(definitionKeys: readonly number[] | undefined) {
+  if (definitionKeys === undefined) return [undefined];
+  return definitionKeys.length > 50 ? [definitionKeys] : definitionKeys.map((key) => [key]);
+}
+
+function sharedConditions(filter: InstanceConditions): readonly string[] {
+  const conditions: string[] = [];
+  if (filter.idPrefix !== undefined) {
+    // The range is for the index. The comparison makes it exact.
+    conditions.push(
+      `instance_id >= :idPrefix AND instance_id < :idPrefix || char(0x10ffff, 0x10ffff)`,
+      'substr(instance_id, 1, length(:idPrefix)) = :idPrefix',
+    );
+  }
+  if (filter.parentInstanceId !== undefined)
+    conditions.push('parent_instance_id = :parentInstanceId');
+  if (filter.createdFrom !== undefined) conditions.push('created_at >= :createdFrom');
+  if (filter.createdBefore !== undefined) conditions.push('created_at < :createdBefore');
+  if (filter.blocked !== undefined) {
+    conditions.push(
+      `instance_key ${filter.blocked ? 'IN' : 'NOT IN'}
+       (SELECT instance_key FROM instance_locks WHERE blocked_build IS NOT NULL)`,
+    );
+  }
+  return conditions;
 }

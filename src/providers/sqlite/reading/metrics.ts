@@ -9,7 +9,7 @@ import type {
 
 type Whole = Omit<SystemMetrics, 'instances'> & { readonly instances: number };
 
-/** Counts rows, for operators. */
+/** Counts rows for operators. */
 export class Metrics {
   readonly #orchestrations;
   readonly #activities;
@@ -25,7 +25,7 @@ export class Metrics {
        count(*) FILTER (WHERE ${dueAt} > :now AND lock_token IS NULL) AS delayed,
        count(*) FILTER (WHERE locked_until > :now) AS claimed,
        min(${dueAt}) FILTER (WHERE ${dueAt} <= :now) AS oldestReadyAt`;
-    // Once its time to clean up is over an instance may be claimed however long it is held back, unless it is locked.
+    // After its clean-up limit an instance can be claimed although it is held back, unless it is locked.
     const dueAt = `min(next_at, coalesce(max(cleanup_at, coalesce(locked_until, 0)), next_at))`;
     this.#orchestrations = db.prepare<[{ now: number }], QueueDepth>(
       `SELECT ${depth(dueAt)} FROM instance_locks`,
@@ -37,7 +37,7 @@ export class Metrics {
       `SELECT ${depth('next_at')} FROM worker_queue JOIN definitions USING (definition_key) WHERE kind = 'task'`,
     );
     this.#messages = db.prepare<[], number>('SELECT count(*) FROM orchestrator_queue').pluck();
-    // The index holds exactly these; the completed ones are the rest.
+    // The partial index has these statuses. Completed instances are the difference.
     this.#statuses = db.prepare<[], { status: InstanceStatus; count: number }>(
       `SELECT status, count(*) AS count FROM instances WHERE status <> 'completed' GROUP BY status`,
     );

@@ -5,7 +5,7 @@ import type {
   UnclaimedWorkStore,
 } from '../../contract/unclaimed-work.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/group-commit.ts';
 
 interface Range {
   readonly definitionKey: number;
@@ -23,7 +23,7 @@ interface Found {
 
 const aboveAll = 101;
 
-/** Finds due work of definitions that no worker claims. Reads a few index entries per definition that has any work. */
+/** Finds due work of definitions that no worker claims. Reads a few index entries per definition with work. */
 export class UnclaimedWorkFinder {
   readonly #definitions: Definitions;
   readonly #nextInstanceKey;
@@ -48,7 +48,7 @@ export class UnclaimedWorkFinder {
          WHERE definition_key = ? AND (claims > 1) = ? AND priority < ? ORDER BY priority DESC LIMIT 1`,
       )
       .pluck();
-    // What is held comes first behind what is due: its next_at is the end of its lock.
+    // Held rows follow the due ones in the index: their next_at is the end of the lease.
     const found = (table: string, range: string, isWanted: string) =>
       db.prepare<[Range], Found>(
         `SELECT (SELECT next_at FROM ${table}
@@ -135,7 +135,9 @@ function present(found: readonly (Found | undefined)[]): readonly Found[] {
   return found.filter((one): one is Found => one !== undefined);
 }
 
-export function createUnclaimedWorkStore(store: Store): UnclaimedWorkStore {
+export function createUnclaimedWorkStore(
+  store: StoreAccess & { readonly unclaimedWork: UnclaimedWorkFinder },
+): UnclaimedWorkStore {
   return {
     findUnclaimedWork: (params) =>
       store.read('findUnclaimedWork', () => store.unclaimedWork.find(params, store.now())),

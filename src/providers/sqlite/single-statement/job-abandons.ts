@@ -4,10 +4,10 @@ import { formatToken } from '../../shared/lock-token.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
 import type { AbandonJob } from '../../contract/sessions.ts';
 import type { Scope } from '../batches/group-commit.ts';
-import { taskOperation } from '../tables/task-items.ts';
+import { taskOperation } from '../tables/task-rows.ts';
 
 interface HeldRun {
-  /** Which of the requests: 0, 1, 2, … */
+  /** The index of its request. */
   readonly place: number;
   readonly instanceKey: number;
   readonly itemKey: number;
@@ -15,7 +15,7 @@ interface HeldRun {
 }
 
 interface Stop {
-  /** As JSON. */
+  /** A JSON array. */
   readonly keys: string;
   readonly reason: string;
   readonly actor: string | null;
@@ -23,17 +23,17 @@ interface Stop {
 }
 
 /**
- * Abandons jobs whose task runs a worker holds, and that have emitted nothing, in four statements for all with the same
- * reason: 1,000 take a third of the time that they take one by one. The others are left as they are.
+ * Abandons jobs in bulk: those whose task run a worker holds and that have emitted nothing.
+ * Four statements per distinct reason take a third of the time of 1,000 single abandons. Other jobs are left unchanged.
  */
-export class PlainAbandons {
+export class JobAbandons {
   readonly #select;
   readonly #stop;
   readonly #mark;
   readonly #flag;
 
   constructor(db: Database.Database) {
-    // CROSS JOIN: from the list to the rows of each, whatever the planner thinks of the tables.
+    // CROSS JOIN fixes the join order: one index search per list entry.
     this.#select = db.prepare<[{ wanted: string; now: number }], HeldRun>(
       `SELECT key AS place, instances.instance_key AS instanceKey, item_key AS itemKey, lock_token AS secret
        FROM json_each(:wanted)
@@ -61,15 +61,15 @@ export class PlainAbandons {
     );
   }
 
-  /** Abandons those that are plain; answers them by their place among the requests. */
+  /** Abandons the jobs that qualify. Returns their results by the index of the request. */
   abandon(scope: Scope, requests: readonly AbandonJob[]): ReadonlyMap<number, StopResult> {
     const { now } = scope;
     const rows = this.#select.all({ wanted: toWanted(requests), now });
-    const byWish = Map.groupBy(rows, ({ place }) => {
+    const byRequest = Map.groupBy(rows, ({ place }) => {
       const { reason = '', actor = null } = requests[place] ?? {};
       return JSON.stringify([reason, actor]);
     });
-    for (const runs of byWish.values()) this.#write(scope, runs, requests[runs[0]?.place ?? 0]);
+    for (const runs of byRequest.values()) this.#write(scope, runs, requests[runs[0]?.place ?? 0]);
     const result: StopResult = { found: true, changed: true, status: 'canceling' };
     return new Map(rows.map(({ place }) => [place, result]));
   }
@@ -87,7 +87,9 @@ export class PlainAbandons {
       this.#flag.run({ keys: itemKeys, reason, now }),
     ];
     if (changed.some(({ changes }) => changes !== runs.length)) {
-      throw new Error(`A write meant for ${runs.length} jobs changed others.`);
+      throw new Error(
+        `Expected to change ${runs.length} jobs, but changed another number of rows.`,
+      );
     }
     const cancel = { reason, requestedAt: now, trigger: 'cancel' } as const;
     effects.addCancelRequests(
@@ -96,16 +98,16 @@ export class PlainAbandons {
   }
 }
 
-/** What each asks for, as JSON; nobody, where an earlier one asks for the same or JSON would change the text. */
+/** The keys of the requests as JSON. Repeated ids, and texts that JSON would change, get an empty entry. */
 function toWanted(requests: readonly AbandonJob[]): string {
   const ids = new Set<string>();
   return JSON.stringify(
     requests.map(({ instanceId, incarnation, sessionId, reason }) => {
       const texts = [instanceId, incarnation, sessionId];
-      const isPlain = [...texts, reason].every(
+      const isBulk = [...texts, reason].every(
         (text) => text.isWellFormed() && !text.includes('\0'),
       );
-      if (!isPlain || ids.has(instanceId)) return [];
+      if (!isBulk || ids.has(instanceId)) return [];
       ids.add(instanceId);
       return texts;
     }),

@@ -4,16 +4,26 @@ import type {
   RunningItem,
   StopResult,
 } from '../../contract/cancellation.ts';
-import type { FullRow } from '../tables/instance-rows.ts';
-import type { Store } from '../store.ts';
-import { toCancelInfo } from '../tables/work-items.ts';
+import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
+import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import type { InstanceStops } from './instance-stops.ts';
+import type { StoreAccess } from '../batches/group-commit.ts';
 
-// For children of a terminated instance, when nobody says otherwise.
+/** The parts of the store that cancel and terminate. */
+interface CancellationParts extends StoreAccess {
+  readonly definitions: Definitions;
+  readonly instances: InstanceRows;
+  readonly stops: InstanceStops;
+  readonly workItems: WorkItems;
+}
+
+// Clean-up limit for children of a terminated instance.
 const defaultCleanupMs = 300_000;
 
-/** Requests to stop, and what still runs. */
-export function createCancellationStore(store: Store): CancellationStore {
-  /** Stops an instance, and reads what became of it. */
+/** Cancels and terminates instances, and lists running items. */
+export function createCancellationStore(store: CancellationParts): CancellationStore {
+  /** Stops an instance, and reads its new status. */
   const stop = (
     { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation?: string },
     how: (row: FullRow) => boolean,
@@ -52,14 +62,18 @@ export function createCancellationStore(store: Store): CancellationStore {
   };
 }
 
-function markPointOfNoReturn(store: Store, lockToken: string, now: number): PointOfNoReturn {
+function markPointOfNoReturn(
+  store: CancellationParts,
+  lockToken: string,
+  now: number,
+): PointOfNoReturn {
   if (store.workItems.passPointOfNoReturn(lockToken, now)) return { kind: 'passed' };
   const item = store.workItems.heldBy(lockToken, now);
   const cancel = item === undefined ? null : toCancelInfo(store.workItems.cancelOf(item.itemKey));
   return cancel === null ? { kind: 'lost' } : { kind: 'canceled', cancel };
 }
 
-function listRunningItems(store: Store, instanceId: string): readonly RunningItem[] {
+function listRunningItems(store: CancellationParts, instanceId: string): readonly RunningItem[] {
   const instance = store.instances.findReceiver(instanceId);
   if (instance === undefined) return [];
   return store.workItems.selectRunning(instance.instanceKey, store.now()).map((row) => ({

@@ -1,12 +1,12 @@
 import { encodeEvent, type HistoryEvent, type ParentRef } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
-import { isTerminal } from '../../../model/status.ts';
+import { planCancel, planTerminate, type CancelScope } from '../../rules/stops.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { parentOf, type FullRow, type InstanceRows } from '../tables/instance-rows.ts';
-import type { ItemCancels, Reach } from '../tables/item-cancels.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
@@ -15,7 +15,7 @@ import type { TurnTarget } from '../tables/instance-rows.ts';
 interface StopRequest {
   readonly reason: string;
   readonly actor: string | null;
-  /** How long the code of what is asked to stop may clean up. */
+  /** How long the orchestration may clean up. */
   readonly cleanupMs: number;
 }
 
@@ -23,7 +23,7 @@ interface TerminateRequest extends StopRequest {
   readonly tree: boolean;
 }
 
-/** Stops instances, whoever asks for it: a client, a turn, the end of a parent. */
+/** Cancels and terminates instances, for clients, turns and ended parents. */
 export class InstanceStops {
   readonly #history: History;
   readonly #instances: InstanceRows;
@@ -51,35 +51,36 @@ export class InstanceStops {
     this.#taskRuns = parts.taskRuns;
   }
 
-  /** Asks an instance to stop; says whether that changed anything. */
+  /** Cancels an instance. Returns whether that changed anything. */
   request(scope: Scope, row: FullRow, request: StopRequest): boolean {
-    if (row.status !== 'pending' && row.status !== 'running') return false;
-    if (row.isTask === 1) {
-      this.#taskRuns.cancel(scope, row, request);
-    } else if (row.status === 'pending') this.#cancelPending(scope, row, request);
-    else this.#askToStop(scope, row, request);
-    return true;
+    const plan = planCancel(row);
+    if (plan === 'cancelRun') this.#taskRuns.cancel(scope, row, request);
+    else if (plan === 'end') this.#cancelPending(scope, row, request);
+    else if (plan === 'request') this.#requestCancel(scope, row, request);
+    return plan !== 'none';
   }
 
-  /** Ends an instance at once, and asks its children to stop or ends them too; says whether that changed anything. */
+  /**
+   * Terminates an instance. Its children are canceled, or with `tree` all descendants are terminated.
+   * Returns whether that changed anything.
+   */
   terminate(scope: Scope, row: FullRow, request: TerminateRequest): boolean {
-    if (isTerminal(row.status)) return false;
+    if (planTerminate(row) === 'none') return false;
     if (row.isTask === 1) {
       this.#taskRuns.terminate(scope, row, request);
       return true;
     }
     let changed = this.#terminateOne(scope, row, request);
     const parents = [row];
-    // In a damaged store an instance may be its own ancestor.
+    // In a damaged store an instance can be its own ancestor.
     const seen = new Set([row.instanceKey]);
     for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
-      // A tree goes on below a child that has ended: its own children may still clean up.
+      // The children of an ended child can still be cleaning up.
       const children = this.#childrenOf(parent.instanceId, 1, request.tree ? 'all' : 'live');
       for (const child of children) {
         if (seen.has(child.instanceKey)) continue;
         seen.add(child.instanceKey);
         if (request.tree) parents.push(child);
-        if (isTerminal(child.status)) continue;
         const stopped = request.tree
           ? this.#terminateOne(scope, child, request)
           : this.request(scope, child, request);
@@ -89,25 +90,25 @@ export class InstanceStops {
     return changed;
   }
 
-  /** Cancels the items of an execution that is over, without a word to it. */
+  /** Cancels the items of an execution that has ended, without messages to it. */
   cancelItems(scope: Scope, target: TurnTarget, reason: string): void {
     this.#cancelItems(scope, 'end', target, reason);
   }
 
-  /** Asks the children of an execution that is over to stop. */
+  /** Cancels the children of an execution that has ended. */
   requestChildren(scope: Scope, target: TurnTarget, request: StopRequest): void {
     for (const child of this.#childrenOf(target.instanceId, target.executionId)) {
       this.request(scope, child, request);
     }
   }
 
-  /** Makes an instance that was closed `canceled`, unless something of it still runs; says whether it was closed. */
+  /** Makes a closing instance `canceled`, unless an item of it is left. Returns whether it was closing. */
   finishClosing(scope: Scope, instanceKey: number): boolean {
     const row = this.#instances.getFull(instanceKey);
     if (row === undefined || row.closingReason === null) return false;
     if (this.#itemCancels.hasAttended(instanceKey)) return true;
     this.#rows.finishClosing(instanceKey, scope.now);
-    this.#tellParentOfCancel(scope, row, row.closingReason);
+    this.#notifyParentOfCancel(scope, row, row.closingReason);
     scope.effects.finished.push(row.instanceId);
     return true;
   }
@@ -117,16 +118,16 @@ export class InstanceStops {
     this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
     this.#record(row, { kind: 'executionCanceled', at: now, reason });
     this.#forget(row.instanceKey);
-    this.#tellParentOfCancel(scope, row, reason);
+    this.#notifyParentOfCancel(scope, row, reason);
     effects.finished.push(row.instanceId);
   }
 
-  #askToStop(scope: Scope, row: FullRow, { reason, actor, cleanupMs }: StopRequest): void {
+  #requestCancel(scope: Scope, row: FullRow, { reason, actor, cleanupMs }: StopRequest): void {
     const { instanceKey, definitionKey, executionId } = row;
     const { now, effects } = scope;
     const cleanupAt = now + Math.ceil(cleanupMs);
     this.#rows.requestCancel(instanceKey, { reason, actor, requestedAt: now });
-    // Ahead of what it cancels, so that the code learns of the request first.
+    // Before the messages of canceled items, so that the code gets the request first.
     this.#messages.insert(instanceKey, encodeMessage({ kind: 'cancel', reason, actor }), now);
     const items = { instanceKey, executionId, now, reason, trigger: 'cancel' } as const;
     effects.addCancelRequests(this.#itemCancels.cancelRequested(items));
@@ -138,22 +139,23 @@ export class InstanceStops {
 
   #terminateOne(scope: Scope, row: FullRow, { reason, actor }: TerminateRequest): boolean {
     const { instanceKey, instanceId, executionId, historyLength } = row;
-    // Its end is decided and recorded: all that can still be stopped is what went past its point of no return.
-    if (row.closingReason !== null) {
+    const plan = planTerminate(row);
+    if (plan === 'none') return false;
+    if (plan === 'cancelItems') {
       const changed = this.#cancelItems(scope, 'terminate', row, reason) > 0;
       this.finishClosing(scope, instanceKey);
       return changed;
     }
     const { now } = scope;
     this.#rows.terminate({ instanceKey, reason, actor, now });
-    // Time never goes back within an execution, whatever the clock does.
+    // Event times never decrease within an execution, even if the clock was set back.
     const at = Math.max(now, this.#history.timeOf(instanceKey, executionId, historyLength));
     this.#record(row, { kind: 'executionTerminated', at, reason, actor });
     this.#forget(instanceKey);
     this.#cancelItems(scope, 'terminate', row, reason);
-    const said = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
-    const failure = platformFailure('INSTANCE_TERMINATED', said);
-    this.#tellParent(scope, row, (parent) => ({
+    const message = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
+    const failure = platformFailure('INSTANCE_TERMINATED', message);
+    this.#notifyParent(scope, row, (parent) => ({
       kind: 'childFailed',
       executionId: parent.executionId,
       operation: parent.operation,
@@ -163,15 +165,15 @@ export class InstanceStops {
     return true;
   }
 
-  /** Removes and flags items; says how many. */
+  /** Removes and flags items. Returns their number. */
   #cancelItems(
     { now, effects }: Scope,
-    reach: Reach,
+    by: CancelScope & ('end' | 'terminate'),
     { instanceKey }: Pick<TurnTarget, 'instanceKey'>,
     reason: string,
   ): number {
     const items = { instanceKey, now, reason, trigger: 'cancel' } as const;
-    const { count, flagged } = this.#itemCancels.cancelAll(reach, items);
+    const { count, flagged } = this.#itemCancels.cancelAll(by, items);
     effects.addCancelRequests(flagged);
     return count;
   }
@@ -197,8 +199,8 @@ export class InstanceStops {
     this.#locks.delete(instanceKey);
   }
 
-  #tellParentOfCancel(scope: Scope, row: FullRow, reason: string): void {
-    this.#tellParent(scope, row, ({ executionId, operation }) => ({
+  #notifyParentOfCancel(scope: Scope, row: FullRow, reason: string): void {
+    this.#notifyParent(scope, row, ({ executionId, operation }) => ({
       kind: 'childCanceled',
       executionId,
       operation,
@@ -206,11 +208,11 @@ export class InstanceStops {
     }));
   }
 
-  #tellParent(scope: Scope, row: FullRow, message: (parent: ParentRef) => Message): void {
+  #notifyParent(scope: Scope, row: FullRow, message: (parent: ParentRef) => Message): void {
     const parent = parentOf(row);
     if (parent === null) return;
     const receiver = this.#instances.findReceiver(parent.instanceId);
-    const waits = receiver?.isOver === 0 && receiver.executionId === parent.executionId;
+    const waits = receiver?.isClosed === 0 && receiver.executionId === parent.executionId;
     if (!waits) return;
     this.#messages.insert(receiver.instanceKey, encodeMessage(message(parent)), scope.now);
     this.#locks.touch(receiver.instanceKey, receiver.definitionKey, scope.now);

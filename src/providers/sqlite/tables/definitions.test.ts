@@ -24,7 +24,7 @@ function commit(work: () => void): void {
 }
 
 describe('Definitions', () => {
-  it('gives equal definitions one key, and different ones different keys', () => {
+  it('assigns one key per definition', () => {
     const keys: number[] = [];
     commit(() => {
       keys.push(
@@ -44,11 +44,11 @@ describe('Definitions', () => {
     expect(new Definitions(db).get(keys[0]!)).toMatchObject({ name: 'a', version: null });
   });
 
-  it('finds nothing that no one has used', () => {
+  it('find() returns undefined for an unknown definition', () => {
     expect(definitions.find('activity', 'a', null)).toBeUndefined();
   });
 
-  it('forgets the key of a definition whose transaction was undone', () => {
+  it('drops the key of a definition whose transaction was rolled back', () => {
     db.exec('BEGIN');
     const lost = definitions.intern('activity', 'lost', null);
     db.exec('ROLLBACK');
@@ -58,7 +58,7 @@ describe('Definitions', () => {
     expect(definitions.get(lost)).toMatchObject({ name: 'other', version: null });
   });
 
-  it('forgets what it read inside a transaction that was undone later', () => {
+  it('drops keys read inside a transaction that was rolled back', () => {
     db.exec('BEGIN');
     const key = definitions.intern('activity', 'lost', null);
     db.exec('SAVEPOINT item');
@@ -70,7 +70,7 @@ describe('Definitions', () => {
     expect(definitions.find('activity', 'lost', null)).toBeUndefined();
   });
 
-  it('finds what another has added since', () => {
+  it('finds definitions that another connection has added', () => {
     expect(definitions.find('activity', 'late', null)).toBeUndefined();
     const other = new Definitions(db);
     const key = other.intern('activity', 'late', null);
@@ -85,7 +85,7 @@ describe('Definitions', () => {
     expect(definitions.findAll('orchestration', wanted)).toEqual([newer]);
   });
 
-  it('lists all versions of a name', () => {
+  it('keysOf() returns all versions of a name', () => {
     commit(() => {
       const first = definitions.intern('orchestration', 'a', '1');
       const second = definitions.intern('orchestration', 'a', '2');

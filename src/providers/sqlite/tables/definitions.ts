@@ -4,14 +4,14 @@ export type DefinitionKind = 'orchestration' | 'activity' | 'task';
 
 export interface Definition {
   readonly name: string;
-  /** `null` while no version is picked; activities and tasks have none. */
+  /** `null` before a version is chosen, and for activities and tasks. */
   readonly version: string | null;
 }
 
 /**
- * Names and versions as integer keys. Rows are never changed or deleted, so they are cached for ever, except
- * those met inside a transaction: these stay on probation until it has committed. Keys only grow, so what
- * others have added is found by one look above the newest key known.
+ * Maps names and versions to integer keys.
+ * Rows are never changed or deleted, so they are cached forever. Rows that a transaction reads or inserts are
+ * unconfirmed until it commits. Keys only grow, so one query above the newest known key finds additions of others.
  */
 export class Definitions {
   readonly #db: Database.Database;
@@ -19,7 +19,7 @@ export class Definitions {
   readonly #definitions = new Map<number, Definition & { readonly kind: DefinitionKind }>();
   #knownUpTo = 0;
   #confirmedUpTo = 0;
-  #onProbation: Row[] = [];
+  #unconfirmed: Row[] = [];
   readonly #selectNewer;
   readonly #insert;
 
@@ -34,7 +34,7 @@ export class Definitions {
     );
   }
 
-  /** The key of a definition, made if need be; call it inside a transaction. */
+  /** Returns the key of a definition, and inserts it if needed. Call it in a transaction. */
   intern(kind: DefinitionKind, name: string, version: string | null): number {
     const known = this.find(kind, name, version);
     if (known !== undefined) return known;
@@ -43,7 +43,7 @@ export class Definitions {
     return definitionKey;
   }
 
-  /** The key of a definition that some instance or work item has had. */
+  /** Returns the key of a definition, or `undefined` if it is not in the store. */
   find(kind: DefinitionKind, name: string, version: string | null): number | undefined {
     const cacheKey = cacheKeyOf(kind, name, version);
     const cached = this.#keys.get(cacheKey);
@@ -52,7 +52,7 @@ export class Definitions {
     return this.#keys.get(cacheKey);
   }
 
-  /** The keys of those definitions of a kind that are known at all. */
+  /** Returns the keys of the given definitions that are in the store. */
   findAll(kind: DefinitionKind, definitions: readonly Definition[]): readonly number[] {
     this.#refresh();
     const keys = new Set<number>();
@@ -65,11 +65,11 @@ export class Definitions {
 
   get(definitionKey: number): Definition & { readonly kind: DefinitionKind } {
     if (!this.#definitions.has(definitionKey)) this.#refresh();
-    // A row whose definition is gone was damaged: it has no name that anyone could run, and harms no other.
+    // In a damaged store a definition can be missing. Its rows get a name that no worker runs.
     return this.#definitions.get(definitionKey) ?? missing;
   }
 
-  /** The keys of all definitions of some kinds, or of those with a name or a version. */
+  /** The keys of all definitions of some kinds, optionally with a name and a version. */
   keysOf(kinds: readonly DefinitionKind[], name?: string, version?: string): readonly number[] {
     this.#refresh();
     const keys: number[] = [];
@@ -83,21 +83,21 @@ export class Definitions {
     return keys;
   }
 
-  /** The transaction has committed: what it made is there to stay. */
+  /** Call it after a commit: new definitions are permanent. */
   confirm(): void {
     this.#confirmedUpTo = this.#knownUpTo;
-    if (this.#onProbation.length > 0) this.#onProbation = [];
+    if (this.#unconfirmed.length > 0) this.#unconfirmed = [];
   }
 
-  /** A transaction or a savepoint was undone: what it made may be gone. */
+  /** Call it after a rollback: new definitions may be gone. */
   forgetUnconfirmed(): void {
     this.#knownUpTo = this.#confirmedUpTo;
-    if (this.#onProbation.length === 0) return;
-    for (const { definitionKey, kind, name, version } of this.#onProbation) {
+    if (this.#unconfirmed.length === 0) return;
+    for (const { definitionKey, kind, name, version } of this.#unconfirmed) {
       this.#keys.delete(cacheKeyOf(kind, name, version));
       this.#definitions.delete(definitionKey);
     }
-    this.#onProbation = [];
+    this.#unconfirmed = [];
   }
 
   #refresh(): void {
@@ -113,7 +113,7 @@ export class Definitions {
     const version = row.version === '' ? null : row.version;
     this.#keys.set(cacheKeyOf(kind, name, version), definitionKey);
     this.#definitions.set(definitionKey, { kind, name, version });
-    if (this.#db.inTransaction) this.#onProbation.push(row);
+    if (this.#db.inTransaction) this.#unconfirmed.push(row);
   }
 }
 
@@ -126,7 +126,7 @@ interface Row {
   readonly version: string;
 }
 
-// The length in front keeps ('a', 'bc') and ('ab', 'c') apart.
+// The length prefix keeps ('a', 'bc') and ('ab', 'c') apart.
 function cacheKeyOf(kind: DefinitionKind, name: string, version: string | null): string {
   return `${kind} ${(version ?? '').length} ${version ?? ''}${name}`;
 }

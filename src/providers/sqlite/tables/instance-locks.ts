@@ -1,9 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { Blocked } from '../../contract/orchestration-queue.ts';
+import { isClaimed, planHoldBack } from '../../rules/claims.ts';
 import { parseToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Messages } from './messages.ts';
 
-/** A row of `instance_locks` as the fences read it. */
+/** A row of `instance_locks`. */
 export interface InstanceLock {
   readonly definitionKey: number;
   readonly lockToken: string | null;
@@ -18,12 +19,12 @@ export interface DueInstance {
 }
 
 /**
- * The rows of `instance_locks`: which instance may be claimed, when, and who holds it.
+ * The rows of `instance_locks`: when an instance can be claimed, and who holds it.
  *
- * L1. An instance with messages has a row; one without messages, lock, claims and hold-back has none.
+ * L1. An instance with messages has a row. One without messages, lock, claims and hold-back has none.
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
- * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
- *     it is locked.
+ * L3. `cleanup_at` is set while there is a `cleanupExpired` message. From that time any worker can claim the instance,
+ *     unless it is locked.
  */
 export class InstanceLocks {
   readonly #messages: Messages;
@@ -59,7 +60,7 @@ export class InstanceLocks {
        SET next_at = min(coalesce(next_at, excluded.next_at), max(excluded.next_at, coalesce(held_until, 0)))
        WHERE lock_token IS NULL`,
     );
-    // The index holds exactly these rows in this order, so the cost does not depend on what else waits.
+    // The index has exactly these rows in this order, so other rows do not add to the cost.
     this.#selectDue = db.prepare<[number, 0 | 1, number, number], DueInstance>(
       `SELECT instance_key AS instanceKey, next_at AS nextAt, claims FROM instance_locks
        WHERE definition_key = ? AND (claims > 1) = ? AND next_at <= ? AND next_at IS NOT NULL
@@ -97,7 +98,7 @@ export class InstanceLocks {
        SET lock_token = ?, locked_until = ?, next_at = ?, claims = claims + 1, held_until = NULL
        WHERE instance_key IN (SELECT value FROM json_each(?))`,
     );
-    // Read anew, so that an instance whose message is gone is not offered to everyone for ever.
+    // Recomputed, so that an instance without such a message is no longer offered to all workers.
     const cleanupAt = `cleanup_at = iif(cleanup_at IS NULL, NULL,
       (SELECT min(visible_at) FROM orchestrator_queue
        WHERE instance_key = instance_locks.instance_key AND kind = 'cleanupExpired'))`;
@@ -140,7 +141,7 @@ export class InstanceLocks {
            blocked_at = coalesce(blocked_at, iif(:reason IS NULL, NULL, :now))
        WHERE instance_key = :instanceKey`,
     );
-    // Also without messages: `next_at` then keeps those that come from being offered before the hold-back ends.
+    // Also without messages: `next_at` keeps new ones from being offered before the end of the hold-back.
     this.#holdFree = db.prepare<
       [
         {
@@ -185,19 +186,19 @@ export class InstanceLocks {
     return this.#select.get(instanceKey);
   }
 
-  /** The key of the instance that a token holds now; `undefined` if it holds none. */
+  /** Returns the key of the instance that a token holds, or `undefined`. */
   heldBy(token: string, now: number): number | undefined {
     const { key, secret } = parseToken(token);
     const lock = this.#select.get(key);
-    return lock?.lockToken === secret && isLive(lock, now) ? key : undefined;
+    return lock?.lockToken === secret && isClaimed(lock, now) ? key : undefined;
   }
 
-  /** A message becomes visible at a time: the instance may be claimed then, if not held back or locked. */
+  /** Makes the instance claimable when a message becomes visible, unless it is held back or locked. */
   touch(instanceKey: number, definitionKey: number, visibleAt: number): void {
     this.#touch.run(instanceKey, definitionKey, visibleAt);
   }
 
-  /** What is due of a definition, the longest due first. `suspect`: what was claimed twice with no turn committed. */
+  /** Due instances of a definition, longest due first. `suspect`: claimed twice without a turn. */
   selectDue(options: {
     readonly definitionKey: number;
     readonly suspect: boolean;
@@ -208,7 +209,7 @@ export class InstanceLocks {
     return this.#selectDue.all(definitionKey, suspect ? 1 : 0, now, max);
   }
 
-  /** What another build held back and has visible messages, whatever its delay. */
+  /** Instances with visible messages that another build has blocked, regardless of their delay. */
   selectBlocked(options: {
     readonly definitionKey: number;
     readonly buildId: string;
@@ -218,7 +219,7 @@ export class InstanceLocks {
     return this.#selectBlocked.all(options);
   }
 
-  /** What anyone may claim, to end it: its time to clean up is over. */
+  /** Instances that any worker can claim in order to end them, because their clean-up limit has passed. */
   selectCleanupDue(now: number, max: number): readonly DueInstance[] {
     return this.#selectCleanupDue.all(now, max);
   }
@@ -234,24 +235,24 @@ export class InstanceLocks {
     );
   }
 
-  /** Locks instances and counts the claims; returns the secret of their tokens, which differ by their keys. */
+  /** Locks instances and counts the claims. Returns the secret of their tokens, which differ by key. */
   claim(instanceKeys: readonly number[], lockedUntil: number): string {
     const secret = this.#secrets.next();
     this.#claim.run(secret, lockedUntil, lockedUntil, JSON.stringify(instanceKeys));
     return secret;
   }
 
-  /** Corrects a row whose instance turned out to have no visible message. */
+  /** Corrects a row whose instance has no visible message. */
   correct(instanceKey: number): void {
     this.#setNextAt.run(this.#messages.firstVisibleAt(instanceKey), instanceKey);
   }
 
-  /** Messages were taken away without a turn: whoever waits for the instance need not look for them. */
+  /** Recomputes `next_at` after messages were changed without a turn. */
   refresh(instanceKey: number): void {
     this.#refresh.run(instanceKey);
   }
 
-  /** Releases after a committed turn; returns when the next message is visible, which may be never. */
+  /** Releases after a committed turn. Returns when the next message is visible, or Infinity. */
   release(instanceKey: number, definitionKey: number): number {
     const nextAt = this.#messages.firstVisibleAt(instanceKey);
     if (nextAt === null) this.#delete.run(instanceKey);
@@ -259,17 +260,17 @@ export class InstanceLocks {
     return nextAt ?? Infinity;
   }
 
-  /** Releases without a turn: claimable again after a delay, perhaps with the reason why it is held back. */
+  /** Releases a claim without a turn, and holds the instance back. Returns when it can be claimed. */
   hold(options: {
     readonly instanceKey: number;
     readonly delayMs: number;
     readonly giveBackClaim: boolean;
     readonly blocked: Blocked | undefined;
     readonly now: number;
-  }): void {
-    const { instanceKey, delayMs, giveBackClaim, blocked, now } = options;
+  }): number {
+    const { instanceKey, giveBackClaim, blocked, now } = options;
     const firstVisibleAt = this.#messages.firstVisibleAt(instanceKey);
-    const heldUntil = delayMs > 0 ? now + Math.ceil(delayMs) : null;
+    const { heldUntil, dueAt } = planHoldBack(options, now);
     this.#hold.run({
       instanceKey,
       nextAt: firstVisibleAt === null ? null : Math.max(firstVisibleAt, heldUntil ?? 0),
@@ -279,22 +280,30 @@ export class InstanceLocks {
       buildId: blocked?.buildId ?? null,
       now,
     });
+    return dueAt;
   }
 
-  /** Holds back an instance without a live claim, whether or not it has messages. */
+  /** Holds back an instance that no worker holds, with or without messages. Returns when it can be claimed. */
   holdFree(options: {
     readonly instanceKey: number;
     readonly definitionKey: number;
     readonly delayMs: number;
     readonly blocked: Blocked;
     readonly now: number;
-  }): void {
-    const { instanceKey, definitionKey, delayMs, blocked, now } = options;
-    const heldUntil = now + Math.ceil(delayMs);
-    this.#holdFree.run({ instanceKey, definitionKey, heldUntil, ...blocked, now });
+  }): number {
+    const { instanceKey, definitionKey, blocked, now } = options;
+    const { heldUntil, dueAt } = planHoldBack(options, now);
+    this.#holdFree.run({
+      instanceKey,
+      definitionKey,
+      heldUntil: heldUntil ?? now,
+      ...blocked,
+      now,
+    });
+    return dueAt;
   }
 
-  /** The instance was asked to stop: it may be claimed at once, also when held back, and later by anyone. */
+  /** Makes a canceling instance claimable now, even if held back, and by any worker from `cleanupAt`. */
   limitCleanup(options: {
     readonly instanceKey: number;
     readonly definitionKey: number;
@@ -318,12 +327,4 @@ export class InstanceLocks {
     if (first !== undefined && second === undefined) this.#delete.run(first);
     else this.#deleteAll.run(JSON.stringify(instanceKeys));
   }
-}
-
-/** Says whether a lock is held and has not expired. */
-export function isLive(
-  lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
-  now: number,
-): boolean {
-  return lock.lockToken !== null && lock.lockedUntil !== null && lock.lockedUntil > now;
 }

@@ -2,10 +2,12 @@ import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
-import type { Turn } from '../../contract/turn.ts';
+import type { Turn, TurnOutcome } from '../../contract/turn.ts';
+import { existingStart } from '../../rules/starts.ts';
 import { parseToken } from '../../shared/lock-token.ts';
+import type { DefinitionKind, Definitions } from './definitions.ts';
 
-/** The instance that a turn is committed to, as its row stands before. */
+/** The instance of a turn, as it was before the turn. */
 export interface TurnTarget {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -16,23 +18,23 @@ export interface TurnTarget {
   readonly historyLength: number;
   /** Whether an earlier turn started a child. */
   readonly hasChildren: 0 | 1;
-  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  /** Whether it has a row in `instance_locks`. Without one it has no messages. */
   readonly hasLockRow: boolean;
 }
 
-/** A turn's target with what fences it. */
+/** The target of a turn, with the columns of its fence. */
 export interface InstanceRow extends Omit<TurnTarget, 'hasLockRow'> {
   readonly incarnation: string;
   readonly lastTurn: string | null;
 }
 
-/** Everything of an instance that decides what becomes of it. */
+/** All columns that decide what a stop or a claim does to an instance. */
 export interface FullRow extends InstanceRow {
   readonly parentInstanceId: string | null;
   readonly parentExecutionId: number | null;
   readonly parentOperation: number | null;
   readonly cancelReason: string | null;
-  /** Why it was canceled, once that is decided; its last running activity makes it `canceled`. */
+  /** The reason of a cancel whose end is recorded. The instance is `canceled` once no item is left. */
   readonly closingReason: string | null;
   readonly isTask: 0 | 1;
 }
@@ -41,8 +43,8 @@ interface Receiver {
   readonly instanceKey: number;
   readonly definitionKey: number;
   readonly executionId: number;
-  /** It takes no turn any more, or never does: a task run. */
-  readonly isOver: 0 | 1;
+  /** Whether it takes no messages: it has ended, is closing, or is a task run. */
+  readonly isClosed: 0 | 1;
   readonly bufferedEvents: number;
 }
 
@@ -53,7 +55,7 @@ interface NewRow {
   readonly cancellation?: CancellationType;
 }
 
-/** Writes and fences of the rows of `instances`; the clauses that keep a terminal state stand here. */
+/** The rows of `instances`. No statement changes an ended instance. */
 export class InstanceRows {
   readonly #insert;
   readonly #insertStarted;
@@ -107,8 +109,8 @@ export class InstanceRows {
     this.#select = db.prepare<[number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ?`,
     );
-    // One statement where a look at the lock and one at the row would be two, in every ack. One that ended just now
-    // may still have its lock, which is cleared away late.
+    // One statement per ack instead of two. An instance that ended in this group can still have its lock, which is
+    // deleted later, so `ended_at` is checked too.
     this.#selectHeld = db.prepare<[number, string, number], InstanceRow>(
       `SELECT ${columns} FROM instances WHERE instance_key = ? AND ended_at IS NULL AND EXISTS (
          SELECT 1 FROM instance_locks
@@ -125,7 +127,7 @@ export class InstanceRows {
     );
     this.#selectReceiver = db.prepare<[string], Receiver>(
       `SELECT instance_key AS instanceKey, definition_key AS definitionKey, execution_id AS executionId,
-              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isOver,
+              ended_at IS NOT NULL OR closing_reason IS NOT NULL OR priority IS NOT NULL AS isClosed,
               buffered_events AS bufferedEvents
        FROM instances WHERE instance_id = ?`,
     );
@@ -162,7 +164,7 @@ export class InstanceRows {
     return this.#select.get(instanceKey);
   }
 
-  /** The instance that a token holds now; `undefined` if it holds none. */
+  /** Returns the instance that a token holds, or `undefined`. */
   getHeld(token: string, now: number): InstanceRow | undefined {
     const { key, secret } = parseToken(token);
     return this.#selectHeld.get(key, secret, now);
@@ -172,7 +174,7 @@ export class InstanceRows {
     return this.#selectFull.get(instanceKey);
   }
 
-  /** Those of several instances that are there. */
+  /** Returns the existing instances among the given keys. */
   getAll(instanceKeys: readonly number[]): readonly FullRow[] {
     return this.#selectAll.all(JSON.stringify(instanceKeys));
   }
@@ -185,12 +187,12 @@ export class InstanceRows {
     return this.#selectReceiver.get(instanceId);
   }
 
-  /** By what a repeated start is recognised. */
+  /** The columns by which a repeated start is recognized. */
   findStart(instanceId: string): { definitionKey: number; inputHash: string } | undefined {
     return this.#selectStart.get(instanceId);
   }
 
-  /** Inserts an instance that waits for its first turn; `undefined` when the id is taken. */
+  /** Inserts an instance that waits for its first turn. Returns `undefined` if the id is taken. */
   insertPending(options: {
     readonly instance: NewRow;
     readonly definitionKey: number;
@@ -212,7 +214,7 @@ export class InstanceRows {
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }
 
-  /** Inserts an instance that has had its first turn already, and waits on; `undefined` when the id is taken. */
+  /** Inserts an instance in the state after its first turn. Returns `undefined` if the id is taken. */
   insertStarted(options: {
     readonly instance: NewRow;
     readonly definitionKey: number;
@@ -234,7 +236,7 @@ export class InstanceRows {
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }
 
-  /** Remembers that an instance has children, so that the end of one without need not look for them. */
+  /** Marks an instance as a parent, so that the end of others needs no query for children. */
   setHasChildren(instanceKey: number): void {
     this.#setHasChildren.run(instanceKey);
   }
@@ -247,7 +249,7 @@ export class InstanceRows {
     this.#setCustomStatus.run(customStatus, versions, instanceKey);
   }
 
-  /** Keeps the execution that has ended and turns the instance to its next one. */
+  /** Archives the ended execution and moves the instance to the next one. */
   continueAsNew(options: {
     readonly target: TurnTarget;
     readonly turn: Turn;
@@ -270,8 +272,89 @@ export function parentOf(row: FullRow): ParentRef | null {
     : { instanceId: parentInstanceId, executionId: parentExecutionId, operation: parentOperation };
 }
 
-/** Every write to an instance is meant for one live row. */
+/** Throws unless a write changed exactly one live row. */
 export function mustChangeOne({ changes }: { readonly changes: number }): void {
   if (changes !== 1)
-    throw new Error(`A write meant for one live instance changed ${changes} rows.`);
+    throw new Error(`Expected to change one live instance, but changed ${changes} rows.`);
+}
+
+/** Returns the result of a start whose id is taken. Throws if no instance has the id. */
+export function findExistingStart(
+  {
+    instances,
+    definitions,
+  }: { readonly instances: InstanceRows; readonly definitions: Definitions },
+  kind: DefinitionKind,
+  wanted: { readonly instanceId: string; readonly name: string; readonly inputHash: string },
+): ReturnType<typeof existingStart> {
+  const existing = instances.findStart(wanted.instanceId);
+  if (existing === undefined) throw new Error('An existing instance cannot be read.');
+  const { inputHash } = existing;
+  const definition = definitions.get(existing.definitionKey);
+  return existingStart({ ...definition, inputHash }, { ...wanted, kind });
+}
+
+type Value = string | number | null;
+
+/** Writes the state after a turn that leaves its instance running, completed or failed. */
+export class OutcomeUpdates {
+  readonly #first;
+  readonly #next;
+
+  constructor(db: Database.Database) {
+    // A cancel request that arrived during the turn stays: no turn changes 'canceling' to 'running'.
+    const keepCanceling = `status = iif(status = 'canceling', 'canceling', 'running')`;
+    const progress = 'last_turn = ?, history_length = ?';
+    this.#first = prepare(db, {
+      progress: `${progress}, definition_key = ?, started_at = coalesce(started_at, ?),
+        execution_started_at = coalesce(execution_started_at, ?)`,
+      running: `${keepCanceling}, `,
+    });
+    // SQLite rewrites the indexes of every assigned column. Without these a turn takes 2-3 µs less.
+    this.#next = prepare(db, { progress, running: '' });
+  }
+
+  run(options: {
+    readonly target: TurnTarget;
+    readonly turn: Turn;
+    readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
+    readonly definitionKey: number;
+    readonly now: number;
+  }): void {
+    const { target, turn, outcome, definitionKey, now } = options;
+    const { instanceKey } = target;
+    const length = target.historyLength + turn.events.length;
+    // The first turn of an execution has set the version and the start time.
+    const isNext =
+      target.historyLength > 0 &&
+      target.status !== 'pending' &&
+      target.definitionKey === definitionKey;
+    const updates = isNext ? this.#next : this.#first;
+    const progress = isNext
+      ? [turn.turnId, length, instanceKey]
+      : [turn.turnId, length, definitionKey, now, now, instanceKey];
+    switch (outcome.status) {
+      case 'running':
+        return mustChangeOne(updates.running.run(...progress));
+      case 'completed':
+        return mustChangeOne(updates.completed.run(outcome.payload, now, now, ...progress));
+      case 'failed':
+        return mustChangeOne(updates.failed.run(outcome.failure, now, now, ...progress));
+    }
+  }
+}
+
+function prepare(
+  db: Database.Database,
+  { progress, running }: { readonly progress: string; readonly running: string },
+) {
+  const update = (columns: string) =>
+    db.prepare<Value[]>(
+      `UPDATE instances SET ${columns}${progress} WHERE instance_key = ? AND ended_at IS NULL`,
+    );
+  return {
+    running: update(running),
+    completed: update(`status = 'completed', output = ?, ended_at = ?, completed_at = ?, `),
+    failed: update(`status = 'failed', failure = ?, ended_at = ?, failed_at = ?, `),
+  };
 }

@@ -1,16 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
+import type { ActivityCancel } from '../../contract/turn.ts';
+import { planItemCancel, type CancelableItem, type CancelScope } from '../../rules/stops.ts';
 import type { FlaggedItem } from '../../shared/effects.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import type { ActivityCancel } from '../../contract/turn.ts';
 import { cancelColumns, toCancelInfo, type CancelColumns } from './work-items.ts';
 
-/**
- * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
- * also what is past its point of no return; nothing reaches what was scheduled to be abandoned.
- */
-export type Reach = 'request' | 'end' | 'terminate';
-
+/** A cancel of all items of an instance. */
 interface CancelItems {
   readonly instanceKey: number;
   readonly now: number;
@@ -20,188 +16,209 @@ interface CancelItems {
 
 /** What a cancel did to the items of an instance. */
 export interface CanceledItems {
-  /** How many were removed or flagged. */
+  /** The number of items that were removed or flagged. */
   readonly count: number;
+  /** The flagged items that a worker holds. */
   readonly flagged: readonly FlaggedItem[];
-  /** Whether items stay besides those that the instance left to themselves. */
+  /** Whether an item that the cancel reached is left. */
   readonly keeps: boolean;
 }
 
-interface Holdings {
-  readonly items: number;
-  readonly unclaimed: number;
-  readonly attended: number;
+interface ItemRow extends CancelableItem {
+  readonly itemKey: number;
+  readonly executionId: number;
 }
 
-interface CancelOperations {
-  readonly instanceKey: number;
-  readonly executionId: number;
-  readonly cancels: string;
+interface OperationRow extends ItemRow {
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+}
+
+/** An item with its request: `[itemKey, isDelivered, trigger, reason]`. Without the last two, those of the statement. */
+type Entry = readonly [number, 0 | 1] | readonly [number, 0 | 1, CancelTrigger, string];
+
+/** A batch of entries, as JSON, with the request of those that have none. */
+interface EntryParams {
+  readonly entries: string;
   readonly now: number;
+  readonly trigger: CancelTrigger | null;
+  readonly reason: string | null;
 }
 
 interface FlaggedRow extends CancelColumns {
   readonly itemKey: number;
-  readonly secret: string | null;
-  readonly cancelRequested: 0 | 1;
+  readonly secret: string;
 }
 
-const enqueue = `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data)
-  SELECT instance_key, :now, 'activityCanceled', execution_id, operation,`;
-const flaggedColumns = `item_key AS itemKey, lock_token AS secret, cancel_requested AS cancelRequested, ${cancelColumns}`;
-const flagged = `RETURNING ${flaggedColumns}`;
-const unclaimed = '(lock_token IS NULL OR locked_until <= :now)';
-const attended = `cancellation <> 'abandon'`;
-const stoppable = 'point_of_no_return = 0';
-const unasked = 'cancel_requested_at IS NULL';
-
-/** Which items a cancel removes when nobody holds them, which it flags, and whether those are told. */
-const reaches: Readonly<
-  Record<Reach, { readonly removed: string; readonly flagged: string; readonly told: string }>
-> = {
-  request: {
-    removed: `${attended} AND ${stoppable} AND shielded = 0`,
-    flagged: `${attended} AND ${unasked} AND shielded = 0`,
-    told: '1 - point_of_no_return',
-  },
-  end: {
-    removed: `${attended} AND ${stoppable}`,
-    flagged: `${attended} AND ${unasked}`,
-    told: '1 - point_of_no_return',
-  },
-  terminate: {
-    removed: attended,
-    flagged: `${attended} AND cancel_requested = 0`,
-    told: '1',
-  },
-};
-
-const none: Holdings = { items: 0, unclaimed: 0, attended: 0 };
-
 /**
- * Cancels rows of `worker_queue`: those that nobody holds are removed, the others flagged, the first request kept.
- * Each way takes the same few statements for one item and for thousands.
+ * Cancels rows of `worker_queue` by the rule `planItemCancel`.
+ * The number of statements does not depend on the number of items.
  */
 export class ItemCancels {
-  readonly #enqueueOperations;
-  readonly #removeOperations;
-  readonly #flagOperations;
-  readonly #enqueueAll;
-  readonly #removeAll: Readonly<Record<Reach, Database.Statement<[CancelItems]>>>;
-  readonly #flagAll: Readonly<Record<Reach, Database.Statement<[CancelItems], FlaggedRow>>>;
-  readonly #holdings;
+  readonly #selectOperations;
+  readonly #selectAll;
+  readonly #enqueue;
+  readonly #remove;
+  readonly #flag;
   readonly #hasAttended;
   readonly #flaggedSince;
 
   constructor(db: Database.Database) {
-    // CROSS JOIN: from the list to the rows, never through all rows of the instance for each entry of the list.
-    const named = `json_each(:cancels) CROSS JOIN worker_queue
-      ON instance_key = :instanceKey AND execution_id = :executionId AND operation = value ->> 0`;
-    const removedOperation = `${unclaimed} AND ${attended} AND ${stoppable}`;
-    this.#enqueueOperations = db.prepare<[CancelOperations]>(
-      `${enqueue} json_object('trigger', coalesce(cancel_trigger, value ->> 1),
-                              'reason', coalesce(cancel_reason, value ->> 2))
-       FROM ${named} WHERE ${removedOperation}`,
+    const columns = `item_key AS itemKey, execution_id AS executionId, lock_token AS lockToken,
+      locked_until AS lockedUntil, cancellation, shielded, point_of_no_return AS pointOfNoReturn,
+      cancel_requested AS cancelRequested, cancel_requested_at AS cancelRequestedAt`;
+    // CROSS JOIN fixes the join order: one index search per list entry, never all rows of the instance per entry.
+    this.#selectOperations = db.prepare<
+      [{ instanceKey: number; executionId: number; cancels: string }],
+      OperationRow
+    >(
+      `SELECT ${columns}, value ->> 1 AS "trigger", value ->> 2 AS reason
+       FROM json_each(:cancels) CROSS JOIN worker_queue
+         ON instance_key = :instanceKey AND execution_id = :executionId AND operation = value ->> 0`,
     );
-    this.#removeOperations = db.prepare<[CancelOperations]>(
-      `DELETE FROM worker_queue
-       WHERE item_key IN (SELECT item_key FROM ${named} WHERE ${removedOperation})`,
+    this.#selectAll = db.prepare<[number], ItemRow>(
+      `SELECT ${columns} FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation`,
     );
-    // LIMIT: the planner takes the subquery as it is, instead of reading the whole queue in front of it.
-    this.#flagOperations = db.prepare<[CancelOperations], FlaggedRow>(
+    this.#enqueue = db.prepare<[EntryParams]>(
+      `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data)
+       SELECT instance_key, :now, 'activityCanceled', execution_id, operation,
+              json_object('trigger', coalesce(cancel_trigger, value ->> 2, :trigger),
+                          'reason', coalesce(cancel_reason, value ->> 3, :reason))
+       FROM json_each(:entries) CROSS JOIN worker_queue ON item_key = value ->> 0`,
+    );
+    this.#remove = db.prepare<[string]>(
+      'DELETE FROM worker_queue WHERE item_key IN (SELECT value ->> 0 FROM json_each(?))',
+    );
+    // LIMIT keeps the planner from flattening the subquery and reading the whole queue first.
+    this.#flag = db.prepare<[EntryParams]>(
       `UPDATE worker_queue
-       SET cancel_requested = 1 - point_of_no_return, cancel_requested_at = :now,
-           cancel_trigger = cancel ->> 1, cancel_reason = cancel ->> 2
-       FROM (SELECT item_key AS found_key, value AS cancel FROM ${named} WHERE ${attended} AND ${unasked}
-             LIMIT -1)
-       WHERE item_key = found_key ${flagged}`,
-    );
-    this.#enqueueAll = db.prepare<[CancelItems & { readonly executionId: number }]>(
-      `${enqueue} json_object('trigger', coalesce(cancel_trigger, :trigger),
-                              'reason', coalesce(cancel_reason, :reason))
-       FROM worker_queue
-       WHERE instance_key = :instanceKey AND execution_id = :executionId
-         AND ${unclaimed} AND ${reaches.request.removed}`,
-    );
-    const removeAll = (reach: Reach) =>
-      db.prepare<[CancelItems]>(
-        `DELETE FROM worker_queue
-         WHERE instance_key = :instanceKey AND ${unclaimed} AND ${reaches[reach].removed}`,
-      );
-    const flagAll = (reach: Reach) =>
-      db.prepare<[CancelItems], FlaggedRow>(
-        `UPDATE worker_queue
-         SET cancel_requested = ${reaches[reach].told}, cancel_requested_at = :now,
-             cancel_trigger = :trigger, cancel_reason = :reason
-         WHERE instance_key = :instanceKey AND ${reaches[reach].flagged} ${flagged}`,
-      );
-    this.#removeAll = {
-      request: removeAll('request'),
-      end: removeAll('end'),
-      terminate: removeAll('terminate'),
-    };
-    this.#flagAll = {
-      request: flagAll('request'),
-      end: flagAll('end'),
-      terminate: flagAll('terminate'),
-    };
-    this.#holdings = db.prepare<[CancelItems], Holdings>(
-      `SELECT count(*) AS items, count(*) FILTER (WHERE ${unclaimed}) AS unclaimed,
-              count(*) FILTER (WHERE ${attended}) AS attended
-       FROM worker_queue WHERE instance_key = :instanceKey`,
+       SET cancel_requested = entry ->> 1, cancel_requested_at = :now,
+           cancel_trigger = coalesce(entry ->> 2, :trigger), cancel_reason = coalesce(entry ->> 3, :reason)
+       FROM (SELECT value AS entry FROM json_each(:entries) LIMIT -1)
+       WHERE item_key = entry ->> 0`,
     );
     this.#hasAttended = db
       .prepare<[number], 1>(
         `SELECT 1 FROM worker_queue WHERE instance_key = ? AND cancellation <> 'abandon' LIMIT 1`,
       )
       .pluck();
-    // The index has both columns: only what was flagged lately is read from the table.
+    // The index has both columns, so only recently flagged rows are read from the table.
     this.#flaggedSince = db.prepare<[number, number], FlaggedRow>(
-      `SELECT ${flaggedColumns} FROM worker_queue
-       WHERE cancel_requested = 1 AND next_at > ? AND cancel_requested_at >= ?`,
+      `SELECT item_key AS itemKey, lock_token AS secret, ${cancelColumns} FROM worker_queue
+       WHERE cancel_requested = 1 AND next_at > ? AND cancel_requested_at >= ? AND lock_token IS NOT NULL`,
     );
   }
 
-  /** Cancels operations of an execution, and tells it of those that never start; returns the flagged. */
+  /** Cancels operations of an execution, and enqueues messages for the removed ones. Returns the flagged items. */
   cancelOperations(options: {
     readonly instanceKey: number;
     readonly executionId: number;
     readonly cancels: readonly ActivityCancel[];
     readonly now: number;
   }): readonly FlaggedItem[] {
-    if (options.cancels.length === 0) return [];
     const { instanceKey, executionId, now } = options;
-    const params = { instanceKey, executionId, cancels: toJson(options.cancels), now };
-    this.#enqueueOperations.run(params);
-    this.#removeOperations.run(params);
-    return toFlagged(this.#flagOperations.all(params));
+    if (options.cancels.length === 0) return [];
+    const cancels = toJson(options.cancels);
+    const plan = new Plan('operation', now);
+    for (const row of this.#selectOperations.all({ instanceKey, executionId, cancels })) {
+      const { trigger, reason } = row;
+      plan.add(row, { trigger, reason, isNamed: true });
+    }
+    this.#write(plan, { now, trigger: null, reason: null });
+    return plan.delivered;
   }
 
-  /** What a cancel request does to the items of an instance; the current execution is told of those that never start. */
+  /** Applies a cancel request to the items of an instance. Removed items of `executionId` leave a message. */
   cancelRequested(options: CancelItems & { readonly executionId: number }): readonly FlaggedItem[] {
-    this.#enqueueAll.run(options);
-    return this.cancelAll('request', options).flagged;
+    return this.#cancelAll('request', options, options.executionId).flagged;
   }
 
-  /** Cancels the items of an instance without a word to it. */
-  cancelAll(reach: Reach, options: CancelItems): CanceledItems {
-    // Asked first, because every end of an instance comes here, and nearly always there is nothing.
-    const { items, unclaimed, attended } = this.#holdings.get(options) ?? none;
-    if (items === 0) return { count: 0, flagged: [], keeps: false };
-    const removed = unclaimed === 0 ? 0 : this.#removeAll[reach].run(options).changes;
-    const rows = this.#flagAll[reach].all(options);
-    const keeps = removed === 0 ? attended > 0 : this.hasAttended(options.instanceKey);
-    return { count: removed + rows.length, flagged: toFlagged(rows), keeps };
+  /** Cancels the items of an instance without messages to it. */
+  cancelAll(scope: Exclude<CancelScope, 'operation'>, options: CancelItems): CanceledItems {
+    return this.#cancelAll(scope, options, null);
   }
 
-  /** Says whether an instance has items besides those that it left to themselves. */
+  /** Whether an instance has items other than abandoned ones. */
   hasAttended(instanceKey: number): boolean {
     return this.#hasAttended.get(instanceKey) !== undefined;
   }
 
-  /** The items that are held and were flagged at a time or later. */
+  /** The held items that were flagged at `time` or later. */
   flaggedSince(time: number, now: number): readonly FlaggedItem[] {
-    return toFlagged(this.#flaggedSince.all(now, time));
+    return this.#flaggedSince.all(now, time).flatMap((row) => {
+      const cancel = toCancelInfo(row);
+      return cancel === null ? [] : [{ lockToken: formatToken(row.itemKey, row.secret), cancel }];
+    });
+  }
+
+  #cancelAll(
+    scope: CancelScope,
+    { instanceKey, now, trigger, reason }: CancelItems,
+    executionId: number | null,
+  ): CanceledItems {
+    const plan = new Plan(scope, now);
+    for (const row of this.#selectAll.all(instanceKey)) {
+      plan.add(row, { trigger, reason, isAnswered: row.executionId === executionId });
+    }
+    this.#write(plan, { now, trigger, reason });
+    const count = plan.removed.length + plan.flagged.length;
+    return { count, flagged: plan.delivered, keeps: plan.keeps };
+  }
+
+  #write(
+    { answered, removed, flagged }: Plan,
+    request: Pick<EntryParams, 'now' | 'trigger' | 'reason'>,
+  ): void {
+    if (answered.length > 0) this.#enqueue.run({ ...request, entries: JSON.stringify(answered) });
+    if (removed.length > 0) this.#remove.run(JSON.stringify(removed));
+    if (flagged.length > 0) this.#flag.run({ ...request, entries: JSON.stringify(flagged) });
+  }
+}
+
+/** Collects what a cancel does to items. */
+class Plan {
+  readonly removed: Entry[] = [];
+  /** The removed items that leave a message. */
+  readonly answered: Entry[] = [];
+  readonly flagged: Entry[] = [];
+  /** The flagged items whose workers get the request. */
+  readonly delivered: FlaggedItem[] = [];
+  keeps = false;
+  readonly #scope: CancelScope;
+  readonly #now: number;
+
+  constructor(scope: CancelScope, now: number) {
+    this.#scope = scope;
+    this.#now = now;
+  }
+
+  add(
+    row: ItemRow,
+    request: {
+      readonly trigger: CancelTrigger;
+      readonly reason: string;
+      /** Whether the execution gets a message if the item is removed. */
+      readonly isAnswered?: boolean;
+      /** Whether the request is the item's own; implies `isAnswered`. */
+      readonly isNamed?: boolean;
+    },
+  ): void {
+    const plan = planItemCancel(row, this.#scope, this.#now);
+    if (plan === 'ignore') return;
+    const { trigger, reason, isNamed = false, isAnswered = isNamed } = request;
+    const entry = (isDelivered: 0 | 1): Entry =>
+      isNamed ? [row.itemKey, isDelivered, trigger, reason] : [row.itemKey, isDelivered];
+    if (plan === 'remove') {
+      this.removed.push(entry(0));
+      if (isAnswered) this.answered.push(entry(0));
+      return;
+    }
+    this.keeps = true;
+    if (plan === 'keep') return;
+    this.flagged.push(entry(plan === 'flag' ? 1 : 0));
+    if (plan !== 'flag' || row.lockToken === null) return;
+    const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: this.#now };
+    this.delivered.push({ lockToken: formatToken(row.itemKey, row.lockToken), cancel });
   }
 }
 
@@ -211,7 +228,7 @@ function toJson(cancels: readonly ActivityCancel[]): string {
   for (const cancel of cancels) {
     if (!first.has(cancel.operation)) first.set(cancel.operation, cancel);
   }
-  // Well-formed, because an escaped half of a surrogate pair would come out as bytes that are no text.
+  // Well-formed, because SQLite would decode an escaped lone surrogate to invalid UTF-8.
   return JSON.stringify(
     Array.from(first.values(), ({ operation, trigger, reason }) => [
       operation,
@@ -219,15 +236,4 @@ function toJson(cancels: readonly ActivityCancel[]): string {
       reason.toWellFormed(),
     ]),
   );
-}
-
-// What is past its point of no return is flagged for the record alone, and nobody holds what is between attempts.
-function toFlagged(rows: readonly FlaggedRow[]): readonly FlaggedItem[] {
-  const items: FlaggedItem[] = [];
-  for (const row of rows) {
-    const cancel = row.cancelRequested === 1 ? toCancelInfo(row) : null;
-    if (row.secret === null || cancel === null) continue;
-    items.push({ lockToken: formatToken(row.itemKey, row.secret), cancel });
-  }
-  return items;
 }

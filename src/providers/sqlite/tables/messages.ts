@@ -6,7 +6,7 @@ interface VisibleMessage extends FetchedMessage {
   readonly instanceKey: number;
 }
 
-/** The rows of `orchestrator_queue`. Who inserts here also sees to the instance's row in `instance_locks`. */
+/** The rows of `orchestrator_queue`. The caller of `insert` also updates the row in `instance_locks`. */
 export class Messages {
   readonly #insert;
   readonly #selectVisible;
@@ -22,6 +22,7 @@ export class Messages {
   readonly #deleteOfExecutions;
   readonly #deleteAll;
   readonly #deleteOf;
+  readonly #showHidden;
 
   constructor(db: Database.Database) {
     this.#insert = db.prepare<
@@ -30,7 +31,7 @@ export class Messages {
       `INSERT INTO orchestrator_queue (instance_key, visible_at, kind, execution_id, operation, data, payload)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
     );
-    // In the order in which they became visible: timers by their time, the rest as enqueued.
+    // In order of visibility: timers by their time, other messages as enqueued.
     this.#selectVisible = db.prepare<[number, number, number], FetchedMessage>(
       `SELECT message_key AS messageKey, kind, execution_id AS executionId, operation, data, payload
        FROM orchestrator_queue WHERE instance_key = ? AND visible_at <= ?
@@ -60,7 +61,7 @@ export class Messages {
     this.#deleteOne = db.prepare<[number, number]>(
       'DELETE FROM orchestrator_queue WHERE message_key = ? AND instance_key = ?',
     );
-    // The plus keeps the planner on the keys, away from all the messages of the instance.
+    // The plus makes the planner search by key, not through all messages of the instance.
     this.#deleteMany = db.prepare<[string, number]>(
       `DELETE FROM orchestrator_queue
        WHERE message_key IN (SELECT value FROM json_each(?)) AND +instance_key = ?`,
@@ -86,6 +87,21 @@ export class Messages {
     this.#deleteOf = db.prepare<[string]>(
       'DELETE FROM orchestrator_queue WHERE instance_key IN (SELECT value FROM json_each(?))',
     );
+    // Reads all messages, 100,000 in 17 ms: a clock is rarely set back, and an index would cost every insert.
+    this.#showHidden = db
+      .prepare<[{ now: number }], number>(
+        `UPDATE orchestrator_queue SET visible_at = :now
+         WHERE visible_at > :now AND kind NOT IN ('timerFired', 'cleanupExpired') RETURNING instance_key`,
+      )
+      .pluck();
+  }
+
+  /**
+   * Makes messages visible that a clock set back has hidden. Messages with a time of their own keep it.
+   * Returns the keys of their instances.
+   */
+  showHidden(now: number): ReadonlySet<number> {
+    return new Set(this.#showHidden.all({ now }));
   }
 
   insert(instanceKey: number, message: StoredMessage, visibleAt: number): void {
@@ -97,7 +113,7 @@ export class Messages {
     return this.#selectVisible.all(instanceKey, now, max);
   }
 
-  /** The visible messages of each instance that has any; `undefined` if there are `max` or more of them all. */
+  /** The visible messages by instance, or `undefined` if there are `max` or more in total. */
   readVisibleOfAll(
     instanceKeys: readonly number[],
     now: number,
@@ -115,24 +131,24 @@ export class Messages {
     return byInstance;
   }
 
-  /** The message that ends a canceling instance, if it is due; it may stand behind thousands of others. */
+  /** The due `cleanupExpired` message of an instance. Thousands of messages may precede it. */
   readCleanupExpired(instanceKey: number, now: number): FetchedMessage | undefined {
     return this.#selectCleanupExpired.get(instanceKey, now);
   }
 
-  /** The message that begins an execution, visible or not. */
+  /** The start message of an execution, visible or not. */
   readStart(instanceKey: number): FetchedMessage | undefined {
     return this.#selectStart.get(instanceKey);
   }
 
-  /** When the first message of an instance is, or was, visible; `null` when it has none. */
+  /** The earliest `visible_at` of an instance's messages, or `null`. */
   firstVisibleAt(instanceKey: number): number | null {
     return this.#firstVisibleAt.get(instanceKey) ?? null;
   }
 
-  /** Says whether at least `max` messages of a kind wait. */
+  /** Whether at least `max` messages of a kind are queued. */
   isFull(instanceKey: number, kind: string, max: number): boolean {
-    // The first count reads the index alone, and is nearly always enough.
+    // The first count reads only the index, and usually decides.
     return (
       this.#count.get(instanceKey, max) === max &&
       this.#countOfKind.get(instanceKey, kind, max) === max
@@ -140,7 +156,7 @@ export class Messages {
   }
 
   delete(instanceKey: number, messageKeys: readonly number[]): void {
-    // From about ten keys on, one statement is faster than one each.
+    // For more than about ten keys one statement is faster.
     if (messageKeys.length > 10) this.#deleteMany.run(JSON.stringify(messageKeys), instanceKey);
     else for (const messageKey of messageKeys) this.#deleteOne.run(messageKey, instanceKey);
   }
@@ -150,7 +166,7 @@ export class Messages {
     this.#deleteTimers.run(instanceKey, executionId, JSON.stringify(operations));
   }
 
-  /** Deletes timers and completions up to an execution; external events belong to none and stay. */
+  /** Deletes timers and completions up to an execution. External events belong to no execution and stay. */
   deleteOfExecutions(instanceKey: number, upToExecutionId: number): void {
     this.#deleteOfExecutions.run(instanceKey, upToExecutionId);
   }

@@ -21,7 +21,7 @@ interface Child {
   readonly isAttached: 0 | 1;
 }
 
-/** The writes that stop rows of `instances`; each keeps the first wish, and none touches a terminal state. */
+/** Writes that stop rows of `instances`. Each keeps the first request, and none changes an ended instance. */
 export class StopRows {
   readonly #cancelPending;
   readonly #requestCancel;
@@ -43,7 +43,7 @@ export class StopRows {
       `UPDATE instances SET status = 'canceling', ${asked}
        WHERE instance_key = :instanceKey AND status = 'running'`,
     );
-    // One that ends as canceled without having been asked to has its own reason on record.
+    // An instance that cancels itself records its own reason.
     this.#close = db.prepare<[CloseParams]>(
       `UPDATE instances
        SET status = 'canceling', closing_reason = :reason, cleanup_skipped = :cleanupSkipped,
@@ -73,7 +73,7 @@ export class StopRows {
     );
   }
 
-  /** Ends an instance that never ran; its history is one event. */
+  /** Ends an instance that never ran. Its history has one event. */
   cancelPending(instanceKey: number, { reason, actor, requestedAt }: CancelRequest): void {
     mustChangeOne(this.#cancelPending.run({ instanceKey, reason, actor, now: requestedAt }));
   }
@@ -83,7 +83,7 @@ export class StopRows {
     mustChangeOne(this.#requestCancel.run({ instanceKey, reason, actor, now: requestedAt }));
   }
 
-  /** Records a turn that ends as canceled; the instance stays `canceling` until nothing of it runs. */
+  /** Records a turn that ends as canceled. The instance stays `canceling` until no item is left. */
   close(options: {
     readonly target: TurnTarget;
     readonly turn: Turn;
@@ -105,12 +105,12 @@ export class StopRows {
     );
   }
 
-  /** Makes an instance that was closed `canceled`. */
+  /** Makes a closing instance `canceled`. */
   finishClosing(instanceKey: number, now: number): void {
     mustChangeOne(this.#finishClosing.run(now, now, instanceKey));
   }
 
-  /** Makes an instance `terminated`, with one event more. */
+  /** Makes an instance `terminated`, with one more event. */
   terminate(options: {
     readonly instanceKey: number;
     readonly reason: string;
@@ -121,14 +121,14 @@ export class StopRows {
     mustChangeOne(this.#terminate.run(now, now, reason, actor, instanceKey));
   }
 
-  /** Counts a handler that went on past its grace period. */
+  /** Counts a handler that still runs after its grace. */
   countLeaked(instanceKey: number): void {
     this.#countLeaked.run(instanceKey);
   }
 
   /**
-   * The children that go with their parent, from an execution on: the live ones, or also those that have ended. The
-   * children of later executions have greater keys, so those of thousands of executions before are not read.
+   * The attached children of an instance, from an execution on: live ones, or all.
+   * Children of later executions have greater keys, so children of earlier executions are not read.
    */
   selectChildren(
     instanceId: string,

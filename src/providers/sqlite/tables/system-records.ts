@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 
-/** The rows of `leases` and `system_records`: what belongs to the whole store and to no instance. */
+/** The rows of `leases` and `system_records`, which belong to the whole store. */
 export class SystemRecords {
   readonly #takeLease;
   readonly #releaseLease;
@@ -27,7 +27,7 @@ export class SystemRecords {
     this.#remove = db.prepare<[string]>('DELETE FROM system_records WHERE name = ?');
   }
 
-  /** Says whether the owner has the lease now. */
+  /** Takes or renews a lease. Returns whether the owner has it. */
   takeLease(
     lease: { readonly name: string; readonly owner: string; readonly leaseMs: number },
     now: number,

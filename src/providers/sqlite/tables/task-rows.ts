@@ -1,18 +1,18 @@
 import type Database from 'better-sqlite3';
 import type { TerminalStatus } from '../../../model/status.ts';
-import type { TaskTimes } from '../../rules/task-times.ts';
 import type { NewTask, OnFailState } from '../../contract/tasks.ts';
+import type { TaskTimes } from '../../rules/starts.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
-/** A task run that a write has ended just now. */
+/** A task run that a write has ended. */
 export interface EndedRun {
   readonly instanceId: string;
   readonly dedupeKey: string | null;
 }
 
-/** A task run that has failed just now. */
+/** A task run that a write has failed. */
 export interface FailedRun extends EndedRun {
-  /** `ready`: it was created with a handler for failures. */
+  /** `ready`: it was created with an `onFail` handler. */
   readonly onFail: 'ready' | null;
   readonly onFailOptions: string | null;
 }
@@ -22,7 +22,7 @@ interface End {
   readonly now: number;
 }
 
-/** The writes to rows of `instances` that are task runs; none touches a terminal state. */
+/** Writes to rows of `instances` that are task runs. None changes an ended run. */
 export class TaskRows {
   readonly #insert;
   readonly #start;
@@ -90,7 +90,7 @@ export class TaskRows {
     );
     this.#skip = end('skipped');
     this.#expire = end('expired');
-    // The first wish stays; one that ends as canceled without having been asked to has its own reason on record.
+    // The first request is kept. A run that cancels itself records its own reason.
     this.#cancel = end<{ reason: string; actor: string | null }>(
       'canceled',
       `, cancel_actor = iif(cancel_requested_at IS NULL, :actor, cancel_actor),
@@ -117,7 +117,7 @@ export class TaskRows {
       .pluck();
   }
 
-  /** Inserts a run that waits for its first claim; `undefined` when the id is taken. */
+  /** Inserts a run that waits for its first claim. Returns `undefined` if the id is taken. */
   insert(
     task: NewTask,
     how: TaskTimes & { readonly definitionKey: number; readonly now: number },
@@ -145,7 +145,7 @@ export class TaskRows {
     this.#start.run(now, now, instanceKey);
   }
 
-  /** Makes a run `pending` again that its first claim made `running`; answers when it expires, if it does. */
+  /** Makes a run `pending` if this claim made it `running`. Returns when it expires, or `null`. */
   unstart(instanceKey: number, claimedAt: number | null): number | null {
     return this.#unstart.get({ instanceKey, claimedAt }) ?? null;
   }
@@ -195,8 +195,144 @@ export class TaskRows {
     this.#endOnFail.run(state, failure, instanceKey);
   }
 
-  /** The key that a run was created with, whether it still has it or not. */
+  /** The dedupe key that a run was created with, even if it no longer holds it. */
   keyOf(instanceKey: number): string | null {
     return this.#selectKey.get(instanceKey) ?? null;
+  }
+}
+
+/** The operations of the item of a task run, and of its `onFail` item. */
+export const taskOperation = 1;
+export const onFailOperation = 2;
+
+/** The item of a task run that has expired. */
+export interface ExpiredItem {
+  readonly itemKey: number;
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+/** The item of a task run, or of its `onFail` handler. */
+interface TaskItem {
+  readonly instanceKey: number;
+  readonly operation: number;
+  readonly definitionKey: number;
+  readonly priority: number;
+  readonly nextAt: number;
+  readonly expiresAt: number | null;
+  readonly options: string | null;
+  readonly now: number;
+}
+
+/** Rows of `worker_queue` that belong to task runs. */
+export class TaskItems {
+  readonly #insert;
+  readonly #setExpiry;
+  readonly #selectExpired;
+  readonly #selectInstance;
+
+  constructor(db: Database.Database) {
+    // The input stays with the run, for operators and for the `onFail` handler.
+    this.#insert = db.prepare<
+      [number, number, number, number, number, number | null, number, string | null]
+    >(
+      `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
+                                 claims, failures, created_at, options)
+       VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?)`,
+    );
+    this.#setExpiry = db.prepare<[number, number]>(
+      'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
+    );
+    this.#selectExpired = db.prepare<[number, number], ExpiredItem>(
+      `SELECT item_key AS itemKey, instance_key AS instanceKey, definition_key AS definitionKey FROM worker_queue
+       WHERE expires_at <= ? ORDER BY expires_at LIMIT +?`,
+    );
+    this.#selectInstance = db
+      .prepare<[number], number>('SELECT instance_key FROM worker_queue WHERE item_key = ?')
+      .pluck();
+  }
+
+  /** Inserts the item of a task run, or of its `onFail` handler. */
+  insert(item: TaskItem): void {
+    this.#insert.run(
+      item.instanceKey,
+      item.operation,
+      item.definitionKey,
+      item.priority,
+      item.nextAt,
+      item.expiresAt,
+      item.now,
+      item.options,
+    );
+  }
+
+  setExpiry(itemKey: number, expiresAt: number): void {
+    this.#setExpiry.run(expiresAt, itemKey);
+  }
+
+  /** Items of expired task runs, longest overdue first. */
+  selectExpired(now: number, max: number): readonly ExpiredItem[] {
+    return this.#selectExpired.all(now, max);
+  }
+
+  instanceOf(itemKey: number): number | undefined {
+    return this.#selectInstance.get(itemKey);
+  }
+}
+
+/** The rows of `dedupe_keys`. A run that no longer holds its key cannot free it for another run. */
+export class DedupeKeys {
+  readonly #holder;
+  readonly #take;
+  readonly #free;
+  readonly #freeOfInstances;
+
+  constructor(db: Database.Database) {
+    this.#holder = db
+      .prepare<[number, string], string>(
+        `SELECT instance_id FROM dedupe_keys JOIN instances USING (instance_key)
+         WHERE dedupe_keys.definition_key = ? AND dedupe_keys.dedupe_key = ?`,
+      )
+      .pluck();
+    // Replaces a row without an instance, which a damaged file can have.
+    this.#take = db.prepare<[number, string, number]>(
+      `INSERT INTO dedupe_keys (definition_key, dedupe_key, instance_key) VALUES (?, ?, ?)
+       ON CONFLICT DO UPDATE SET instance_key = excluded.instance_key`,
+    );
+    this.#free = db.prepare<[number, string, number]>(
+      `DELETE FROM dedupe_keys
+       WHERE definition_key = ? AND dedupe_key = ? AND instance_key = ?`,
+    );
+    this.#freeOfInstances = db.prepare<[string]>(
+      `DELETE FROM dedupe_keys WHERE (definition_key, dedupe_key, instance_key) IN
+         (SELECT definition_key, dedupe_key, instance_key
+          FROM json_each(?) CROSS JOIN instances ON instance_key = value
+          WHERE dedupe_key IS NOT NULL)`,
+    );
+  }
+
+  /** The id of the run that holds a key. */
+  holderOf(definitionKey: number, dedupeKey: string): string | undefined {
+    return this.#holder.get(definitionKey, dedupeKey);
+  }
+
+  /** Assigns a free key to a run. */
+  take(definitionKey: number, dedupeKey: string, instanceKey: number): void {
+    this.#take.run(definitionKey, dedupeKey, instanceKey);
+  }
+
+  /** Frees the key of a run, if it has one. */
+  free(run: {
+    readonly instanceKey: number;
+    readonly definitionKey: number;
+    readonly dedupeKey: string | null;
+  }): void {
+    if (run.dedupeKey === null) return;
+    this.#free.run(run.definitionKey, run.dedupeKey, run.instanceKey);
+  }
+
+  /** Frees the keys of instances that are about to be deleted. */
+  freeOfInstances(instanceKeys: readonly number[]): void {
+    this.#freeOfInstances.run(JSON.stringify(instanceKeys));
   }
 }

@@ -6,7 +6,7 @@ interface Claim {
   readonly secret: string;
 }
 
-/** The rows of `tombstones`: claims whose items were deleted under them, until their leases would have ended. */
+/** The rows of `tombstones`: claims on deleted items, kept until their leases would have expired. */
 export class Tombstones {
   readonly #ofInstances;
   readonly #ofExecutions;
@@ -47,13 +47,13 @@ export class Tombstones {
     this.#purge = db.prepare<[number]>('DELETE FROM tombstones WHERE locked_until <= ?');
   }
 
-  /** Remembers the claims on items of instances that are about to be deleted; returns their tokens. */
+  /** Records the claims on items of instances that are about to be deleted. Returns their tokens. */
   addOfInstances(instanceKeys: readonly number[], now: number): readonly string[] {
     this.purge(now);
     return toTokens(this.#ofInstances.all({ keys: JSON.stringify(instanceKeys), now }));
   }
 
-  /** Remembers the claims on items of executions that are about to be pruned; returns their tokens. */
+  /** Records the claims on items of executions that are about to be pruned. Returns their tokens. */
   addOfExecutions(
     instanceKey: number,
     executionIds: readonly number[],
@@ -64,23 +64,23 @@ export class Tombstones {
     return toTokens(this.#ofExecutions.all({ instanceKey, executions, now }));
   }
 
-  /** Says whether the item of a token was deleted while the token held it. */
+  /** Whether the item of a token was deleted while the token held it. */
   has(token: string, now: number): boolean {
     const { key, secret } = parseToken(token);
     return this.#has.get(key, secret, now) !== undefined;
   }
 
-  /** The tokens of items that were deleted at a time or later and would still be held. */
+  /** Tokens of items that were deleted at `time` or later and would still be held. */
   since(time: number, now: number): readonly string[] {
     return toTokens(this.#since.all(now, time));
   }
 
-  /** Says whether there is something to forget. */
+  /** Whether there are rows to purge. */
   hasExpired(now: number): boolean {
     return this.#hasExpired.get(now) !== undefined;
   }
 
-  /** Forgets the claims that would have ended by now. */
+  /** Deletes rows whose leases would have expired. */
   purge(now: number): void {
     this.#purge.run(now);
   }

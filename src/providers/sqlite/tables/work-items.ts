@@ -6,14 +6,14 @@ import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo } from '../../contract/work-queue.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 
-/** The cancel request on an item; no time where there is none to deliver. */
+/** The cancel request of an item. The time is `null` if there is nothing to deliver. */
 export interface CancelColumns {
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
 
-/** A held item as the fences read it. */
+/** A held item, with the columns of its fence. */
 export interface HeldItem {
   readonly itemKey: number;
   readonly instanceKey: number;
@@ -25,7 +25,7 @@ export interface HeldItem {
   readonly cancelRequested: 0 | 1;
 }
 
-/** A claimed item with what its handler needs to know of its instance. */
+/** A claimed item, with the columns of its instance that a handler needs. */
 export interface ClaimedItem extends CancelColumns {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -39,11 +39,11 @@ export interface ClaimedItem extends CancelColumns {
   readonly claims: number;
   readonly failures: number;
   readonly heartbeat: string | null;
-  /** Absent: it is an activity. */
+  /** Absent for an activity. */
   readonly run?: ClaimedRun;
 }
 
-/** The task run that a claimed item belongs to. */
+/** The task run of a claimed item. */
 export interface ClaimedRun {
   readonly status: InstanceStatus;
   readonly input: string | null;
@@ -52,14 +52,14 @@ export interface ClaimedRun {
   readonly onFail: OnFailState | 'ready' | null;
 }
 
-/** Who claims an item, when, and until when. */
+/** The worker and lease of a claim. */
 interface ClaimBy {
   readonly worker: string | null;
   readonly now: number;
   readonly lockedUntil: number;
 }
 
-/** A held item as operators see it. */
+/** A held item, for operators. */
 export interface RunningRow {
   readonly operation: number;
   readonly definitionKey: number;
@@ -71,7 +71,7 @@ export interface RunningRow {
   readonly cancelReason: string | null;
 }
 
-// A request that is only on record, because it came past the point of no return, is none for the handler.
+// A request that was recorded past the point of no return is not delivered to the handler.
 export const cancelColumns = `iif(cancel_requested, worker_queue.cancel_requested_at, NULL) AS cancelRequestedAt,
   cancel_trigger AS cancelTrigger, worker_queue.cancel_reason AS cancelReason`;
 
@@ -81,7 +81,7 @@ const noCancel: CancelColumns = {
   cancelReason: null,
 };
 
-/** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item may be claimed. */
+/** The rows of `worker_queue`. `next_at` is the lock's expiry while locked, else when the item can be claimed. */
 export class WorkItems {
   readonly #secrets: Secrets;
   readonly #insert;
@@ -141,7 +141,7 @@ export class WorkItems {
          WHERE item_key = :itemKey`,
       );
     this.#claim = claim('');
-    // What has started does not expire. Apart, because an index more to look at would cost every activity.
+    // A started run does not expire. Separate, because updating another index would cost every activity.
     this.#claimTask = claim(', expires_at = NULL');
     this.#selectClaimed = db.prepare<[number], ClaimedItem>(
       `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
@@ -193,7 +193,7 @@ export class WorkItems {
     );
   }
 
-  /** Inserts an item, claimed already where it says so; returns its lock token then. */
+  /** Inserts an item. Returns its lock token if it is claimed on insert. */
   insert(options: {
     readonly instanceKey: number;
     readonly executionId: number;
@@ -220,25 +220,25 @@ export class WorkItems {
       item.options,
       item.payload,
     );
-    // The defaults are what nearly every item has.
+    // Nearly all items have the defaults.
     if (item.cancellation !== 'request' || item.shielded) {
       this.#setCancellation.run(item.cancellation, item.shielded ? 1 : 0, lastInsertRowid);
     }
     return secret === null ? undefined : formatToken(Number(lastInsertRowid), secret);
   }
 
-  /** The item that a token holds now; `undefined` if it holds none. */
+  /** Returns the item that a token holds, or `undefined`. */
   heldBy(token: string, now: number): HeldItem | undefined {
     const { key, secret } = parseToken(token);
     return this.#selectHeld.get(key, secret, now);
   }
 
-  /** The cancel request on an item, as far as there is one. */
+  /** Returns the cancel request of an item. */
   cancelOf(itemKey: number): CancelColumns {
     return this.#selectCancel.get(itemKey) ?? noCancel;
   }
 
-  /** Locks an item and counts the claim; `undefined`, and the item deleted, when its instance is gone. */
+  /** Locks an item and counts the claim. Deletes it and returns `undefined` if its instance is missing. */
   claim(
     itemKey: number,
     by: ClaimBy,
@@ -261,7 +261,7 @@ export class WorkItems {
     this.#delete.run(itemKey);
   }
 
-  /** Extends a lock; answers the cancel request, `null` when there is none, `undefined` when not held. */
+  /** Extends a lock. Returns its cancel request, `null` if there is none, `undefined` if the lock is not held. */
   renew(options: {
     readonly lockToken: string;
     readonly now: number;
@@ -277,7 +277,7 @@ export class WorkItems {
     return row === undefined ? undefined : toCancelInfo(row);
   }
 
-  /** Back to the queue, perhaps with one failure more. */
+  /** Puts an item back into the queue. A failure is counted. */
   handBack(options: {
     readonly itemKey: number;
     readonly nextAt: number;
@@ -289,13 +289,13 @@ export class WorkItems {
     this.#handBack.run({ itemKey, nextAt, claims, failures, failure: failure ?? null });
   }
 
-  /** Marks an item as past its point of no return; `false` when it is not held, or was asked to stop. */
+  /** Marks an item as past its point of no return. Returns `false` if it is not held or was asked to stop. */
   passPointOfNoReturn(token: string, now: number): boolean {
     const { key, secret } = parseToken(token);
     return this.#pass.run(key, secret, now).changes === 1;
   }
 
-  /** The items of an instance that somebody holds. */
+  /** The held items of an instance. */
   selectRunning(instanceKey: number, now: number): readonly RunningRow[] {
     return this.#selectRunning.all(instanceKey, now);
   }

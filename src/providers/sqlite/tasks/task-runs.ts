@@ -1,23 +1,29 @@
 import type { TerminalStatus } from '../../../model/status.ts';
-import { taskTimes } from '../../rules/task-times.ts';
-import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
+import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
-import type { DedupeKeys } from '../tables/dedupe-keys.ts';
-import type { Definitions } from '../tables/definitions.ts';
-import type { Scope } from '../batches/group-commit.ts';
-import type { InstanceRows } from '../tables/instance-rows.ts';
-import type { ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
-import type { StopRows } from '../tables/stop-rows.ts';
+import { taskTimes } from '../../rules/starts.ts';
+import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import {
   onFailOperation,
   taskOperation,
+  type DedupeKeys,
   type ExpiredItem,
   type TaskItems,
-} from '../tables/task-items.ts';
-import type { EndedRun, FailedRun, TaskRows } from '../tables/task-rows.ts';
+  type EndedRun,
+  type FailedRun,
+  type TaskRows,
+} from '../tables/task-rows.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { findExistingStart, type InstanceRows } from '../tables/instance-rows.ts';
+import type { ItemCancels } from '../tables/item-cancels.ts';
+import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
+
+/** The parts of the store that create task runs. */
+export interface TaskParts extends StoreAccess {
+  readonly taskRuns: TaskRuns;
+}
 
 interface Run {
   readonly instanceKey: number;
@@ -29,13 +35,13 @@ interface StopRequest {
   readonly actor: string | null;
 }
 
-// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+// The highest priority: failures are handled before more work starts.
 const onFailPriority = 100;
 
-// Bounds how long one claim is kept by runs that nobody came for.
+// Bounds the time that one claim spends on expired runs.
 const maxExpiredAtOnce = 500;
 
-/** The life of task runs: an instance, its one item, perhaps a key; every way in which they come and go. */
+/** Creates, starts, retries and ends task runs: an instance, its item and its dedupe key. */
 export class TaskRuns {
   readonly #definitions: Definitions;
   readonly #instances: InstanceRows;
@@ -71,14 +77,14 @@ export class TaskRuns {
     const definitionKey = this.#definitions.intern('task', task.name, null);
     const holder =
       dedupeKey === undefined ? undefined : this.#keys.holderOf(definitionKey, dedupeKey);
-    if (holder !== undefined) return this.#refuse(task, holder);
+    if (holder !== undefined) return this.#existingOrActive(task, holder);
     const times = taskTimes(task, now);
     const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
-    if (instanceKey === undefined) return this.#known(task);
+    if (instanceKey === undefined) return this.#existing(task);
     if (dedupeKey !== undefined) {
       this.#keys.take(definitionKey, dedupeKey, instanceKey);
     }
-    // One whose time has passed takes its place behind those that wait already.
+    // A run whose time has passed is queued behind those that already wait.
     const nextAt = Math.max(times.runAt ?? now, now);
     const { expiresAt } = times;
     const operation = taskOperation;
@@ -89,7 +95,7 @@ export class TaskRuns {
     return { kind: 'created', instanceKey };
   }
 
-  /** An item of a run was claimed. */
+  /** Records the claim of an item. */
   started({ now }: Scope, { instanceKey, operation }: ClaimedItem, run: ClaimedRun): void {
     if (run.status === 'pending') this.#rows.start(instanceKey, now);
     if (operation === onFailOperation && run.onFail === 'queued') {
@@ -97,7 +103,7 @@ export class TaskRuns {
     }
   }
 
-  /** A run was handed back as it was claimed: if that was its first claim, it has not begun. */
+  /** Makes a run pending again that was handed back unstarted after its first claim. */
   unstarted({ effects }: Scope, { itemKey, instanceKey, operation, claimedAt }: HeldItem): void {
     if (operation !== taskOperation) return;
     const expiresAt = this.#rows.unstart(instanceKey, claimedAt);
@@ -106,12 +112,12 @@ export class TaskRuns {
     effects.due('work', expiresAt);
   }
 
-  /** An attempt at a run failed, and another follows. */
+  /** Counts a failed attempt that will be retried. */
   retried({ instanceKey, operation }: HeldItem): void {
     if (operation === taskOperation) this.#rows.countFailure(instanceKey);
   }
 
-  /** Deletes an item that is done and, if it was the run itself, ends the run; answers how it ended then. */
+  /** Deletes an item. If it was the run itself, ends the run and returns its status. */
   settle(scope: Scope, item: HeldItem, outcome: WorkOutcome): TerminalStatus | undefined {
     const { instanceKey } = item;
     if (outcome.kind === 'failed') parseFailure(outcome.failure);
@@ -123,16 +129,16 @@ export class TaskRuns {
       this.#rows.endOnFail(instanceKey, state, failure);
       return undefined;
     }
-    // What was asked to stop has stopped, whatever it brings.
+    // A run that was asked to stop ends as canceled, whatever the outcome.
     const isStopped = item.cancelRequested === 1 || outcome.kind === 'canceled';
     const ended = isStopped ? this.#cancelEnd(scope, item) : this.#end(scope, item, outcome);
     if (ended !== undefined) return isStopped ? 'canceled' : outcome.kind;
-    // Terminated before: what remains of it is its key.
+    // The run was terminated before. Only its key is left.
     this.#keys.free({ ...item, dedupeKey: this.#rows.keyOf(instanceKey) });
     return undefined;
   }
 
-  /** Asks a run to stop: at once, unless somebody holds it or it can no longer be stopped. */
+  /** Cancels a run: immediately, unless a worker holds it or it is past its point of no return. */
   cancel(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
     const { instanceKey } = run;
@@ -144,7 +150,7 @@ export class TaskRuns {
     else this.#ended(scope, run, this.#rows.cancel(request));
   }
 
-  /** Ends a run at once; a key stays with it until its handler has stopped. */
+  /** Terminates a run. Its dedupe key is freed when its handler has stopped. */
   terminate(scope: Scope, run: Run, { reason, actor }: StopRequest): void {
     const { now, effects } = scope;
     const { instanceKey } = run;
@@ -157,14 +163,14 @@ export class TaskRuns {
     if (!keeps) this.#keys.free({ ...run, ...ended });
   }
 
-  /** Ends runs that were to have started by now; some stay for the next call where there are many. */
+  /** Ends expired runs, at most 500 per call. */
   expireDue(scope: Scope): void {
     for (const item of this.#items.selectExpired(scope.now, maxExpiredAtOnce)) {
       this.#expire(scope, item);
     }
   }
 
-  /** Ends one run that was to have started by now. */
+  /** Ends one expired run. */
   expire(scope: Scope, { itemKey, definitionKey }: Omit<ExpiredItem, 'instanceKey'>): void {
     const instanceKey = this.#items.instanceOf(itemKey);
     if (instanceKey !== undefined) this.#expire(scope, { itemKey, definitionKey, instanceKey });
@@ -175,7 +181,7 @@ export class TaskRuns {
     this.#ended(scope, item, this.#rows.expire(item.instanceKey, scope.now));
   }
 
-  /** Ends a run as its handler says; `undefined` when it is over already. */
+  /** Ends a run with the outcome of its handler. Returns `undefined` if it has already ended. */
   #end(
     scope: Scope,
     item: HeldItem,
@@ -202,7 +208,7 @@ export class TaskRuns {
     return this.#ended(scope, { instanceKey, definitionKey }, this.#rows.cancel(canceled));
   }
 
-  /** The item is gone and the run is over. */
+  /** Frees the key of an ended run and notifies waiters. */
   #ended({ effects }: Scope, run: Run, ended: EndedRun | undefined): EndedRun | undefined {
     if (ended === undefined) return undefined;
     const { instanceKey, definitionKey } = run;
@@ -229,13 +235,27 @@ export class TaskRuns {
     effects.due('work', now);
   }
 
-  #refuse(task: NewTask, holder: string): CreateTaskResult {
+  #existingOrActive(task: NewTask, holder: string): CreateTaskResult {
     const isKnown = this.#instances.findStart(task.instanceId) !== undefined;
-    return isKnown ? this.#known(task) : { kind: 'active', instanceId: holder };
+    return isKnown ? this.#existing(task) : { kind: 'active', instanceId: holder };
   }
 
-  #known(task: NewTask): CreateTaskResult {
+  #existing(task: NewTask): CreateTaskResult {
     const parts = { instances: this.#instances, definitions: this.#definitions };
-    return knownStart(parts, 'task', task);
+    return findExistingStart(parts, 'task', task);
   }
+}
+
+/** Creates task runs. Instances and work items cover the rest of their lifecycle. */
+export function createTaskStore(store: TaskParts): TaskStore {
+  return {
+    createTasks: (tasks) =>
+      store.write('createTasks', tasks, (scope, one) => createTask(store, scope, one)),
+  };
+}
+
+/** Creates one task run. An error rolls back only this one. */
+export function createTask(store: TaskParts, scope: Scope, task: NewTask): CreateTaskResult {
+  const result = scope.isolate('createTasks', () => store.taskRuns.create(scope, task));
+  return result.ok ? result.value : { kind: 'refused', error: result.error };
 }

@@ -36,7 +36,7 @@ function writeMany(log: ChangeLog, count: number): void {
   }
 }
 
-it('tells another process what was committed since its last read, and not its own', async () => {
+it('read() returns the commits of other processes since the last read', async () => {
   const { here, there } = await openLogs();
   there.write(ended('before'), 0);
   here.skip();
@@ -50,7 +50,7 @@ it('tells another process what was committed since its last read, and not its ow
   expect(here.read()).toEqual({ finished: [], statusSet: [], missed: false });
 });
 
-it('keeps the newest rows, and says that some were missed', async () => {
+it('keeps the newest rows, and reports missed ones', async () => {
   const { here, there, count } = await openLogs();
   here.skip();
   writeMany(there, 1_600);
@@ -62,7 +62,7 @@ it('keeps the newest rows, and says that some were missed', async () => {
   expect(here.read()).toEqual({ finished: ['next'], statusSet: [], missed: false });
 });
 
-it('misses nothing when only its own rows were pruned', async () => {
+it('reports nothing missed when only own rows were pruned', async () => {
   const { here, there } = await openLogs();
   here.skip();
   writeMany(here, 1_600);
@@ -70,27 +70,27 @@ it('misses nothing when only its own rows were pruned', async () => {
   expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
 });
 
-it('misses nothing when its own transaction was rolled back', async () => {
+it('reports nothing missed after a rollback of its own transaction', async () => {
   const { here, there, db } = await openLogs();
   here.skip();
   db.exec('BEGIN');
   here.write(ended('lost'), 0);
   db.exec('ROLLBACK');
   there.write(ended('a'), 0);
-  // A later commit that changed nothing of interest.
+  // A later commit without changes to report.
   here.write(new Effects(), 0);
   here.confirm();
   expect(here.read()).toEqual({ finished: ['a'], statusSet: [], missed: false });
 });
 
-it('says that some were missed when one commit has too many', async () => {
+it('reports missed changes for a commit with too many ids', async () => {
   const { here, there } = await openLogs();
   here.skip();
   there.write(ended(...Array.from({ length: 1_001 }, (_, n) => `i-${n}`)), 0);
   expect(here.read()).toEqual({ finished: [], statusSet: [], missed: true });
 });
 
-it('forgets ids after 10 s, and a reader that comes later knows that it missed some', async () => {
+it('purges ids after 10 s, and a later reader reports missed changes', async () => {
   const { here, there, db } = await openLogs();
   here.skip();
   there.write(ended('a'), 1_000);

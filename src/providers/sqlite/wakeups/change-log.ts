@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import type { Effects } from '../../shared/effects.ts';
 
-/** What other processes committed. */
+/** The commits of other processes. */
 export interface ForeignChanges {
   readonly finished: readonly string[];
   readonly statusSet: readonly string[];
-  /** Entries were deleted before this process read them, or did not fit. */
+  /** Whether entries were pruned before this process read them, or were too long to write. */
   readonly missed: boolean;
 }
 
@@ -20,13 +20,13 @@ interface Row {
 const keptRows = 1_024;
 const pruneEvery = 256;
 const keptMs = 10_000;
-// A longer list is not written: readers are told that they missed some.
+// A longer list is not written. Readers report that they missed changes.
 const maxIds = 1_000;
 const tooMany = '';
 
 /**
- * Tells other processes which instances a commit ended or deleted, and whose custom status it set: one row per commit,
- * in the same transaction. The last 1,024 rows are kept. A process that reads too late knows it by the gap in the keys.
+ * Notifies other processes of ended, deleted and status-changing instances: one row per commit, in its transaction.
+ * The last 1,024 rows are kept. A process that reads too late detects the gap in the keys.
  */
 export class ChangeLog {
   readonly #isShared: boolean;
@@ -42,13 +42,13 @@ export class ChangeLog {
   #writtenKey = 0;
 
   constructor(db: Database.Database) {
-    // No other connection reaches a database in memory.
+    // A database in memory has no other connections.
     this.#isShared = !db.memory;
     this.#insert = db.prepare<[number, number, string | null, string | null]>(
       'INSERT INTO changes (origin, at, finished, status_set) VALUES (?, ?, ?, ?)',
     );
     this.#pruneRows = db.prepare<[number]>('DELETE FROM changes WHERE change_key <= ?');
-    // The newest row stays, without its ids, so that keys count on.
+    // The newest row stays, without its ids, so that keys keep growing.
     this.#purge = db.prepare<[number]>(
       'DELETE FROM changes WHERE at <= ? AND change_key < (SELECT max(change_key) FROM changes)',
     );
@@ -69,14 +69,14 @@ export class ChangeLog {
     );
   }
 
-  /** Adds what a transaction has done so far; called at its end. */
+  /** Writes the row of a transaction. Call it last. */
   write({ finished, statusSet }: Effects, now: number): void {
     this.#writtenKey = 0;
     if (!this.#isShared || (finished.length === 0 && statusSet.size === 0)) return;
     const written = this.#insert.run(this.#origin, now, encode(finished), encode([...statusSet]));
     const changeKey = Number(written.lastInsertRowid);
     this.#writtenKey = changeKey;
-    // The newest row always stays, so that keys count on.
+    // The newest row always stays, so that keys keep growing.
     if (changeKey % pruneEvery === 0) this.#pruneRows.run(changeKey - keptRows);
   }
 
@@ -86,23 +86,23 @@ export class ChangeLog {
     return oldest !== undefined && oldest <= now - keptMs;
   }
 
-  /** Forgets ids that every process had time to read: of what was deleted none is to stay. */
+  /** Deletes ids after every process had time to read them, so that no id of a deleted instance stays. */
   purge(now: number): void {
     this.#purge.run(now - keptMs);
     this.#clearNewest.run(now - keptMs);
   }
 
-  /** The transaction has committed. Own rows that follow what was read leave no gap when they are pruned. */
+  /** Call it after the commit. Skips own rows, so that pruning them leaves no gap. */
   confirm(): void {
     if (this.#writtenKey === this.#seenKey + 1) this.#seenKey = this.#writtenKey;
   }
 
-  /** What was committed before this moment is not read. */
+  /** Skips everything committed so far. */
   skip(): void {
     this.#seenKey = this.#selectLast.get() ?? 0;
   }
 
-  /** Reads what other processes have committed since the last read. */
+  /** Reads the commits of other processes since the last read. */
   read(): ForeignChanges {
     const finished: string[] = [];
     const statusSet: string[] = [];

@@ -6,7 +6,7 @@ import type { CancelInfo } from '../../contract/work-queue.ts';
 import type { ChangeLog, ForeignChanges } from './change-log.ts';
 import { ChangeWatch } from './change-watch.ts';
 
-/** A claim whose holder should stop; without a request it was deleted. */
+/** A claim whose handler should stop. Without a request its item was deleted. */
 interface Flagged {
   readonly lockToken: string;
   readonly cancel?: CancelInfo;
@@ -14,17 +14,17 @@ interface Flagged {
 
 interface Waiter {
   readonly topic: Topic;
-  /** When it wakes by itself. */
+  /** When it wakes without a change. */
   readonly until: number;
   readonly wake: () => void;
 }
 
-// How far the clocks of two looks, or of two processes, may be apart without a request being overlooked.
+// Tolerated clock difference between two checks, or two processes, without missing a request.
 const clockSlackMs = 1_000;
 
 /**
- * Tells waiting fetches and listeners that something has changed: in this process after a commit, across
- * processes by a watch, which runs only while somebody waits or listens.
+ * Wakes waiting fetches and notifies listeners of changes: of this process after a commit, of others by a watch.
+ * The watch runs only while there is a waiter or listener.
  */
 export class WakeUps {
   readonly #clock: Clock;
@@ -33,8 +33,8 @@ export class WakeUps {
   readonly #flaggedSince: (time: number, now: number) => readonly Flagged[];
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
-  /** When this process last looked for cancel requests of others, and what it found. */
-  #lookedAt: number;
+  /** When this process last read the cancel requests of others, and the tokens it found. */
+  #checkedAt: number;
   #announced: ReadonlySet<string> = new Set();
 
   constructor(options: {
@@ -42,7 +42,7 @@ export class WakeUps {
     readonly clock: Clock;
     readonly pollMs: number;
     readonly changeLog: ChangeLog;
-    /** The claims whose items were flagged or deleted at a time or later. */
+    /** The claims whose items were flagged or deleted at `time` or later. */
     readonly flaggedSince: (time: number, now: number) => readonly Flagged[];
     /** Called at each poll. */
     readonly onPoll: () => void;
@@ -51,11 +51,11 @@ export class WakeUps {
     this.#clock = clock;
     this.#changeLog = changeLog;
     this.#flaggedSince = flaggedSince;
-    this.#lookedAt = clock.now();
+    this.#checkedAt = clock.now();
     this.#watch = new ChangeWatch({ db, pollMs, onPoll, onChange: () => this.#onChange() });
   }
 
-  /** Resolves at a change, at the time `until`, on abort, or at the end; the caller looks again for itself. */
+  /** Resolves on a change, at `until`, on abort, or on close. The caller queries again. */
   wait(options: {
     readonly topic: Topic;
     readonly until: number;
@@ -79,9 +79,9 @@ export class WakeUps {
   }
 
   listen(listener: (hint: Hint) => void): () => void {
-    // Wrapped, so that the same function listening twice is two listeners.
+    // Wrapped, so that one function can listen twice.
     const entry = (hint: Hint): void => listener(hint);
-    // The watch first: what changed before this moment is no news to a new listener.
+    // Start the watch first, so that a new listener gets no earlier changes.
     this.#watch.start();
     if (this.#listeners.size === 0) this.#changeLog.skip();
     this.#listeners.add(entry);
@@ -91,45 +91,45 @@ export class WakeUps {
     };
   }
 
-  /** Passes on what a commit of this process has changed. */
+  /** Notifies waiters and listeners of a commit of this process. */
   announce(effects: Effects): void {
     this.#watch.expectOwnWrites();
     for (const waiter of this.#waiters) {
       if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
     }
     const { finished: instanceIds, outputs } = effects;
-    if (instanceIds.length > 0) this.#tell({ kind: 'finished', instanceIds, outputs });
+    if (instanceIds.length > 0) this.#notify({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       const { cancelRequested: lockTokens, cancels } = effects;
-      this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+      this.#notify({ kind: 'cancelRequested', lockTokens, cancels });
     }
     if (effects.statusSet.size > 0) {
-      this.#tell({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
+      this.#notify({ kind: 'statusSet', instanceIds: [...effects.statusSet] });
     }
     if (effects.emitted.size > 0) {
-      this.#tell({ kind: 'emitted', instanceIds: [...effects.emitted] });
+      this.#notify({ kind: 'emitted', instanceIds: [...effects.emitted] });
     }
   }
 
-  /** Ends all waits, and has listeners read again: the store can no longer be used, which every call now tells. */
+  /** Ends all waits and notifies listeners, after the store became unusable: their next call rejects. */
   wakeAll(): void {
     for (const { wake } of this.#waiters) wake();
-    this.#tell({ kind: 'changed' });
+    this.#notify({ kind: 'changed' });
   }
 
-  /** Ends all waits and forgets all listeners. */
+  /** Ends all waits and removes all listeners. */
   close(): void {
     this.#listeners.clear();
     for (const { wake } of this.#waiters) wake();
     this.#stopWatchIfIdle();
   }
 
-  #tell(hint: Hint): void {
+  #notify(hint: Hint): void {
     for (const listener of this.#listeners) {
       try {
         listener(hint);
       } catch (error) {
-        // As with an EventTarget: the listener's error is the process's business, not the commit's.
+        // As with an EventTarget, an error of a listener is thrown globally and does not affect the commit.
         process.nextTick(() => {
           throw error;
         });
@@ -137,51 +137,51 @@ export class WakeUps {
     }
   }
 
-  /** Another connection has committed. */
+  /** Called when another connection has committed. */
   #onChange(): void {
     for (const { wake } of this.#waiters) wake();
-    this.#tell({ kind: 'changed' });
-    this.#tellOfOthers();
-    const news = this.#lookForCancels();
-    if (news.length === 0) return;
+    this.#notify({ kind: 'changed' });
+    this.#notifyForeignChanges();
+    const fresh = this.#readNewCancels();
+    if (fresh.length === 0) return;
     const cancels = new Map<string, CancelInfo>();
-    for (const { lockToken, cancel } of news)
+    for (const { lockToken, cancel } of fresh)
       if (cancel !== undefined) cancels.set(lockToken, cancel);
-    const lockTokens = news.map(({ lockToken }) => lockToken);
-    this.#tell({ kind: 'cancelRequested', lockTokens, cancels });
+    const lockTokens = fresh.map(({ lockToken }) => lockToken);
+    this.#notify({ kind: 'cancelRequested', lockTokens, cancels });
   }
 
-  /** Passes on which instances other processes ended, and whose custom status they set. */
-  #tellOfOthers(): void {
+  /** Notifies listeners of instances that other processes ended or whose custom status they set. */
+  #notifyForeignChanges(): void {
     if (this.#listeners.size === 0) return;
     let changes: ForeignChanges;
     try {
       changes = this.#changeLog.read();
     } catch {
-      // The next commit brings another chance; the log keeps what was not read.
+      // Nothing is lost: the log keeps unread rows until the next commit.
       return;
     }
     const { finished, statusSet, missed } = changes;
-    if (finished.length > 0) this.#tell({ kind: 'finished', instanceIds: finished });
-    if (statusSet.length > 0) this.#tell({ kind: 'statusSet', instanceIds: statusSet });
-    if (missed) this.#tell({ kind: 'missed' });
+    if (finished.length > 0) this.#notify({ kind: 'finished', instanceIds: finished });
+    if (statusSet.length > 0) this.#notify({ kind: 'statusSet', instanceIds: statusSet });
+    if (missed) this.#notify({ kind: 'missed' });
   }
 
-  /** What was flagged since the last look and is not announced yet. */
-  #lookForCancels(): readonly Flagged[] {
+  /** The claims flagged since the last check and not yet announced. */
+  #readNewCancels(): readonly Flagged[] {
     if (this.#listeners.size === 0) return [];
     const now = this.#clock.now();
     let flagged: readonly Flagged[];
     try {
-      flagged = this.#flaggedSince(this.#lookedAt - clockSlackMs, now);
+      flagged = this.#flaggedSince(this.#checkedAt - clockSlackMs, now);
     } catch {
-      // The holders look for themselves at their next renewal.
+      // The workers get the request at their next renewal.
       return [];
     }
-    const news = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
-    this.#lookedAt = now;
+    const fresh = flagged.filter(({ lockToken }) => !this.#announced.has(lockToken));
+    this.#checkedAt = now;
     this.#announced = new Set(flagged.map(({ lockToken }) => lockToken));
-    return news;
+    return fresh;
   }
 
   #stopWatchIfIdle(): void {

@@ -4,11 +4,11 @@ import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages } from '../tables/messages.ts';
 
 /**
- * What turns leave to the end of their transaction: their events, and the clearing away of what ended instances leave
- * behind. One statement for many takes half to two thirds of the time. The turns that follow read nothing of it: of
- * an instance that has ended they see that, and histories they only append to. Everyone else has it written first.
+ * Collects writes of turns until the end of their transaction: events, and the clean-up of ended instances.
+ * One statement for many rows takes half to two thirds of the time. Later turns in the group do not read these rows:
+ * they see the end of an instance in its own row, and only append to histories. Other operations flush first.
  */
-export class LateWrites {
+export class DeferredWrites {
   readonly #history: History;
   readonly #locks: InstanceLocks;
   readonly #messages: Messages;
@@ -39,12 +39,12 @@ export class LateWrites {
     }
   }
 
-  /** Takes away the messages and the lock of an instance that has ended. */
+  /** Deletes the messages and the lock of an ended instance. */
   clear(instanceKey: number): void {
     this.#ended.push(instanceKey);
   }
 
-  /** Writes what is left to do. */
+  /** Writes everything collected. */
   flush(): void {
     if (this.#events.length > 0) {
       this.#history.insert(this.#events);
@@ -57,7 +57,7 @@ export class LateWrites {
     }
   }
 
-  /** Whatever it was for has been undone. */
+  /** Discards everything collected, after a rollback. */
   forget(): void {
     this.#events = [];
     this.#ended = [];

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { migrate } from './migrate.ts';
+import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 
 it('a fresh database has the schema that schema.sql shows', async () => {
   const db = new Database(':memory:');
@@ -15,7 +15,7 @@ it('a fresh database has the schema that schema.sql shows', async () => {
       .pluck()
       .all();
     const dump = `${statements.join('\n\n')}\n`;
-    // `npx vitest run src/providers/sqlite/schema --update` writes it anew.
+    // `npx vitest run test/sqlite/schema --update` regenerates it.
     await expect(dump).toMatchFileSnapshot(join(import.meta.dirname, 'schema.sql'));
   } finally {
     db.close();

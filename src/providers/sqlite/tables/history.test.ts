@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { BulkInsert } from './bulk-insert.ts';
+import { BulkInsert } from './history.ts';
 
 const hostile = [
   'plain',
@@ -42,7 +42,7 @@ describe('BulkInsert', () => {
     expect(inserts).toBeLessThan(count / 500 + 45);
   });
 
-  it('stores text as single statements would', () => {
+  it('stores the same text as single-row statements', () => {
     const rows = Array.from(
       { length: 700 },
       (_, index) => [index, hostile[index % hostile.length] ?? null] as const,
