@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorAnswer } from './routes/error-response.ts';
+import { errorAnswer } from './routes/response-schemas.ts';
 import type { RouteShape } from './routes/route.ts';
 import { routes } from './routes/table.ts';
 

@@ -1,26 +1,28 @@
 import { randomToken } from '../model/values/random-id.ts';
 import type { Admission } from './limits/admission.ts';
-import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './http/responses.ts';
-import type { HeldBytes } from './http/byte-budget.ts';
-import type { AuthorizeRequest } from './access/authentication.ts';
-import type { Backstage } from './call.ts';
+import {
+  emptyAnswer,
+  eventAnswer,
+  jsonAnswer,
+  textAnswer,
+  toByteStream,
+  toTextStream,
+} from './http/responses.ts';
+import type { HeldBytes } from './limits/byte-budget.ts';
+import { Rechecks, type AuthorizeRequest } from './access/authentication.ts';
+import type { Backstage } from './server-context.ts';
 import { networkOf } from './http/connections.ts';
-import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
+import { checkAddress, checkBody, readJson, type CheckedRequest } from './http/read-request.ts';
 import { toEventStream } from './http/event-stream.ts';
-import { toByteStream, toTextStream } from './http/response-streams.ts';
-import type { CheckedOptions } from './handler-options.ts';
+import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
-import { Rechecks } from './reading/rechecks.ts';
-import { RefusalLog } from './http/refusal-log.ts';
-import { Refusal, unauthenticated, unavailable } from './http/refusal.ts';
-import { readJson } from './http/request-body.ts';
+import { RefusalLog, type ServerFigures } from './monitoring/server-metrics.ts';
+import { Refusal, unauthenticated, unavailable, statusOf, toWireError } from './http/errors.ts';
 import { restrictedHandlers } from './access/restricted-handlers.ts';
 import { roles, type Role, type RouteShape } from './routes/route.ts';
 import type { RouteName } from './routes/table.ts';
 import { Router, type Match } from './router.ts';
-import type { ServerFigures } from './reading/server-metrics.ts';
 import type { Caller } from './access/tokens.ts';
-import { statusOf, toWireError } from './http/wire-error.ts';
 
 /** What is known of the connection that a request came by. */
 export interface Connection {

@@ -1,6 +1,5 @@
-import { Refusal } from './http/refusal.ts';
-import { readPath, type PathParams } from './routes/path.ts';
-import type { RouteShape } from './routes/route.ts';
+import { Refusal } from './http/errors.ts';
+import { readPath, type PathParams, type RouteShape } from './routes/route.ts';
 import { routes, type RouteName } from './routes/table.ts';
 
 /** A route that a request fits. */

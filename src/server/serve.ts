@@ -4,13 +4,14 @@ import type { Client } from '../client/client.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './http/connections.ts';
-import { makeHandler, type RequestHandler } from './handler.ts';
 import {
+  makeHandler,
   handlerOptionNames,
   hasAuthentication,
   readHandlerOptions,
+  type RequestHandler,
   type HandlerOptions,
-} from './handler-options.ts';
+} from './handler.ts';
 import type { ServerLimits } from './limits/limits.ts';
 import { sendResponse, toWebRequest } from './http/node-exchange.ts';
 import { isLoopback } from './access/origin-check.ts';

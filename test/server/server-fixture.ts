@@ -2,8 +2,13 @@ import { describe, onTestFinished } from 'vitest';
 import type { FlowDefinition } from 'perdure/flows';
 import { Perdure, type StartWorkerOptions } from 'perdure';
 import { createToken, serve, type PerdureServer, type ServeOptions } from 'perdure/server';
-import type { AnswerOf, RequestOf, Role } from '../../src/server/routes/route.ts';
-import { writePath, type PathParams } from '../../src/server/routes/path.ts';
+import {
+  writePath,
+  type AnswerOf,
+  type RequestOf,
+  type Role,
+  type PathParams,
+} from '../../src/server/routes/route.ts';
 import { routes, type RouteName, type Routes } from '../../src/server/routes/table.ts';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 

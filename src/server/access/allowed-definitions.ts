@@ -1,6 +1,6 @@
 import { matchNames, readNamePatterns, type NameMatcher } from '../../management/name-pattern.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
-import { Refusal } from '../http/refusal.ts';
+import { Refusal } from '../http/errors.ts';
 import type { Caller } from './tokens.ts';
 
 /** The definitions that a caller is restricted to, as patterns of names. */

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Refusal } from '../http/refusal.ts';
+import { Refusal } from '../http/errors.ts';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '::1'];
 

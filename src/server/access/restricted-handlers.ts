@@ -2,13 +2,12 @@ import { assertMeant } from '../../management/instance-filter.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import { allows, forbiddenDefinition, withoutNames } from './allowed-definitions.ts';
-import type { Backstage, Handlers } from '../call.ts';
+import type { Backstage, Handlers } from '../server-context.ts';
 import { handlers } from '../handlers/table.ts';
-import { Refusal } from '../http/refusal.ts';
+import { Refusal, toWireError } from '../http/errors.ts';
 import type { AnswerOf, RequestOf } from '../routes/route.ts';
 import type { RouteName, Routes } from '../routes/table.ts';
 import type { Caller } from './tokens.ts';
-import { toWireError } from '../http/wire-error.ts';
 
 type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
   readonly caller: Caller;

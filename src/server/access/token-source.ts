@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
-import { unavailable } from '../http/refusal.ts';
+import { unavailable } from '../http/errors.ts';
 import { Tokens, type Caller, type ServerToken } from './tokens.ts';
 
 /** Returns the tokens that a server accepts now. */

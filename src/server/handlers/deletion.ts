@@ -1,6 +1,6 @@
 import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
 import type { PruneResult } from '../../providers/contract/management.ts';
-import { actorOf, type Handlers } from '../call.ts';
+import { actorOf, type Handlers } from '../server-context.ts';
 import type { deletionRoutes } from '../routes/deletion.ts';
 
 /** Deletes and prunes. */

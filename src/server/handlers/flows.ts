@@ -2,7 +2,7 @@ import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts
 import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { showFlowRun, showStep } from './serializers.ts';

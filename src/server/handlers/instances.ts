@@ -1,14 +1,13 @@
+import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import { isPerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
-import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import type { Backstage, Handlers } from '../call.ts';
-import { firstSettled } from '../reading/first-settled.ts';
-import { fitting } from '../reading/page-by-bytes.ts';
-import type { instanceRoutes } from '../routes/instances.ts';
+import { toWireError } from '../http/errors.ts';
+import { firstSettled, fitting } from './long-poll.ts';
+import type { instanceRoutes, stoppingRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { toWireError } from '../http/wire-error.ts';
+import { actorOf, type Backstage, type Handlers } from '../server-context.ts';
 import { showHistory, showInstance, writeExport } from './serializers.ts';
 
 /** Starts instances, shows them, talks to them. */
@@ -113,3 +112,13 @@ async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
 function show(record: InstanceRecord, { showStacks }: Backstage) {
   return showInstance(toInstanceInfo(record), showStacks);
 }
+
+/** Stops instances. */
+export const stoppingHandlers: Handlers<typeof stoppingRoutes> = {
+  cancelInstance({ params, body, caller }, { client }) {
+    return client.cancel(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  terminateInstance({ params, body, caller }, { client }) {
+    return client.terminate(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+};

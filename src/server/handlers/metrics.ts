@@ -1,5 +1,5 @@
-import type { Handlers } from '../call.ts';
-import { toPrometheus } from '../reading/prometheus.ts';
+import type { Handlers } from '../server-context.ts';
+import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { figureRoutes } from '../routes/metrics.ts';
 
 /** The store in figures, and the server itself. */

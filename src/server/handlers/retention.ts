@@ -1,5 +1,5 @@
 import type { RetentionReport } from '../../management/retention-records.ts';
-import { actorOf, type Handlers } from '../call.ts';
+import { actorOf, type Handlers } from '../server-context.ts';
 import type { retentionRoutes } from '../routes/retention.ts';
 
 /** Looks after retention. */

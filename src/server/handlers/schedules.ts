@@ -1,5 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';
 

@@ -3,7 +3,7 @@ import type { InstanceInfo } from '../../client/reading/instance-info.ts';
 import type { FlowItem, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import type { HistoryEvent } from '../../model/event.ts';
 import type { Failure } from '../../model/failures/failure.ts';
-import { showFailure } from '../http/wire-error.ts';
+import { showFailure } from '../http/errors.ts';
 
 /** An instance as it is shown. */
 export function showInstance<Info extends InstanceInfo>(info: Info, showStacks: boolean): Info {

@@ -3,11 +3,11 @@ import { sessionNotFound } from '../../jobs/job-errors.ts';
 import type { SessionInfo } from '../../jobs/session-info.ts';
 import { readVariable, readVariables } from '../../jobs/session-options.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
-import type { Handlers } from '../call.ts';
-import { firstSettled } from '../reading/first-settled.ts';
+import type { Handlers } from '../server-context.ts';
+import { firstSettled } from './long-poll.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
-import { mayUse, showSession } from '../access/session-owners.ts';
+import { mayUse, showSession } from '../access/session-access.ts';
 import type { Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;

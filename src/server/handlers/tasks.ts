@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { TaskRef } from '../../model/definition.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
 
 /** Runs tasks. */

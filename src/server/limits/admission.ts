@@ -1,8 +1,8 @@
-import { ByteBudget, type HeldBytes } from '../http/byte-budget.ts';
-import { Gate, Seats } from './concurrency-gate.ts';
+import { ByteBudget, type HeldBytes } from './byte-budget.ts';
+import { Gate, Seats } from './concurrency-limit.ts';
 import type { ServerLimits } from './limits.ts';
 import { RateLimit } from './rate-limit.ts';
-import { rateLimited } from '../http/refusal.ts';
+import { rateLimited } from '../http/errors.ts';
 import type { RouteShape } from '../routes/route.ts';
 
 const nothing = (): void => undefined;

@@ -14,6 +14,9 @@ import {
   timeoutMs,
   version,
   whole,
+  actor,
+  duration,
+  reason,
 } from './fields.ts';
 import {
   executionPage,
@@ -24,8 +27,9 @@ import {
   instanceTree,
   measuredInstance,
   pendingWork,
-} from './instance-responses.ts';
-import { wireError } from './error-response.ts';
+  wireError,
+  stopResult,
+} from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
 const place = whole(0, Number.MAX_SAFE_INTEGER);
@@ -178,5 +182,37 @@ export const instanceRoutes = {
     params: byId,
     answer: instanceInfo,
     as: 'events',
+  }),
+};
+
+/** Stopping instances. */
+export const stoppingRoutes = {
+  cancelInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/cancel',
+    role: 'operate',
+    summary: 'Asks an instance to stop, durably and at once.',
+    params: byId,
+    body: z.strictObject({
+      reason: reason.optional(),
+      actor: actor.optional(),
+      cleanupTimeout: duration.optional(),
+    }),
+    answer: stopResult,
+    urgent: true,
+  }),
+  terminateInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/terminate',
+    role: 'operate',
+    summary: 'Ends an instance at once, without running its code.',
+    params: byId,
+    body: z.strictObject({
+      reason: reason.optional(),
+      actor: actor.optional(),
+      tree: z.boolean().optional(),
+    }),
+    answer: stopResult,
+    urgent: true,
   }),
 };

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
-import { wireError } from './error-response.ts';
+import { wireError, instanceInfo, stopResult } from './response-schemas.ts';
 import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
-import { instanceInfo, stopResult } from './instance-responses.ts';
 
 const incarnation = z
   .string()

@@ -1,13 +1,12 @@
 import { deletionRoutes } from './deletion.ts';
 import { figureRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
-import { instanceRoutes } from './instances.ts';
+import { instanceRoutes, stoppingRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
 import { retentionRoutes } from './retention.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
-import { stoppingRoutes } from './stopping.ts';
 import { taskRoutes } from './tasks.ts';
 
 /** Everything that can be asked of the server: what is not here is not served. */

@@ -1,7 +1,63 @@
-import type { InstanceStatus } from '../../model/status.ts';
-import { isTerminal } from '../../model/status.ts';
+import type { JobBackend } from '../../jobs/backend.ts';
+import { sessionNotFound } from '../../jobs/job-errors.ts';
+import type { SessionInfo } from '../../jobs/session-info.ts';
+import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { JobBinding, JobKey } from '../../providers/contract/sessions.ts';
+import { Refusal } from '../http/errors.ts';
+import { isUnrestrictedAdmin } from './allowed-definitions.ts';
+import type { Caller } from './tokens.ts';
+
+interface KnownOwner {
+  readonly owner: string | undefined;
+  readonly until: number;
+}
+
+// An owner never changes; but a session is removed some time, and then its id is anybody's.
+const knownForMs = 10_000;
+const maxKnownOwners = 10_000;
+
+/** Whether a session is the caller's own, or the caller may use those of others. */
+export function mayUse({ owner }: SessionInfo, caller: Caller): boolean {
+  return isUnrestrictedAdmin(caller) || owner === (caller.name ?? undefined);
+}
+
+/** A session as a caller sees it: variables may hold secrets, so only the owner and admins get them. */
+export function showSession(session: SessionInfo, caller: Caller): SessionInfo {
+  return mayUse(session, caller) ? session : { ...session, variables: {}, variablesHidden: true };
+}
+
+/** Lets nobody but an administrator use the sessions of somebody else. */
+export class SessionOwners {
+  readonly #jobs: JobBackend;
+  readonly #known = new Map<string, KnownOwner>();
+
+  constructor(jobs: JobBackend) {
+    this.#jobs = jobs;
+  }
+
+  /** Refuses a caller who may not use this session. */
+  async check(sessionId: string, caller: Caller): Promise<void> {
+    if (isUnrestrictedAdmin(caller)) return;
+    if ((await this.#ownerOf(sessionId)) === (caller.name ?? undefined)) return;
+    throw new Refusal(
+      'FORBIDDEN',
+      'The session belongs to another token. Use a session of your own, or a token with the role admin.',
+      { status: 403, reason: 'session' },
+    );
+  }
+
+  async #ownerOf(sessionId: string): Promise<string | undefined> {
+    const nowMs = performance.now();
+    const known = this.#known.get(sessionId);
+    if (known !== undefined && known.until > nowMs) return known.owner;
+    const session = await this.#jobs.getSession(sessionId);
+    if (session === undefined) throw sessionNotFound(sessionId);
+    if (this.#known.size >= maxKnownOwners) this.#known.clear();
+    this.#known.set(sessionId, { owner: session.owner, until: nowMs + knownForMs });
+    return session.owner;
+  }
+}
 
 /** How a caller may use the run that a key names. */
 export type JobAccess =
@@ -12,7 +68,7 @@ export type JobAccess =
   /** A job of another session, a run that was never a job, or an unknown one. */
   | { readonly kind: 'none' };
 
-const maxKnown = 10_000;
+const maxKnownBindings = 10_000;
 
 /**
  * Binds job calls to the session they name. The id and incarnation of a run are no secret (an export shows both), so
@@ -29,7 +85,7 @@ export class JobBindings {
 
   /** Remembers a job that this server created. */
   remember(key: JobKey, name: string): void {
-    if (this.#known.size >= maxKnown) this.#forgetOldest();
+    if (this.#known.size >= maxKnownBindings) this.#forgetOldest();
     this.#known.set(toText(key), { sessionId: key.sessionId, name });
   }
 

@@ -1,4 +1,4 @@
-import { rateLimited, unavailable } from './refusal.ts';
+import { rateLimited, unavailable } from '../http/errors.ts';
 
 /** How many bytes may be held, in all and for one caller. */
 export interface ByteBudgetParams {

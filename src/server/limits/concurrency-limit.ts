@@ -1,4 +1,4 @@
-import { rateLimited, unavailable } from '../http/refusal.ts';
+import { rateLimited, unavailable } from '../http/errors.ts';
 
 /** How many may be inside, and how many may wait, in all and for one caller. */
 export interface GateParams {
