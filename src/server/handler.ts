@@ -11,9 +11,9 @@ import { TokenSource, type LoadTokens } from './access/token-source.ts';
 import { Tokens, type ServerToken } from './access/tokens.ts';
 import { Admission } from './limits/admission.ts';
 import { readLimits, type ServerLimits } from './limits/limits.ts';
-import { ServerFigures } from './monitoring/server-metrics.ts';
+import { ServerMetrics } from './monitoring/server-metrics.ts';
 import { RequestPipeline, type Connection } from './request-pipeline.ts';
-import { makeBackstage } from './server-context.ts';
+import { createServerContext } from './server-context.ts';
 
 /** Answers requests: a web-standard handler that any server can call. */
 export interface RequestHandler {
@@ -30,11 +30,16 @@ export function createHandler(client: Client, options: HandlerOptions): RequestH
 /** Makes a handler from options that were checked. */
 export function makeHandler(client: Client, checked: CheckedOptions): RequestHandler {
   const admission = new Admission(checked.limits);
-  const figures = new ServerFigures(admission.gauges);
-  const backstage = makeBackstage(client, checked, figures);
-  const pipeline = new RequestPipeline({ ...checked, admission, figures, backstage });
+  const figures = new ServerMetrics(admission.gauges);
+  const context = createServerContext(client, checked, figures);
+  const pipeline = new RequestPipeline({
+    ...checked,
+    admission,
+    metrics: figures,
+    serverContext: context,
+  });
   return Object.assign(
-    (request: Request, connection: Connection = {}) => pipeline.answer(request, connection),
+    (request: Request, connection: Connection = {}) => pipeline.handle(request, connection),
     { close: () => pipeline.close() },
   );
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorAnswer } from './routes/response-schemas.ts';
+import { errorResponse } from './routes/response-schemas.ts';
 import type { RouteShape } from './routes/route.ts';
 import { routes } from './routes/table.ts';
 
@@ -9,7 +9,7 @@ type JsonObject = Record<string, unknown>;
 export function makeOpenApi(): JsonObject {
   const schemas: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
-  const error = toSchema(errorAnswer, 'output', schemas);
+  const error = toSchema(errorResponse, 'output', schemas);
   for (const [name, shape] of Object.entries<RouteShape>(routes)) {
     const operations = (paths[shape.path] ??= {});
     operations[shape.method.toLowerCase()] = {
@@ -27,7 +27,7 @@ export function makeOpenApi(): JsonObject {
         },
       }),
       responses: {
-        200: { description: 'Done.', content: answerContent(shape, schemas) },
+        200: { description: 'Done.', content: responseContent(shape, schemas) },
         default: { description: 'Refused or failed.', content: jsonContent(error) },
       },
     };
@@ -48,9 +48,9 @@ export function makeOpenApi(): JsonObject {
   };
 }
 
-function answerContent(shape: RouteShape, schemas: JsonObject): JsonObject {
-  if (shape.answer === undefined) return { 'text/plain': { schema: { type: 'string' } } };
-  const schema = toSchema(shape.answer, 'output', schemas);
+function responseContent(shape: RouteShape, schemas: JsonObject): JsonObject {
+  if (shape.response === undefined) return { 'text/plain': { schema: { type: 'string' } } };
+  const schema = toSchema(shape.response, 'output', schemas);
   return shape.as === 'events' ? { 'text/event-stream': { schema } } : jsonContent(schema);
 }
 

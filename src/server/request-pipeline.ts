@@ -1,23 +1,28 @@
 import { randomToken } from '../model/values/random-id.ts';
 import type { Admission } from './limits/admission.ts';
 import {
-  emptyAnswer,
-  eventAnswer,
-  jsonAnswer,
-  textAnswer,
+  emptyResponse,
+  eventResponse,
+  jsonResponse,
+  textResponse,
   toByteStream,
   toTextStream,
 } from './http/responses.ts';
-import type { HeldBytes } from './limits/byte-budget.ts';
-import { Rechecks, type AuthorizeRequest } from './access/authentication.ts';
-import type { Backstage } from './server-context.ts';
+import type { ByteReservation } from './limits/byte-budget.ts';
+import { AccessRechecks, type AuthorizeRequest } from './access/authentication.ts';
+import type { ServerContext } from './server-context.ts';
 import { networkOf } from './http/connections.ts';
-import { checkAddress, checkBody, readJson, type CheckedRequest } from './http/read-request.ts';
+import {
+  checkPathAndQuery,
+  checkBody,
+  readJson,
+  type CheckedRequest,
+} from './http/read-request.ts';
 import { toEventStream } from './http/event-stream.ts';
 import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
-import { RefusalLog, type ServerFigures } from './monitoring/server-metrics.ts';
-import { Refusal, unauthenticated, unavailable, statusOf, toWireError } from './http/errors.ts';
+import { RejectionLog, type ServerMetrics } from './monitoring/server-metrics.ts';
+import { HttpError, unauthenticated, unavailable, statusOf, toWireError } from './http/errors.ts';
 import { restrictedHandlers } from './access/restricted-handlers.ts';
 import { roles, type Role, type RouteShape } from './routes/route.ts';
 import type { RouteName } from './routes/table.ts';
@@ -38,12 +43,12 @@ export interface Connection {
 
 export interface PipelineParams extends CheckedOptions {
   readonly admission: Admission;
-  readonly figures: ServerFigures;
-  readonly backstage: Backstage;
+  readonly metrics: ServerMetrics;
+  readonly serverContext: ServerContext;
 }
 
 /** One request on its way. */
-interface Passage {
+interface RequestContext {
   readonly requestId: string;
   readonly request: Request;
   readonly connection: Connection;
@@ -52,7 +57,7 @@ interface Passage {
   /** Nobody wants the answer any more. */
   readonly giveUp: () => void;
   /** The caller may no longer have the answer. */
-  readonly revoke: (refusal: Refusal) => void;
+  readonly revoke: (refusal: HttpError) => void;
   /** Says that the passage is over, also where its answer goes on as a stream. */
   readonly end: () => void;
   route: RouteName | 'none';
@@ -63,7 +68,7 @@ interface Passage {
 
 /** A request that was let in. */
 interface Admitted {
-  readonly passage: Passage;
+  readonly passage: RequestContext;
   readonly caller: Caller;
   /** Who its limits are counted for. */
   readonly key: string;
@@ -72,7 +77,10 @@ interface Admitted {
   readonly leave: () => void;
 }
 
-type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
+type AnyHandler = (
+  call: object,
+  context: ServerContext,
+) => Promise<unknown> | AsyncIterable<unknown>;
 
 // Smaller answers are not counted: one for each connection fits into memory.
 const smallAnswerLength = 64 * 1024;
@@ -88,18 +96,18 @@ export class RequestPipeline {
   readonly #params: PipelineParams;
   readonly #router = new Router();
   readonly #underWay = new Set<AbortController>();
-  readonly #rechecks: Rechecks;
-  readonly #refusals: RefusalLog;
+  readonly #rechecks: AccessRechecks;
+  readonly #refusals: RejectionLog;
   #closed = false;
 
   constructor(params: PipelineParams) {
     this.#params = params;
-    this.#rechecks = new Rechecks(params.authMaxAgeMs);
-    this.#refusals = new RefusalLog(params.logger, params.figures);
+    this.#rechecks = new AccessRechecks(params.authMaxAgeMs);
+    this.#refusals = new RejectionLog(params.logger, params.metrics);
   }
 
   /** Answers a request, whatever it is; never rejects. */
-  async answer(request: Request, connection: Connection): Promise<Response> {
+  async handle(request: Request, connection: Connection): Promise<Response> {
     const passage = this.#begin(request, connection);
     const { requestId } = passage;
     const headers = this.#params.origins.corsHeaders(request.headers);
@@ -113,7 +121,7 @@ export class RequestPipeline {
     } finally {
       if (!goesOn) passage.end();
     }
-    this.#params.figures.count(passage.route, response.status);
+    this.#params.metrics.countResponse(passage.route, response.status);
     this.#params.logger.debug(
       { requestId, route: passage.route, status: response.status },
       'A request was answered.',
@@ -126,7 +134,7 @@ export class RequestPipeline {
     for (const controller of this.#underWay) controller.abort(goingAway());
   }
 
-  #begin(request: Request, connection: Connection): Passage {
+  #begin(request: Request, connection: Connection): RequestContext {
     const controller = new AbortController();
     const giveUp = (): void => controller.abort(unavailable('The caller has gone.'));
     if (request.signal.aborted) giveUp();
@@ -150,19 +158,22 @@ export class RequestPipeline {
     };
   }
 
-  async #pass(passage: Passage, headers: Readonly<Record<string, string>>): Promise<Response> {
+  async #pass(
+    passage: RequestContext,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Response> {
     const { request, requestId } = passage;
     const { origins, limits } = this.#params;
     if (this.#closed) throw goingAway();
     origins.check(request.headers);
     const preflight = request.method === 'OPTIONS' && origins.preflightHeaders(request.headers);
-    if (preflight) return emptyAnswer({ requestId, headers: preflight });
+    if (preflight) return emptyResponse({ requestId, headers: preflight });
     const url = new URL(request.url);
     const match = this.#router.match(request.method, url.pathname);
     passage.route = match.name;
     const { shape } = match;
     const caller = await this.#authorize(shape, passage);
-    const address = checkAddress(match, url, limits.queryParameters);
+    const address = checkPathAndQuery(match, url, limits.queryParameters);
     const call = await this.#admit(match, { passage, caller, address });
     if (shape.as === 'events') return this.#stream(match, call, headers);
     if (shape.exports === true) return this.#export(match, call, headers);
@@ -170,15 +181,15 @@ export class RequestPipeline {
     const isText = shape.as === 'text';
     const body = this.#bodyOf(shape, call, isText ? String(value) : JSON.stringify(value));
     return isText
-      ? textAnswer(body, { requestId, headers })
-      : jsonAnswer(body, { requestId, headers });
+      ? textResponse(body, { requestId, headers })
+      : jsonResponse(body, { requestId, headers });
   }
 
   /** Reads the body of a request, and then waits until there is a place for it. */
   async #admit(
     { shape }: Match,
     asks: {
-      readonly passage: Passage;
+      readonly passage: RequestContext;
       readonly caller: Caller;
       readonly address: CheckedRequest;
     },
@@ -191,7 +202,7 @@ export class RequestPipeline {
     const held = admission.openBody(shape, key);
     try {
       const asked = { ...address, ...(await this.#readBody(shape, passage.request, held)) };
-      const giveBack = await admission.enter(shape, key, passage.signal);
+      const giveBack = await admission.admit(shape, key, passage.signal);
       const leave = (): void => {
         giveBack();
         held.release();
@@ -216,7 +227,7 @@ export class RequestPipeline {
     const isLimited = isCounted && shape.role !== 'public';
     if (!isLimited || (isOne && text.length <= smallAnswerLength)) return text;
     const bytes = Buffer.from(text);
-    const held = this.#params.admission.openAnswer(key);
+    const held = this.#params.admission.openResponse(key);
     held.add(bytes.byteLength);
     const { whenSent } = passage.connection;
     // Answers wait in memory for those before them, also when they were read.
@@ -225,7 +236,7 @@ export class RequestPipeline {
     return toByteStream(bytes, passage.request.signal, onRead);
   }
 
-  async #authorize(shape: RouteShape, passage: Passage): Promise<Caller> {
+  async #authorize(shape: RouteShape, passage: RequestContext): Promise<Caller> {
     const { request, connection } = passage;
     const { authentication, admission, limits } = this.#params;
     if (shape.role === 'public') return anonymous;
@@ -246,7 +257,7 @@ export class RequestPipeline {
   }
 
   /** Ends a stream or a wait once its caller may no longer have it; returns how to stop looking. */
-  #watchAccess(shape: RouteShape, passage: Passage, caller: Caller): () => void {
+  #watchAccess(shape: RouteShape, passage: RequestContext, caller: Caller): () => void {
     const { authentication } = this.#params;
     if (authentication === undefined || caller === anonymous) return () => undefined;
     const { headers } = passage.request;
@@ -259,7 +270,7 @@ export class RequestPipeline {
       },
       end: (error) => {
         // Tokens that cannot be loaded now are asked for again.
-        if (!(error instanceof Refusal) || error.reason === undefined) return;
+        if (!(error instanceof HttpError) || error.reason === undefined) return;
         this.#logRefusal(error, passage);
         passage.revoke(error);
       },
@@ -269,7 +280,7 @@ export class RequestPipeline {
   async #readBody(
     { body, bulk, urgent }: RouteShape,
     request: Request,
-    held: HeldBytes,
+    held: ByteReservation,
   ): Promise<CheckedRequest> {
     if (body === undefined) return {};
     const { bulkBodyBytes, bodyBytes, urgentBodyBytes, requestMs } = this.#params.limits;
@@ -318,7 +329,7 @@ export class RequestPipeline {
         passage.end();
       },
     });
-    return jsonAnswer(stream, { requestId, headers });
+    return jsonResponse(stream, { requestId, headers });
   }
 
   /** What a handler streams; a refusal has its own status, because the answer has not begun. */
@@ -337,7 +348,7 @@ export class RequestPipeline {
     const { signal } = passage;
     const table = caller.definitions === undefined ? handlers : restrictedHandlers;
     const handler = table[match.name] as unknown as AnyHandler;
-    return handler({ ...asked, caller, signal }, this.#params.backstage);
+    return handler({ ...asked, caller, signal }, this.#params.serverContext);
   }
 
   async #stream(
@@ -366,24 +377,28 @@ export class RequestPipeline {
       isRevoked: () => isRevoked(signal),
     });
     passage.goesOn = true;
-    return eventAnswer(stream, { requestId, headers });
+    return eventResponse(stream, { requestId, headers });
   }
 
-  #refuse(error: unknown, passage: Passage, headers: Readonly<Record<string, string>>): Response {
+  #refuse(
+    error: unknown,
+    passage: RequestContext,
+    headers: Readonly<Record<string, string>>,
+  ): Response {
     this.#log(error, passage);
-    if (error instanceof Refusal && !isRevoked(passage.signal)) this.#logRefusal(error, passage);
+    if (error instanceof HttpError && !isRevoked(passage.signal)) this.#logRefusal(error, passage);
     const { requestId } = passage;
-    return jsonAnswer(
+    return jsonResponse(
       JSON.stringify({ error: toWireError(error, this.#params.showStacks), requestId }),
       {
         status: statusOf(error),
         requestId,
-        headers: { ...headers, ...(error instanceof Refusal && error.headers) },
+        headers: { ...headers, ...(error instanceof HttpError && error.headers) },
       },
     );
   }
 
-  #logRefusal(refusal: Refusal, passage: Passage): void {
+  #logRefusal(refusal: HttpError, passage: RequestContext): void {
     const { requestId, route, caller, connection, request } = passage;
     const { status, reason } = refusal;
     if (reason === undefined) return;
@@ -398,8 +413,8 @@ export class RequestPipeline {
     });
   }
 
-  #log(error: unknown, { requestId, route, signal }: Passage): void {
-    if (statusOf(error) < 500 || error instanceof Refusal || signal.aborted) return;
+  #log(error: unknown, { requestId, route, signal }: RequestContext): void {
+    if (statusOf(error) < 500 || error instanceof HttpError || signal.aborted) return;
     this.#params.logger.error({ requestId, route, err: error }, 'A request failed.');
   }
 }
@@ -410,7 +425,7 @@ function rank(role: Role): number {
 
 function assertRole({ role }: RouteShape, caller: Caller): Caller {
   if (role === 'public' || rank(caller.role) >= rank(role)) return caller;
-  throw new Refusal(
+  throw new HttpError(
     'FORBIDDEN',
     `This needs the role ${role}; the token has the role ${caller.role}.`,
     { status: 403, reason: 'role' },
@@ -427,10 +442,10 @@ function isSame(one: Caller, other: Caller): boolean {
 
 /** Whether a signal was aborted because the caller may no longer have the answer. */
 function isRevoked(signal: AbortSignal): boolean {
-  return signal.aborted && signal.reason instanceof Refusal && signal.reason.reason !== undefined;
+  return signal.aborted && signal.reason instanceof HttpError && signal.reason.reason !== undefined;
 }
 
-function describe({ request, connection }: Passage): AuthorizeRequest {
+function describe({ request, connection }: RequestContext): AuthorizeRequest {
   const { remoteAddress } = connection;
   const { pathname, search } = new URL(request.url);
   return {
@@ -441,20 +456,20 @@ function describe({ request, connection }: Passage): AuthorizeRequest {
   };
 }
 
-function authorizesTooLong(): Refusal {
+function authorizesTooLong(): HttpError {
   return unavailable('Authorizing the request took too long.');
 }
 
-function goingAway(): Refusal {
+function goingAway(): HttpError {
   return unavailable('The server is going away.');
 }
 
-function bodyTooSlow(): Refusal {
-  return new Refusal('INVALID_REQUEST', 'The body did not arrive in time.', { status: 408 });
+function bodyTooSlow(): HttpError {
+  return new HttpError('INVALID_REQUEST', 'The body did not arrive in time.', { status: 408 });
 }
 
-function tookTooLong(): Refusal {
-  return new Refusal(
+function tookTooLong(): HttpError {
+  return new HttpError(
     'UNAVAILABLE',
     'This took too long. It may still happen: look before you repeat it.',
     { status: 503, outcomeUnknown: true },
@@ -464,7 +479,7 @@ function tookTooLong(): Refusal {
 async function within<Value>(
   work: Promise<Value>,
   ms: number,
-  late: () => Refusal,
+  late: () => HttpError,
 ): Promise<Value> {
   const { promise: timeUp, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(late()), ms);

@@ -1,4 +1,4 @@
-import { Refusal } from './http/errors.ts';
+import { HttpError } from './http/errors.ts';
 import { readPath, type PathParams, type RouteShape } from './routes/route.ts';
 import { routes, type RouteName } from './routes/table.ts';
 
@@ -41,7 +41,7 @@ export class Router {
       allowed.add(shape.method);
     }
     if (allowed.size === 0) {
-      throw new Refusal(
+      throw new HttpError(
         'NO_SUCH_ROUTE',
         'There is nothing here. See /v1/openapi.json for what there is.',
         {
@@ -49,7 +49,7 @@ export class Router {
         },
       );
     }
-    throw new Refusal('METHOD_NOT_ALLOWED', 'Reads are GET, everything else is POST.', {
+    throw new HttpError('METHOD_NOT_ALLOWED', 'Reads are GET, everything else is POST.', {
       status: 405,
       headers: { allow: [...allowed].sort().join(', ') },
     });

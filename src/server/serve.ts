@@ -81,7 +81,7 @@ export async function serve(
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
     throw invalidOption('port', port, 'a whole number from 0 to 65535');
   }
-  const checked = readHandlerOptions(checkReach(host, rest), { isLocal: isLocal(host) });
+  const checked = readHandlerOptions(checkExposure(host, rest), { isLocal: isLocal(host) });
   await checked.authentication?.start();
   const handler = makeHandler(perdure.client, checked);
   const { limits } = checked;
@@ -119,7 +119,7 @@ function isLocal(host: string | undefined): boolean {
 }
 
 /** Prevents listening on a public interface by accident. */
-function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
+function checkExposure(host: string | undefined, options: HandlerOptions): HandlerOptions {
   if (isLocal(host) || host === undefined) return withHost(host, options);
   const { tokens } = options;
   const isEmpty = Array.isArray(tokens) && tokens.length === 0 && options.authorize === undefined;
@@ -154,7 +154,8 @@ function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
     },
-    (incoming, outgoing) => void exchange(handler, { connections, incoming, outgoing, limits }),
+    (incoming, outgoing) =>
+      void handleExchange(handler, { connections, incoming, outgoing, limits }),
   );
   const connections = new Connections(server, limits);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
@@ -175,7 +176,7 @@ function statusLine(code: string | undefined): string {
   return `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
 }
 
-async function exchange(
+async function handleExchange(
   handler: RequestHandler,
   given: {
     readonly connections: Connections;
@@ -191,7 +192,7 @@ async function exchange(
   // Writing to a caller who has gone is no error of anybody's.
   outgoing.on('error', () => gone.abort());
   let onSent = (): void => undefined;
-  connections.begin(socket);
+  connections.requestStarted(socket);
   try {
     const request = toWebRequest(incoming, gone.signal);
     if (request === undefined) {
@@ -214,7 +215,7 @@ async function exchange(
     outgoing.destroy();
   } finally {
     onSent();
-    connections.end(socket);
+    connections.requestEnded(socket);
   }
 }
 

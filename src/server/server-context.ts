@@ -10,11 +10,11 @@ import type { Caller } from './access/tokens.ts';
 import type { CheckedOptions } from './handler.ts';
 import { makeOpenApi } from './open-api.ts';
 import { ChangeFeed } from './monitoring/change-feed.ts';
-import type { ServerFigures } from './monitoring/server-metrics.ts';
-import type { AnswerOf, RequestOf, RouteShape } from './routes/route.ts';
+import type { ServerMetrics } from './monitoring/server-metrics.ts';
+import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
 /** What stands behind the routes. */
-export interface Backstage {
+export interface ServerContext {
   readonly client: Client;
   readonly clock: Clock;
   /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
@@ -31,7 +31,7 @@ export interface Backstage {
   /** Flows that can be started by name. */
   readonly flows: ReadonlyMap<string, FlowDefinition>;
   readonly changes: ChangeFeed;
-  readonly figures: ServerFigures;
+  readonly metrics: ServerMetrics;
   /** The interface as an OpenAPI document. */
   readonly openApi: () => Record<string, unknown>;
   readonly showStacks: boolean;
@@ -52,12 +52,12 @@ type Call<Shape extends RouteShape> = RequestOf<Shape> & {
  */
 type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
-  backstage: Backstage,
+  context: ServerContext,
 ) => Shape extends { readonly as: 'events' }
-  ? AsyncIterable<AnswerOf<Shape>> | Promise<AsyncIterable<AnswerOf<Shape>>>
+  ? AsyncIterable<ResponseOf<Shape>> | Promise<AsyncIterable<ResponseOf<Shape>>>
   : Shape extends { readonly exports: true }
     ? Promise<AsyncIterable<string>>
-    : Promise<AnswerOf<Shape>>;
+    : Promise<ResponseOf<Shape>>;
 
 /** A handler for each of some routes. */
 export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {
@@ -76,18 +76,18 @@ const probeId = 'perdure-health';
 const healthMs = 1_000;
 
 /** Puts together what stands behind the routes. */
-export function makeBackstage(
+export function createServerContext(
   client: Client,
   options: CheckedOptions,
-  figures: ServerFigures,
-): Backstage {
+  figures: ServerMetrics,
+): ServerContext {
   const { provider, clock, completions, payloadLimitBytes } = Client.internals(client);
   const jobs = new LocalJobs({ provider, clock, completions });
   let openApi: Record<string, unknown> | undefined;
   return {
     client,
     clock,
-    checkHealth: rarely(healthMs, async () => void (await client.get(probeId))),
+    checkHealth: cachedFor(healthMs, async () => void (await client.get(probeId))),
     completions,
     jobs,
     owners: new SessionOwners(jobs),
@@ -97,7 +97,7 @@ export function makeBackstage(
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
     changes: new ChangeFeed(provider),
-    figures,
+    metrics: figures,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,
     // Leaves time to say how far it came.
@@ -106,7 +106,7 @@ export function makeBackstage(
 }
 
 /** Does something at most once in a time; whoever asks meanwhile shares the outcome. */
-function rarely(ms: number, work: () => Promise<void>): () => Promise<void> {
+function cachedFor(ms: number, work: () => Promise<void>): () => Promise<void> {
   let last: { readonly at: number; readonly outcome: Promise<void> } | undefined;
   return () => {
     const at = performance.now();

@@ -4,7 +4,7 @@ import { Perdure, type StartWorkerOptions } from 'perdure';
 import { createToken, serve, type PerdureServer, type ServeOptions } from 'perdure/server';
 import {
   writePath,
-  type AnswerOf,
+  type ResponseOf,
   type RequestOf,
   type Role,
   type PathParams,
@@ -30,7 +30,7 @@ export interface TestServer {
   readonly ask: <Name extends RouteName>(
     name: Name,
     request: RequestOf<Routes[Name]>,
-  ) => Promise<AnswerOf<Routes[Name]>>;
+  ) => Promise<ResponseOf<Routes[Name]>>;
   /** Asks a route, whatever comes back. */
   readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<Answered>;
   /** Sends any request. */
@@ -143,7 +143,7 @@ function toTestServer(
       const { status, json, text } = await send(name, parts as Parts);
       if (status !== 200) throw new Error(`${name} answered ${status}: ${text}`);
       const shape = routes[name];
-      return ('answer' in shape ? shape.answer.parse(json) : text) as never;
+      return ('response' in shape ? shape.response.parse(json) : text) as never;
     },
   };
 }

@@ -1,6 +1,6 @@
 import { matchNames, readNamePatterns, type NameMatcher } from '../../management/name-pattern.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
-import { Refusal } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 import type { Caller } from './tokens.ts';
 
 /** The definitions that a caller is restricted to, as patterns of names. */
@@ -39,8 +39,8 @@ export function isUnrestrictedAdmin({ role, definitions }: Caller): boolean {
 }
 
 /** A definition that the caller names and may not use. */
-export function forbiddenDefinition(name: string): Refusal {
-  return new Refusal(
+export function forbiddenDefinition(name: string): HttpError {
+  return new HttpError(
     'FORBIDDEN',
     `The token does not allow the definition ${JSON.stringify(name)}. Add it to the \`definitions\` of the token.`,
     { status: 403, reason: 'definition' },
@@ -48,7 +48,7 @@ export function forbiddenDefinition(name: string): Refusal {
 }
 
 /** Keeps the name of another definition out of the error for a taken id, where the caller may not know it. */
-export async function withoutNames<Value>(
+export async function hideDefinitionName<Value>(
   { definitions }: Caller,
   id: string | undefined,
   work: Promise<Value>,

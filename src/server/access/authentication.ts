@@ -74,7 +74,7 @@ interface Entry {
 }
 
 /** Checks streams and waits that are open again and again, and ends those that are refused by then. */
-export class Rechecks {
+export class AccessRechecks {
   readonly #everyMs: number;
   readonly #entries = new Set<Entry>();
   readonly #checking = new Set<Entry>();

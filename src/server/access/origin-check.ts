@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Refusal } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '::1'];
 
@@ -33,7 +33,7 @@ export class OriginCheck {
     const host = headers.get('host') ?? '';
     const { name, port } = splitHost(host);
     if (!this.#hosts.has(name) && !this.#hosts.has(`${name}:${port}`)) {
-      throw new Refusal(
+      throw new HttpError(
         'WRONG_HOST',
         'The server does not answer to this name. Add it to allowedHosts if it should.',
         { status: 421 },
@@ -47,7 +47,7 @@ export class OriginCheck {
       (site !== null && site !== 'same-origin' && site !== 'none') ||
       (origin !== null && origin.replace(/^https?:\/\//, '').toLowerCase() !== host.toLowerCase());
     if (isForeign) {
-      throw new Refusal(
+      throw new HttpError(
         'FORBIDDEN',
         `${describeOrigin(origin)} is not in \`allowedOrigins\`, so its pages may not use this server. Add it to the \`allowedOrigins\` of serve() if they should.`,
         { status: 403, reason: 'origin' },
@@ -89,7 +89,7 @@ function describeOrigin(origin: string | null): string {
 function refuseProxy(headers: Headers): void {
   const found = [...headers.keys()].find((name) => /^(forwarded|via|x-forwarded-.+)$/.test(name));
   if (found === undefined) return;
-  throw new Refusal(
+  throw new HttpError(
     'FORBIDDEN',
     `The request has the header ${JSON.stringify(found)}: a proxy is in front of a server that has no authentication. Pass \`tokens\` or \`authorize\` to the server, or \`insecure: true\` if the proxy authenticates every caller.`,
     { status: 403, reason: 'proxy' },

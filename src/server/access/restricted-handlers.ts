@@ -1,11 +1,11 @@
 import { assertMeant } from '../../management/instance-filter.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
-import { allows, forbiddenDefinition, withoutNames } from './allowed-definitions.ts';
-import type { Backstage, Handlers } from '../server-context.ts';
+import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
+import type { ServerContext, Handlers } from '../server-context.ts';
 import { handlers } from '../handlers/table.ts';
-import { Refusal, toWireError } from '../http/errors.ts';
-import type { AnswerOf, RequestOf } from '../routes/route.ts';
+import { HttpError, toWireError } from '../http/errors.ts';
+import type { ResponseOf, RequestOf } from '../routes/route.ts';
 import type { RouteName, Routes } from '../routes/table.ts';
 import type { Caller } from './tokens.ts';
 
@@ -31,7 +31,7 @@ type ScheduleRoute = {
 }[RouteName];
 
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
-type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown>;
+type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
 
 // A page is filled from as many pages of the store at most; a shorter one has a cursor.
 const maxPagesRead = 10;
@@ -42,122 +42,122 @@ const maxPagesRead = 10;
  * new one does not compile until its restriction was decided.
  */
 export const restrictedHandlers: Handlers<Routes> = {
-  async startInstance(call, backstage) {
+  async startInstance(call, context) {
     assertAllowed(call.caller, call.body.name);
-    return withoutNames(call.caller, call.body.id, handlers.startInstance(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.startInstance(call, context));
   },
-  async listInstances(call, backstage) {
+  async listInstances(call, context) {
     const { query, caller } = call;
     if (query.name !== undefined && !allows(caller, query.name)) return { items: [] };
     const wanted = query.limit ?? 100;
-    const items: AnswerOf<Routes['listInstances']>['items'][number][] = [];
+    const items: ResponseOf<Routes['listInstances']>['items'][number][] = [];
     let { cursor } = query;
     // A page with payloads has up to 8 MiB already.
     const maxPages = query.payloads === true ? 1 : maxPagesRead;
     for (let page = 0; page < maxPages && items.length < wanted; page += 1) {
       const part = { ...query, limit: wanted - items.length, cursor };
-      const answer = await handlers.listInstances({ ...call, query: part }, backstage);
+      const answer = await handlers.listInstances({ ...call, query: part }, context);
       items.push(...answer.items.filter(({ name }) => allows(caller, name)));
       cursor = answer.nextCursor;
       if (cursor === undefined) return { items };
     }
     return { items, ...(cursor !== undefined && { nextCursor: cursor }) };
   },
-  getInstance: ofInstance('getInstance'),
-  measureInstance: ofInstance('measureInstance'),
-  waitForInstance: ofInstance('waitForInstance'),
-  async waitForInstances(call, backstage) {
+  getInstance: forInstance('getInstance'),
+  measureInstance: forInstance('measureInstance'),
+  waitForInstance: forInstance('waitForInstance'),
+  async waitForInstances(call, context) {
     const { body, caller } = call;
-    const hidden = await hiddenAmong(body.ids, caller, backstage);
+    const hidden = await hiddenIds(body.ids, caller, context);
     if (hidden.length > 0) return { results: hidden.map(toMissing) };
-    const { results } = await handlers.waitForInstances(call, backstage);
+    const { results } = await handlers.waitForInstances(call, context);
     return {
       results: results.map((one) =>
         'instance' in one && !allows(caller, one.instance.name) ? toMissing(one.id) : one,
       ),
     };
   },
-  raiseEvent: ofInstance('raiseEvent'),
-  getInstanceTree: ofInstance('getInstanceTree'),
-  getHistory: ofInstance('getHistory'),
-  exportHistory: ofInstance('exportHistory'),
-  listExecutions: ofInstance('listExecutions'),
-  listRunning: ofInstance('listRunning'),
-  async watchInstance(call, backstage) {
-    await assertVisible(call, backstage);
-    return watchAllowed(call, await handlers.watchInstance(call, backstage));
+  raiseEvent: forInstance('raiseEvent'),
+  getInstanceTree: forInstance('getInstanceTree'),
+  getHistory: forInstance('getHistory'),
+  exportHistory: forInstance('exportHistory'),
+  listExecutions: forInstance('listExecutions'),
+  listRunning: forInstance('listRunning'),
+  async watchInstance(call, context) {
+    await assertVisible(call, context);
+    return watchAllowed(call, await handlers.watchInstance(call, context));
   },
 
-  cancelInstance: stopping('cancelInstance'),
-  terminateInstance: stopping('terminateInstance'),
+  cancelInstance: forStop('cancelInstance'),
+  terminateInstance: forStop('terminateInstance'),
 
-  deleteInstance: ofInstance('deleteInstance'),
-  pruneExecutions: ofInstance('pruneExecutions'),
-  async deleteInstances(call, backstage) {
+  deleteInstance: forInstance('deleteInstance'),
+  pruneExecutions: forInstance('pruneExecutions'),
+  async deleteInstances(call, context) {
     const { filter, all } = call.body;
     assertMeant(filter, all);
     const body = { ...call.body, filter: withNames(filter, call.caller) };
-    return handlers.deleteInstances({ ...call, body }, backstage);
+    return handlers.deleteInstances({ ...call, body }, context);
   },
-  async pruneExecutionsBulk(call, backstage) {
+  async pruneExecutionsBulk(call, context) {
     const { filter, all, keepLast, completedBefore } = call.body;
     assertMeant(filter, all, { keepLast, completedBefore });
     const body = { ...call.body, filter: withNames(filter, call.caller) };
-    return handlers.pruneExecutionsBulk({ ...call, body }, backstage);
+    return handlers.pruneExecutionsBulk({ ...call, body }, context);
   },
-  listAudit: denied,
+  listAudit: rejectRestricted,
 
-  getRetention: denied,
-  pauseRetention: denied,
-  resumeRetention: denied,
-  runRetention: denied,
+  getRetention: rejectRestricted,
+  pauseRetention: rejectRestricted,
+  resumeRetention: rejectRestricted,
+  runRetention: rejectRestricted,
 
-  async runTask(call, backstage) {
+  async runTask(call, context) {
     assertAllowed(call.caller, call.body.task);
-    return withoutNames(call.caller, call.body.id, handlers.runTask(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.runTask(call, context));
   },
-  async runTasks(call, backstage) {
+  async runTasks(call, context) {
     for (const { task } of call.body.requests) assertAllowed(call.caller, task);
-    return withoutNames(call.caller, undefined, handlers.runTasks(call, backstage));
+    return hideDefinitionName(call.caller, undefined, handlers.runTasks(call, context));
   },
 
-  async listFlows(call, backstage) {
-    const { items } = await handlers.listFlows(call, backstage);
+  async listFlows(call, context) {
+    const { items } = await handlers.listFlows(call, context);
     return { items: items.filter(({ name }) => allows(call.caller, name)) };
   },
-  async startFlow(call, backstage) {
+  async startFlow(call, context) {
     assertAllowed(call.caller, call.params.name);
-    return withoutNames(call.caller, call.body.id, handlers.startFlow(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.startFlow(call, context));
   },
-  getFlowRun: ofInstance('getFlowRun'),
-  listFlowItems: ofInstance('listFlowItems'),
-  signalFlow: ofInstance('signalFlow'),
+  getFlowRun: forInstance('getFlowRun'),
+  listFlowItems: forInstance('listFlowItems'),
+  signalFlow: forInstance('signalFlow'),
 
-  async listSchedules(call, backstage) {
-    const page = await handlers.listSchedules(call, backstage);
+  async listSchedules(call, context) {
+    const page = await handlers.listSchedules(call, context);
     return {
       ...page,
       items: page.items.filter(({ definition }) => mayStart(call.caller, definition)),
     };
   },
-  getSchedule: ofSchedule('getSchedule'),
-  async putSchedule(call, backstage) {
+  getSchedule: forSchedule('getSchedule'),
+  async putSchedule(call, context) {
     const { params, body, caller } = call;
     assertAllowed(caller, 'task' in body ? body.task : body.orchestration);
-    const before = await backstage.client.schedules.get(params.name);
+    const before = await context.client.schedules.get(params.name);
     if (before !== undefined && !mayStart(caller, before.definition)) {
-      throw new Refusal(
+      throw new HttpError(
         'FORBIDDEN',
         `Schedule ${JSON.stringify(params.name)} starts a definition that the token does not allow. Choose another name.`,
         { status: 403, reason: 'definition' },
       );
     }
-    return handlers.putSchedule(call, backstage);
+    return handlers.putSchedule(call, context);
   },
-  pauseSchedule: ofSchedule('pauseSchedule'),
-  resumeSchedule: ofSchedule('resumeSchedule'),
-  deleteSchedule: ofSchedule('deleteSchedule'),
-  nextRuns: ofSchedule('nextRuns'),
+  pauseSchedule: forSchedule('pauseSchedule'),
+  resumeSchedule: forSchedule('resumeSchedule'),
+  deleteSchedule: forSchedule('deleteSchedule'),
+  nextRuns: forSchedule('nextRuns'),
 
   // These check by themselves whose session it is, and what a job runs.
   openSession: handlers.openSession,
@@ -180,17 +180,17 @@ export const restrictedHandlers: Handlers<Routes> = {
   // These tell nothing of any definition.
   health: handlers.health,
   openApi: handlers.openApi,
-  queueDepths: denied,
-  systemMetrics: denied,
-  prometheus: denied,
-  async watchChanges(call, backstage) {
-    return changesOfAllowed(call, await handlers.watchChanges(call, backstage), backstage);
+  queueDepths: rejectRestricted,
+  systemMetrics: rejectRestricted,
+  prometheus: rejectRestricted,
+  async watchChanges(call, context) {
+    return changesOfAllowed(call, await handlers.watchChanges(call, context), context);
   },
 };
 
 /** A route that concerns the whole store: there is no part of it to show. */
-async function denied(): Promise<never> {
-  throw new Refusal(
+async function rejectRestricted(): Promise<never> {
+  throw new HttpError(
     'FORBIDDEN',
     'This concerns all definitions, and the token is restricted to some. Use a token without `definitions`.',
     { status: 403, reason: 'definition' },
@@ -202,39 +202,39 @@ function assertAllowed(caller: Caller, name: string): void {
 }
 
 /** Lets a route do what it does where the instance is one that the caller may see. */
-function ofInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
-    await assertVisible(call, backstage);
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+function forInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
+    await assertVisible(call, context);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
 /** As for an unknown instance: a request to stop is never an error. */
-function stopping<Name extends 'cancelInstance' | 'terminateInstance'>(
+function forStop<Name extends 'cancelInstance' | 'terminateInstance'>(
   name: Name,
 ): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     const { params, caller } = call as unknown as Named;
-    const hidden = await hiddenAmong([params.id], caller, backstage);
+    const hidden = await hiddenIds([params.id], caller, context);
     if (hidden.length > 0) return { found: false, changed: false, status: null };
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
 /** Lets a route do what it does where the schedule starts a definition that the caller may use. */
-function ofSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
+function forSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     const { params, caller } = call as unknown as CallOf<'getSchedule'>;
-    const schedule = await backstage.client.schedules.get(params.name);
+    const schedule = await context.client.schedules.get(params.name);
     if (schedule === undefined || !mayStart(caller, schedule.definition)) {
       throw new PerdureError(
         'SCHEDULE_NOT_FOUND',
         `There is no schedule ${JSON.stringify(params.name)}.`,
       );
     }
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
@@ -246,16 +246,16 @@ function mayStart(
   return definition !== undefined && allows(caller, definition.starts.name);
 }
 
-async function assertVisible({ params, caller }: Named, backstage: Backstage): Promise<void> {
-  const hidden = await hiddenAmong([params.id], caller, backstage);
+async function assertVisible({ params, caller }: Named, context: ServerContext): Promise<void> {
+  const hidden = await hiddenIds([params.id], caller, context);
   if (hidden.length > 0) throw notFound(params.id);
 }
 
 /** Those of some instances that are unknown, or of a definition that the caller may not use: both look the same. */
-async function hiddenAmong(
+async function hiddenIds(
   ids: readonly string[],
   caller: Caller,
-  { namesOf }: Backstage,
+  { namesOf }: ServerContext,
 ): Promise<readonly string[]> {
   const names = await namesOf(ids);
   return ids.filter((_, index) => {
@@ -271,8 +271,8 @@ function toMissing(id: string) {
 /** The id may be given to another definition while it is watched. */
 async function* watchAllowed(
   { params, caller }: CallOf<'watchInstance'>,
-  messages: AsyncIterable<AnswerOf<Routes['watchInstance']>>,
-): AsyncGenerator<AnswerOf<Routes['watchInstance']>, void, undefined> {
+  messages: AsyncIterable<ResponseOf<Routes['watchInstance']>>,
+): AsyncGenerator<ResponseOf<Routes['watchInstance']>, void, undefined> {
   for await (const message of messages) {
     if (!allows(caller, message.name)) throw notFound(params.id);
     yield message;
@@ -282,12 +282,12 @@ async function* watchAllowed(
 /** The ends and changes of instances that the caller may see; figures concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
-  messages: AsyncIterable<AnswerOf<Routes['watchChanges']>>,
-  backstage: Backstage,
-): AsyncGenerator<AnswerOf<Routes['watchChanges']>, void, undefined> {
+  messages: AsyncIterable<ResponseOf<Routes['watchChanges']>>,
+  context: ServerContext,
+): AsyncGenerator<ResponseOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
     if (message.kind === 'figures') continue;
-    const hidden = new Set(await hiddenAmong(message.ids, caller, backstage));
+    const hidden = new Set(await hiddenIds(message.ids, caller, context));
     const ids = message.ids.filter((id) => !hidden.has(id));
     if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
   }

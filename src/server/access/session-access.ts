@@ -4,7 +4,7 @@ import type { SessionInfo } from '../../jobs/session-info.ts';
 import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { JobBinding, JobKey } from '../../providers/contract/sessions.ts';
-import { Refusal } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 import { isUnrestrictedAdmin } from './allowed-definitions.ts';
 import type { Caller } from './tokens.ts';
 
@@ -23,7 +23,7 @@ export function mayUse({ owner }: SessionInfo, caller: Caller): boolean {
 }
 
 /** A session as a caller sees it: variables may hold secrets, so only the owner and admins get them. */
-export function showSession(session: SessionInfo, caller: Caller): SessionInfo {
+export function toSessionResponse(session: SessionInfo, caller: Caller): SessionInfo {
   return mayUse(session, caller) ? session : { ...session, variables: {}, variablesHidden: true };
 }
 
@@ -40,7 +40,7 @@ export class SessionOwners {
   async check(sessionId: string, caller: Caller): Promise<void> {
     if (isUnrestrictedAdmin(caller)) return;
     if ((await this.#ownerOf(sessionId)) === (caller.name ?? undefined)) return;
-    throw new Refusal(
+    throw new HttpError(
       'FORBIDDEN',
       'The session belongs to another token. Use a session of your own, or a token with the role admin.',
       { status: 403, reason: 'session' },

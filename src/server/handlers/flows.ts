@@ -5,7 +5,7 @@ import { notFound } from '../../model/failures/not-found.ts';
 import type { Handlers } from '../server-context.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { showFlowRun, showStep } from './serializers.ts';
+import { toFlowRunResponse, toStepResponse } from './serializers.ts';
 
 /** Starts flows, shows their runs, signals them. */
 export const flowHandlers: Handlers<typeof flowRoutes> = {
@@ -22,12 +22,12 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
   async getFlowRun({ params }, { client, showStacks }) {
     const run = await readFlowRun(client, params.id);
     if (run === undefined) throw notFound(params.id);
-    return showFlowRun(run, showStacks);
+    return toFlowRunResponse(run, showStacks);
   },
   async listFlowItems({ params, query }, { client, showStacks }) {
     const { step, ...options } = query;
     const page = await readFlowItems(client, params.id, step, options);
-    return { ...page, items: page.items.map((item) => showStep(item, showStacks)) };
+    return { ...page, items: page.items.map((item) => toStepResponse(item, showStacks)) };
   },
   async signalFlow({ params, body }, { client }) {
     const { name, payload, timeoutMs = longestPollMs } = body;

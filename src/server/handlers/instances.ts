@@ -4,11 +4,11 @@ import { notFound } from '../../model/failures/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import { toWireError } from '../http/errors.ts';
-import { firstSettled, fitting } from './long-poll.ts';
+import { firstSettled, pageByBytes } from './long-poll.ts';
 import type { instanceRoutes, stoppingRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { actorOf, type Backstage, type Handlers } from '../server-context.ts';
-import { showHistory, showInstance, writeExport } from './serializers.ts';
+import { actorOf, type ServerContext, type Handlers } from '../server-context.ts';
+import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
 
 /** Starts instances, shows them, talks to them. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
@@ -20,45 +20,48 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listInstances({ query }, { client, showStacks }) {
     const { limit, cursor, payloads, ...filter } = query;
     const page = await client.list(filter, { limit, cursor, payloads });
-    return { ...page, items: page.items.map((info) => showInstance(info, showStacks)) };
+    return { ...page, items: page.items.map((info) => toInstanceResponse(info, showStacks)) };
   },
   async getInstance({ params }, { client, showStacks }) {
     const info = await client.get(params.id);
     if (info === undefined) throw notFound(params.id);
-    return showInstance(info, showStacks);
+    return toInstanceResponse(info, showStacks);
   },
   async measureInstance({ params }, { client, showStacks }) {
-    return showInstance(await client.getInstanceInfo(params.id), showStacks);
+    return toInstanceResponse(await client.getInstanceInfo(params.id), showStacks);
   },
-  async waitForInstance({ params, query, signal }, backstage) {
+  async waitForInstance({ params, query, signal }, context) {
     const { timeoutMs = longestPollMs } = query;
     const [ended] = await firstSettled(timeoutMs, signal, (inner) => [
-      waitFor(params.id, inner, backstage),
+      waitFor(params.id, inner, context),
     ]);
     if (ended !== undefined) return { over: true, instance: ended };
-    const info = await backstage.client.get(params.id);
+    const info = await context.client.get(params.id);
     if (info === undefined) throw notFound(params.id);
-    return { over: isTerminal(info.status), instance: showInstance(info, backstage.showStacks) };
+    return {
+      over: isTerminal(info.status),
+      instance: toInstanceResponse(info, context.showStacks),
+    };
   },
-  async waitForInstances({ body, signal }, backstage) {
+  async waitForInstances({ body, signal }, context) {
     const { ids, timeoutMs = longestPollMs } = body;
     const results = await firstSettled(timeoutMs, signal, (inner) =>
       [...new Set(ids)].map(async (id) => {
         try {
-          return { id, record: await backstage.completions.wait(id, undefined, inner) };
+          return { id, record: await context.completions.wait(id, undefined, inner) };
         } catch (error) {
           // A server that goes away is asked again, there or elsewhere.
           const isGone = inner.aborted || isPerdureError(error, 'CLOSED');
           if (isGone || !isPerdureError(error)) throw error;
-          return { id, error: toWireError(error, backstage.showStacks) };
+          return { id, error: toWireError(error, context.showStacks) };
         }
       }),
     );
     const lengthOf = (one: (typeof results)[number]): number =>
       'record' in one ? (one.record.output?.length ?? 0) : 0;
     return {
-      results: fitting(results, lengthOf).map((one) =>
-        'record' in one ? { id: one.id, instance: show(one.record, backstage) } : one,
+      results: pageByBytes(results, lengthOf).map((one) =>
+        'record' in one ? { id: one.id, instance: toResponse(one.record, context) } : one,
       ),
     };
   },
@@ -70,10 +73,10 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     return client.getInstanceTree(params.id);
   },
   async getHistory({ params, query }, { client, showStacks }) {
-    return showHistory(await client.history(params.id, query), showStacks);
+    return toHistoryResponse(await client.history(params.id, query), showStacks);
   },
   async exportHistory({ params, query }, { openExport, showStacks }) {
-    return writeExport(await openExport(params.id, query.executionId), showStacks);
+    return toExportChunks(await openExport(params.id, query.executionId), showStacks);
   },
   listExecutions({ params, query }, { client }) {
     return client.listExecutions(params.id, query);
@@ -81,23 +84,23 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listRunning({ params }, { client }) {
     return { items: [...(await client.running(params.id))] };
   },
-  async watchInstance({ params, signal }, backstage) {
+  async watchInstance({ params, signal }, context) {
     // Looked for before the answer begins, so that an unknown one is a 404.
-    if ((await backstage.client.get(params.id)) === undefined) throw notFound(params.id);
-    return watch(params.id, signal, backstage);
+    if ((await context.client.get(params.id)) === undefined) throw notFound(params.id);
+    return watch(params.id, signal, context);
   },
 };
 
 async function* watch(
   id: string,
   signal: AbortSignal,
-  { client, changes, showStacks }: Backstage,
+  { client, changes, showStacks }: ServerContext,
 ): AsyncGenerator<InstanceInfo, void, undefined> {
   let before = '';
-  for await (const _ of changes.moments(id, signal)) {
+  for await (const _ of changes.wakeups(id, signal)) {
     const info = await client.get(id);
     if (info === undefined) throw notFound(id);
-    const shown = showInstance(info, showStacks);
+    const shown = toInstanceResponse(info, showStacks);
     const text = JSON.stringify(shown);
     if (text !== before) yield shown;
     before = text;
@@ -105,12 +108,12 @@ async function* watch(
   }
 }
 
-async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
-  return show(await backstage.completions.wait(id, undefined, signal), backstage);
+async function waitFor(id: string, signal: AbortSignal, context: ServerContext) {
+  return toResponse(await context.completions.wait(id, undefined, signal), context);
 }
 
-function show(record: InstanceRecord, { showStacks }: Backstage) {
-  return showInstance(toInstanceInfo(record), showStacks);
+function toResponse(record: InstanceRecord, { showStacks }: ServerContext) {
+  return toInstanceResponse(toInstanceInfo(record), showStacks);
 }
 
 /** Stops instances. */

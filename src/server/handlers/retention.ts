@@ -6,7 +6,7 @@ import type { retentionRoutes } from '../routes/retention.ts';
 export const retentionHandlers: Handlers<typeof retentionRoutes> = {
   async getRetention(_, { client }) {
     const { lastReport, ...status } = await client.retention.status();
-    return { ...status, lastReport: showReport(lastReport) };
+    return { ...status, lastReport: toReportResponse(lastReport) };
   },
   async pauseRetention({ body, caller }, { client }) {
     await client.retention.pause({ actor: actorOf(caller, body.actor) });
@@ -24,12 +24,12 @@ export const retentionHandlers: Handlers<typeof retentionRoutes> = {
       actor: actorOf(caller, actor),
       signal,
     });
-    return { report: showReport(report) };
+    return { report: toReportResponse(report) };
   },
 };
 
 // The message of a store may quote statements and addresses; what it was asked to do comes before it.
-function showReport(report: RetentionReport | null): RetentionReport | null {
+function toReportResponse(report: RetentionReport | null): RetentionReport | null {
   if (report === null) return null;
   const show = (error: string): string => {
     const operation = /^(\w+): /.exec(error)?.[1];

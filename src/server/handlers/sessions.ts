@@ -7,7 +7,7 @@ import type { Handlers } from '../server-context.ts';
 import { firstSettled } from './long-poll.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
-import { mayUse, showSession } from '../access/session-access.ts';
+import { mayUse, toSessionResponse } from '../access/session-access.ts';
 import type { Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;
@@ -29,10 +29,10 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
   async listSessions({ query, caller }, { jobs }) {
     const page = await jobs.listSessions({ ...query, limit: query.limit ?? defaultLimit });
     const seen = page.items.filter((session) => maySee(session, caller));
-    return { ...page, items: seen.map((session) => showSession(session, caller)) };
+    return { ...page, items: seen.map((session) => toSessionResponse(session, caller)) };
   },
   async getSession({ params, caller }, { jobs }) {
-    return showSession(await seenSession(params.id, caller, jobs), caller);
+    return toSessionResponse(await seenSession(params.id, caller, jobs), caller);
   },
   async keepAlive({ params, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);

@@ -1,7 +1,7 @@
 import type { Handlers } from '../server-context.ts';
 import type { Routes } from '../routes/table.ts';
 import { deletionHandlers } from './deletion.ts';
-import { figureHandlers } from './metrics.ts';
+import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers, stoppingHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
@@ -21,5 +21,5 @@ export const handlers: Handlers<Routes> = {
   ...scheduleHandlers,
   ...sessionHandlers,
   ...jobHandlers,
-  ...figureHandlers,
+  ...metricHandlers,
 };

@@ -9,7 +9,7 @@ export interface ConnectionLimits {
 }
 
 /** What is known of a connection. */
-interface Open {
+interface ConnectionState {
   readonly network: string;
   /** Requests that are being answered. */
   inUse: number;
@@ -26,7 +26,7 @@ interface Open {
 export class Connections {
   readonly #limits: ConnectionLimits;
   /** The one that has been idle for longest comes first among those that are idle. */
-  readonly #open = new Map<Socket, Open>();
+  readonly #open = new Map<Socket, ConnectionState>();
   readonly #countByNetwork = new Map<string, number>();
   #isClosing = false;
 
@@ -37,7 +37,7 @@ export class Connections {
   }
 
   /** A request came. */
-  begin(socket: Socket): void {
+  requestStarted(socket: Socket): void {
     const open = this.#open.get(socket);
     if (open === undefined) return;
     open.inUse += 1;
@@ -61,7 +61,7 @@ export class Connections {
   }
 
   /** A request was answered. */
-  end(socket: Socket): void {
+  requestEnded(socket: Socket): void {
     const open = this.#open.get(socket);
     if (open === undefined) return;
     open.inUse -= 1;
@@ -85,7 +85,7 @@ export class Connections {
       socket.destroy();
       return;
     }
-    const open: Open = { network, inUse: 0, isKnown: false, idleTimer: undefined };
+    const open: ConnectionState = { network, inUse: 0, isKnown: false, idleTimer: undefined };
     this.#open.set(socket, open);
     this.#countByNetwork.set(network, this.#countOf(network) + 1);
     socket.once('close', () => this.#remove(socket));
@@ -130,7 +130,7 @@ export class Connections {
     return true;
   }
 
-  #watchIdle(socket: Socket, open: Open): void {
+  #watchIdle(socket: Socket, open: ConnectionState): void {
     if (open.isKnown) return;
     const { bytesRead } = socket;
     open.idleTimer = setTimeout(() => {

@@ -11,18 +11,18 @@ import type { Failure } from '../../model/failures/failure.ts';
 import type { WireError } from '../routes/response-schemas.ts';
 
 /** Why a caller was turned away, for the log and the metrics. */
-export type RefusalReason =
+export type RejectionReason =
   'token' | 'revoked' | 'role' | 'definition' | 'session' | 'origin' | 'proxy';
 
 /** A request that the server refuses by itself, before anything behind it is asked. */
-export class Refusal extends PerdureError {
+export class HttpError extends PerdureError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: WireError['issues'];
   /** Whether what was asked for may have happened all the same. */
   readonly outcomeUnknown: boolean;
   /** Set where the status is 401 or 403. */
-  readonly reason: RefusalReason | undefined;
+  readonly reason: RejectionReason | undefined;
 
   constructor(
     code: ErrorCode,
@@ -32,7 +32,7 @@ export class Refusal extends PerdureError {
       readonly headers?: Readonly<Record<string, string>>;
       readonly issues?: WireError['issues'];
       readonly outcomeUnknown?: boolean;
-      readonly reason?: RefusalReason;
+      readonly reason?: RejectionReason;
     },
   ) {
     super(code, message);
@@ -45,8 +45,8 @@ export class Refusal extends PerdureError {
 }
 
 /** One answer for no token, a wrong one and one that has expired. */
-export function unauthenticated(reason: 'token' | 'revoked' = 'token'): Refusal {
-  return new Refusal(
+export function unauthenticated(reason: 'token' | 'revoked' = 'token'): HttpError {
+  return new HttpError(
     'UNAUTHENTICATED',
     'This needs a valid token: send it as Authorization: Bearer <token>.',
     { status: 401, headers: { 'www-authenticate': 'Bearer' }, reason },
@@ -54,24 +54,24 @@ export function unauthenticated(reason: 'token' | 'revoked' = 'token'): Refusal 
 }
 
 /** Too much is asked at once, or the server is going away: the same request may do later. */
-export function unavailable(why: string): Refusal {
-  return new Refusal('UNAVAILABLE', `${why} Try again in a moment.`, {
+export function unavailable(why: string): HttpError {
+  return new HttpError('UNAVAILABLE', `${why} Try again in a moment.`, {
     status: 503,
     headers: { 'retry-after': '1' },
   });
 }
 
 /** This caller does too much at once: the others are not affected, and it may try again later. */
-export function rateLimited(why: string): Refusal {
-  return new Refusal('RATE_LIMITED', `${why} Slow down.`, {
+export function rateLimited(why: string): HttpError {
+  return new HttpError('RATE_LIMITED', `${why} Slow down.`, {
     status: 429,
     headers: { 'retry-after': '1' },
   });
 }
 
 /** A request that could never be understood. */
-export function invalidRequest(message: string, issues?: WireError['issues']): Refusal {
-  return new Refusal('INVALID_REQUEST', message, {
+export function invalidRequest(message: string, issues?: WireError['issues']): HttpError {
+  return new HttpError('INVALID_REQUEST', message, {
     status: 400,
     ...(issues !== undefined && { issues }),
   });
@@ -107,7 +107,7 @@ const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
 
 /** The status of the answer to a request that failed so. */
 export function statusOf(error: unknown): number {
-  if (error instanceof Refusal) return error.status;
+  if (error instanceof HttpError) return error.status;
   if (error instanceof ProviderError) return error.retryable ? 503 : 500;
   return (isPerdureError(error) ? statusByCode[error.code] : undefined) ?? 500;
 }
@@ -128,23 +128,23 @@ export function toWireError(error: unknown, showStacks: boolean): WireError {
 }
 
 /** A failure as it is shown: without stacks, which tell of files on the machine that ran the code. */
-export function showFailure(failure: Failure, showStacks: boolean): Failure {
+export function toFailureResponse(failure: Failure, showStacks: boolean): Failure {
   if (showStacks) return failure;
   const { stack: _, cause, ...rest } = failure;
-  return cause === undefined ? rest : { ...rest, cause: showFailure(cause, showStacks) };
+  return cause === undefined ? rest : { ...rest, cause: toFailureResponse(cause, showStacks) };
 }
 
 function detailsOf(error: PerdureError, showStacks: boolean): Partial<WireError> {
   if (error instanceof CanceledError) return { reason: error.reason, trigger: error.trigger };
   if (error instanceof FailedError) {
-    return { subject: error.subject, failure: showFailure(error.failure, showStacks) };
+    return { subject: error.subject, failure: toFailureResponse(error.failure, showStacks) };
   }
   if (error instanceof NondeterminismError) return { eventId: error.eventId };
   if (error instanceof ProviderError) {
     const { operation, retryable, outcomeUnknown } = error;
     return { operation, retryable, outcomeUnknown };
   }
-  if (!(error instanceof Refusal)) return {};
+  if (!(error instanceof HttpError)) return {};
   const { issues, outcomeUnknown } = error;
   return { ...(issues !== undefined && { issues }), ...(outcomeUnknown && { outcomeUnknown }) };
 }

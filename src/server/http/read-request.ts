@@ -1,31 +1,35 @@
 import type { z } from 'zod';
 import { TextGatherer } from '../../model/values/text-gatherer.ts';
 import type { Match } from '../router.ts';
-import type { HeldBytes } from '../limits/byte-budget.ts';
-import { invalidRequest, Refusal } from './errors.ts';
+import type { ByteReservation } from '../limits/byte-budget.ts';
+import { invalidRequest, HttpError } from './errors.ts';
 
 /** Reads the body of a request as JSON, within a limit; its bytes are held until the caller releases them. */
 export async function readJson(
   request: Request,
   limitBytes: number,
-  held: HeldBytes,
+  held: ByteReservation,
 ): Promise<unknown> {
-  checkKind(request.headers);
+  checkContentType(request.headers);
   const announced = Number(request.headers.get('content-length') ?? 0);
   if (announced > limitBytes) throw tooLarge(limitBytes);
   return parse(await readText(request, limitBytes, held));
 }
 
-function checkKind(headers: Headers): void {
+function checkContentType(headers: Headers): void {
   const type = headers.get('content-type') ?? '';
   const isJson = /^application\/json\s*(;\s*charset=utf-8\s*)?$/i.test(type);
   if (isJson && !headers.has('content-encoding')) return;
-  throw new Refusal('NOT_JSON', 'Send JSON, as Content-Type: application/json, not compressed.', {
+  throw new HttpError('NOT_JSON', 'Send JSON, as Content-Type: application/json, not compressed.', {
     status: 415,
   });
 }
 
-async function readText(request: Request, limitBytes: number, held: HeldBytes): Promise<string> {
+async function readText(
+  request: Request,
+  limitBytes: number,
+  held: ByteReservation,
+): Promise<string> {
   // Bytes that are no UTF-8 would else be replaced silently.
   const text = new TextGatherer({ fatal: true });
   let bytes = 0;
@@ -48,20 +52,20 @@ function parse(text: string): unknown {
   try {
     // The key may be spelled with escapes. A reviver costs several times the parsing, so it is only used when needed.
     const isSuspicious = text.includes('__proto__') || text.includes('\\u');
-    return isSuspicious ? JSON.parse(text, refuseProto) : JSON.parse(text);
+    return isSuspicious ? JSON.parse(text, rejectProto) : JSON.parse(text);
   } catch (error) {
-    if (error instanceof Refusal) throw error;
+    if (error instanceof HttpError) throw error;
     throw invalidRequest('The body is not valid JSON.');
   }
 }
 
-function refuseProto(key: string, value: unknown): unknown {
+function rejectProto(key: string, value: unknown): unknown {
   if (key === '__proto__') throw invalidRequest('The body has a key __proto__, which is refused.');
   return value;
 }
 
-function tooLarge(limitBytes: number): Refusal {
-  return new Refusal(
+function tooLarge(limitBytes: number): HttpError {
+  return new HttpError(
     'BODY_TOO_LARGE',
     `The body is larger than ${limitBytes} bytes. Store large data elsewhere and pass a reference.`,
     { status: 413 },
@@ -80,7 +84,7 @@ const maxIssues = 10;
 const maxIssueLength = 300;
 
 /** Checks the path and the query of a request. The query is only parsed where the route has one. */
-export function checkAddress(
+export function checkPathAndQuery(
   { shape, params }: Match,
   url: URL,
   maxParameters: number,
@@ -91,7 +95,7 @@ export function checkAddress(
   return {
     ...(shape.params !== undefined && { params: check(shape.params, params, 'path') }),
     ...(shape.query !== undefined && {
-      query: check(shape.query, toFields(url, maxParameters), 'query'),
+      query: check(shape.query, parseQuery(url, maxParameters), 'query'),
     }),
   };
 }
@@ -105,8 +109,8 @@ function check(schema: z.ZodType, value: unknown, part: string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const issues = result.error.issues.slice(0, maxIssues).map(({ path, message }) => ({
-    path: cut([part, ...path].map(String).join('.')),
-    message: cut(message),
+    path: truncate([part, ...path].map(String).join('.')),
+    message: truncate(message),
   }));
   const [first] = issues;
   throw invalidRequest(
@@ -115,12 +119,12 @@ function check(schema: z.ZodType, value: unknown, part: string): unknown {
   );
 }
 
-function cut(text: string): string {
+function truncate(text: string): string {
   return text.length <= maxIssueLength ? text : `${text.slice(0, maxIssueLength).toWellFormed()}…`;
 }
 
 /** Repeated names become lists. */
-function toFields(
+function parseQuery(
   { search, searchParams }: URL,
   maxParameters: number,
 ): Readonly<Record<string, string | readonly string[]>> {

@@ -1,5 +1,5 @@
-import { ByteBudget, type HeldBytes } from './byte-budget.ts';
-import { Gate, Seats } from './concurrency-limit.ts';
+import { ByteBudget, type ByteReservation } from './byte-budget.ts';
+import { ConcurrencyLimit, CapacityLimit } from './concurrency-limit.ts';
 import type { ServerLimits } from './limits.ts';
 import { RateLimit } from './rate-limit.ts';
 import { rateLimited } from '../http/errors.ts';
@@ -15,9 +15,9 @@ const burst = 2;
  * limit. `caller` is the name of a token, or an address where there are none.
  */
 export class Admission {
-  readonly #gate: Gate;
-  readonly #waiting: Seats;
-  readonly #streams: Seats;
+  readonly #gate: ConcurrencyLimit;
+  readonly #waiting: CapacityLimit;
+  readonly #streams: CapacityLimit;
   readonly #bodies: ByteBudget;
   readonly #urgentBodies: ByteBudget;
   readonly #answers: ByteBudget;
@@ -25,14 +25,14 @@ export class Admission {
   readonly #wrongTokens: RateLimit;
 
   constructor(limits: ServerLimits) {
-    this.#gate = new Gate({
+    this.#gate = new ConcurrencyLimit({
       max: limits.concurrent,
       maxPerCaller: limits.concurrentPerToken,
       maxQueued: limits.queued,
       maxQueuedPerCaller: limits.queuedPerToken,
     });
-    this.#waiting = new Seats(limits.waiting, limits.waitingPerToken, 'requests that wait');
-    this.#streams = new Seats(limits.streams, limits.streamsPerToken, 'streams');
+    this.#waiting = new CapacityLimit(limits.waiting, limits.waitingPerToken, 'requests that wait');
+    this.#streams = new CapacityLimit(limits.streams, limits.streamsPerToken, 'streams');
     this.#bodies = new ByteBudget({
       totalBytes: limits.bodyBudgetBytes,
       bytesPerCaller: limits.bodyBudgetBytesPerToken,
@@ -55,7 +55,7 @@ export class Admission {
   /** What is under way, for the figures of the server. */
   get gauges(): Readonly<Record<string, () => number>> {
     return {
-      working: () => this.#gate.inside,
+      working: () => this.#gate.active,
       queued: () => this.#gate.queued,
       waiting: () => this.#waiting.taken,
       streams: () => this.#streams.taken,
@@ -73,21 +73,21 @@ export class Admission {
   }
 
   /** Where the bytes of a request's body are counted. */
-  openBody({ urgent }: RouteShape, caller: string): HeldBytes {
+  openBody({ urgent }: RouteShape, caller: string): ByteReservation {
     return (urgent === true ? this.#urgentBodies : this.#bodies).open(caller);
   }
 
   /** Where the bytes of an answer are counted until they are read. */
-  openAnswer(caller: string): HeldBytes {
+  openResponse(caller: string): ByteReservation {
     return this.#answers.open(caller);
   }
 
   /** Lets a request in, now or when there is room, and returns how it leaves; refuses it otherwise. */
-  async enter(shape: RouteShape, caller: string, signal: AbortSignal): Promise<() => void> {
+  async admit(shape: RouteShape, caller: string, signal: AbortSignal): Promise<() => void> {
     if (!isLimited(shape)) return nothing;
-    if (shape.as === 'events' || shape.exports === true) return this.#streams.take(caller);
-    if (shape.waits === true) return this.#waiting.take(caller);
-    return this.#gate.enter(caller, signal);
+    if (shape.as === 'events' || shape.exports === true) return this.#streams.acquire(caller);
+    if (shape.waits === true) return this.#waiting.acquire(caller);
+    return this.#gate.acquire(caller, signal);
   }
 
   /** Counts a wrong token, and refuses an address that sends too many. */

@@ -9,7 +9,7 @@ export interface ByteBudgetParams {
 }
 
 /** The bytes that one request holds. */
-export interface HeldBytes {
+export interface ByteReservation {
   /** Holds more bytes. Throws a refusal, and holds no more than before, where the budget has no room. */
   readonly add: (bytes: number) => void;
   /** Gives all of them back, for good: `add` throws from then on. Idempotent. */
@@ -32,7 +32,7 @@ export class ByteBudget {
   }
 
   /** Begins to hold bytes for a caller; none yet. */
-  open(caller: string): HeldBytes {
+  open(caller: string): ByteReservation {
     let own = 0;
     let isOpen = true;
     return {

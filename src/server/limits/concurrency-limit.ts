@@ -1,7 +1,7 @@
 import { rateLimited, unavailable } from '../http/errors.ts';
 
 /** How many may be inside, and how many may wait, in all and for one caller. */
-export interface GateParams {
+export interface ConcurrencyLimitParams {
   readonly max: number;
   readonly maxPerCaller: number;
   readonly maxQueued: number;
@@ -18,18 +18,18 @@ interface Share {
  * Admits a bounded number of requests at once. Others wait: each caller in its own queue, in order, and the callers take
  * turns. A caller that has its share waits while others pass. What finds no place in a queue is refused.
  */
-export class Gate {
-  readonly #params: GateParams;
+export class ConcurrencyLimit {
+  readonly #params: ConcurrencyLimitParams;
   /** Callers that have something inside or queued; the one served longest ago comes first. */
   readonly #shares = new Map<string, Share>();
   #inside = 0;
   #queued = 0;
 
-  constructor(params: GateParams) {
+  constructor(params: ConcurrencyLimitParams) {
     this.#params = params;
   }
 
-  get inside(): number {
+  get active(): number {
     return this.#inside;
   }
 
@@ -38,7 +38,7 @@ export class Gate {
   }
 
   /** Resolves, once there is room, with how to leave again; rejects when the signal aborts first. */
-  async enter(caller: string, signal: AbortSignal): Promise<() => void> {
+  async acquire(caller: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const share = this.#shareOf(caller);
     if (this.#hasRoom(share)) this.#admit(share);
@@ -119,7 +119,7 @@ export class Gate {
 }
 
 /** A number of seats, in all and for one caller; a request that finds none is refused. */
-export class Seats {
+export class CapacityLimit {
   readonly #max: number;
   readonly #maxPerCaller: number;
   readonly #what: string;
@@ -137,7 +137,7 @@ export class Seats {
   }
 
   /** Takes a seat, and returns how to give it back. */
-  take(caller: string): () => void {
+  acquire(caller: string): () => void {
     const own = this.#byCaller.get(caller) ?? 0;
     if (this.#taken >= this.#max) {
       throw unavailable(`There are ${this.#max} ${this.#what} already.`);

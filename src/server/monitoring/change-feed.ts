@@ -19,9 +19,9 @@ interface Listener {
 }
 
 // A start in this process makes no hint, so figures are also read without one.
-const lookEveryMs = 1_000;
+const pollIntervalMs = 1_000;
 const maxIdsKept = 10_000;
-const maxIdsTold = 1_000;
+const maxIdsPerMessage = 1_000;
 
 /**
  * Tells of changes. However many listen, the store is read once; however slow one of them is, what it has not been
@@ -53,7 +53,7 @@ export class ChangeFeed {
       for (;;) {
         const change = takeChange(listener);
         if (change !== undefined) yield change;
-        else await woken(listener, signal);
+        else await waitForWake(listener, signal);
       }
     } finally {
       this.#remove(listener);
@@ -61,7 +61,7 @@ export class ChangeFeed {
   }
 
   /** The moments at which an instance may have changed, the first of them now. */
-  async *moments(instanceId: string, signal: AbortSignal): AsyncGenerator<void, void, undefined> {
+  async *wakeups(instanceId: string, signal: AbortSignal): AsyncGenerator<void, void, undefined> {
     let wake = (): void => undefined;
     const stop = this.#provider.hints((hint) => {
       if (concerns(hint, instanceId)) wake();
@@ -74,7 +74,9 @@ export class ChangeFeed {
         const pause = new AbortController();
         const giveUp = (): void => pause.abort();
         signal.addEventListener('abort', giveUp, { once: true });
-        const look = delay(lookEveryMs, undefined, { signal: pause.signal }).catch(() => undefined);
+        const look = delay(pollIntervalMs, undefined, { signal: pause.signal }).catch(
+          () => undefined,
+        );
         await Promise.race([promise, look]);
         pause.abort();
         signal.removeEventListener('abort', giveUp);
@@ -123,7 +125,7 @@ export class ChangeFeed {
       .finally(() => {
         if (this.#listeners.size === 0) return;
         clearTimeout(this.#timer);
-        this.#timer = setTimeout(() => this.#look(), lookEveryMs);
+        this.#timer = setTimeout(() => this.#look(), pollIntervalMs);
       });
   }
 
@@ -153,7 +155,7 @@ function takeChange(listener: Listener): Change | undefined {
     return { kind: 'ended', ids: [], missed: true };
   }
   for (const kind of ['ended', 'changed'] as const) {
-    const ids = [...listener[kind]].slice(0, maxIdsTold);
+    const ids = [...listener[kind]].slice(0, maxIdsPerMessage);
     for (const id of ids) listener[kind].delete(id);
     if (ids.length > 0) return { kind, ids };
   }
@@ -162,7 +164,7 @@ function takeChange(listener: Listener): Change | undefined {
   return figures;
 }
 
-function woken(listener: Listener, signal: AbortSignal): Promise<void> {
+function waitForWake(listener: Listener, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => reject(signal.reason as Error);
     if (signal.aborted) return giveUp();

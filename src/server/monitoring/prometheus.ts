@@ -3,7 +3,7 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
-import type { ServerFigures } from './server-metrics.ts';
+import type { ServerMetrics } from './server-metrics.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 type Sample = readonly [labels: Labels, value: number];
@@ -12,7 +12,7 @@ type Sample = readonly [labels: Labels, value: number];
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
-  readonly server: ServerFigures;
+  readonly server: ServerMetrics;
   readonly nowMs: number;
 }): string {
   const { system, queues, server, nowMs } = params;
@@ -67,13 +67,13 @@ export function toPrometheus(params: {
       'perdure_server_answers_total',
       'counter',
       'Answers of the server by route and status.',
-      server.answers.map(({ route, status, count }) => [{ route, status }, count]),
+      server.responses.map(({ route, status, count }) => [{ route, status }, count]),
     ),
     metric(
       'perdure_server_refused_total',
       'counter',
       'Requests refused with 401 or 403, by status and reason.',
-      server.refused.map(({ status, reason, count }) => [{ status, reason }, count]),
+      server.rejections.map(({ status, reason, count }) => [{ status, reason }, count]),
     ),
   ].join('');
 }
@@ -90,11 +90,11 @@ function ageOf({ oldestReadyAt }: QueueDepth, nowMs: number): number {
 function metric(
   ...[name, type, help, samples]: readonly [string, 'gauge' | 'counter', string, readonly Sample[]]
 ): string {
-  const lines = samples.map(([labels, value]) => `${name}${showLabels(labels)} ${value}\n`);
+  const lines = samples.map(([labels, value]) => `${name}${formatLabels(labels)} ${value}\n`);
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }
 
-function showLabels(labels: Labels): string {
+function formatLabels(labels: Labels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }

@@ -1,6 +1,6 @@
 import type { Logger } from '../../model/logger.ts';
 import { networkOf } from '../http/connections.ts';
-import type { RefusalReason } from '../http/errors.ts';
+import type { RejectionReason } from '../http/errors.ts';
 import { RateLimit } from '../limits/rate-limit.ts';
 import type { RouteName } from '../routes/table.ts';
 
@@ -14,12 +14,12 @@ interface ResponseCount {
 /** How many callers were turned away, by status and reason. */
 interface RejectionCount {
   readonly status: number;
-  readonly reason: RefusalReason;
+  readonly reason: RejectionReason;
   count: number;
 }
 
 /** What the server counts of itself, since it began. */
-export class ServerFigures {
+export class ServerMetrics {
   readonly #answers = new Map<string, ResponseCount>();
   readonly #refused = new Map<string, RejectionCount>();
   /** What is under way right now, by name. */
@@ -30,7 +30,7 @@ export class ServerFigures {
   }
 
   /** Counts an answer. */
-  count(route: RouteName | 'none', status: number): void {
+  countResponse(route: RouteName | 'none', status: number): void {
     const key = `${route} ${status}`;
     const counted = this.#answers.get(key);
     if (counted === undefined) this.#answers.set(key, { route, status, count: 1 });
@@ -38,18 +38,18 @@ export class ServerFigures {
   }
 
   /** Counts a caller who was turned away. */
-  countRefused(status: number, reason: RefusalReason): void {
+  countRejection(status: number, reason: RejectionReason): void {
     const key = `${reason} ${status}`;
     const counted = this.#refused.get(key);
     if (counted === undefined) this.#refused.set(key, { status, reason, count: 1 });
     else counted.count += 1;
   }
 
-  get refused(): readonly RejectionCount[] {
+  get rejections(): readonly RejectionCount[] {
     return [...this.#refused.values()];
   }
 
-  get answers(): readonly ResponseCount[] {
+  get responses(): readonly ResponseCount[] {
     return [...this.#answers.values()];
   }
 
@@ -63,7 +63,7 @@ interface Rejected {
   readonly requestId: string;
   readonly route: RouteName | 'none';
   readonly status: number;
-  readonly reason: RefusalReason;
+  readonly reason: RejectionReason;
   /** The name of the token, where it is known. */
   readonly caller: string | null | undefined;
   readonly remoteAddress: string | undefined;
@@ -75,19 +75,19 @@ const linesPerMinute = 60;
 const maxOriginLength = 200;
 
 /** Logs and counts callers who were turned away with 401 or 403. */
-export class RefusalLog {
+export class RejectionLog {
   readonly #logger: Logger;
-  readonly #figures: ServerFigures;
+  readonly #figures: ServerMetrics;
   readonly #lines = new RateLimit(linesPerMinute, 60_000);
 
-  constructor(logger: Logger, figures: ServerFigures) {
+  constructor(logger: Logger, figures: ServerMetrics) {
     this.#logger = logger;
     this.#figures = figures;
   }
 
   add({ caller, origin, ...refused }: Rejected): void {
     const { status, reason, remoteAddress } = refused;
-    this.#figures.countRefused(status, reason);
+    this.#figures.countRejection(status, reason);
     // One host may have every address of an IPv6 network.
     if (!this.#lines.take(networkOf(remoteAddress ?? ''))) return;
     this.#logger.warn(

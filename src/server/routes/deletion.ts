@@ -73,7 +73,7 @@ export const deletionRoutes = {
     summary: 'Deletes a root that is over with all its descendants, whole or not at all.',
     params: byId,
     body: z.strictObject({ force: z.boolean().optional(), actor: actor.optional() }),
-    answer: deleted,
+    response: deleted,
   }),
   deleteInstances: route({
     method: 'POST',
@@ -86,7 +86,7 @@ export const deletionRoutes = {
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       ...deletedCounts,
       rootsDeleted: z.number(),
       rootsSkipped: z.number(),
@@ -101,7 +101,7 @@ export const deletionRoutes = {
     summary: 'Deletes finished executions of an instance; the current one stays.',
     params: byId,
     body: z.strictObject(conditions),
-    answer: pruned,
+    response: pruned,
   }),
   pruneExecutionsBulk: route({
     method: 'POST',
@@ -114,7 +114,7 @@ export const deletionRoutes = {
       ...conditions,
       includeRunning: z.boolean().optional(),
     }),
-    answer: z.strictObject({ ...prunedCounts, finished }),
+    response: z.strictObject({ ...prunedCounts, finished }),
     bulk: true,
   }),
   listAudit: route({
@@ -123,6 +123,6 @@ export const deletionRoutes = {
     role: 'admin',
     summary: 'Lists what was deleted and pruned, the newest first.',
     query: z.strictObject({ limit: limit.optional(), cursor: cursor.optional() }),
-    answer: auditPage,
+    response: auditPage,
   }),
 };

@@ -82,7 +82,7 @@ export const flowRoutes = {
     path: '/v1/flows',
     role: 'read',
     summary: 'Lists the flows that the server was given, with their graphs.',
-    answer: z.strictObject({
+    response: z.strictObject({
       items: z.array(z.strictObject({ name: z.string(), graph: z.record(z.string(), json) })),
     }),
   }),
@@ -98,7 +98,7 @@ export const flowRoutes = {
       version: version.optional(),
       priority: z.number().optional(),
     }),
-    answer: z.strictObject({ id: z.string() }),
+    response: z.strictObject({ id: z.string() }),
   }),
   getFlowRun: route({
     method: 'GET',
@@ -106,7 +106,7 @@ export const flowRoutes = {
     role: 'read',
     summary: 'Reads a run of a flow with the state of every step.',
     params: byId,
-    answer: flowRun,
+    response: flowRun,
   }),
   listFlowItems: route({
     method: 'GET',
@@ -119,7 +119,7 @@ export const flowRoutes = {
       after: whole(-1, Number.MAX_SAFE_INTEGER).optional(),
       limit: limit.optional(),
     }),
-    answer: flowItems,
+    response: flowItems,
   }),
   signalFlow: route({
     method: 'POST',
@@ -132,7 +132,7 @@ export const flowRoutes = {
       payload: json.optional(),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: done,
+    response: done,
     waits: true,
   }),
 };

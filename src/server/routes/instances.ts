@@ -47,7 +47,7 @@ export const instanceRoutes = {
       id: id.optional(),
       version: version.optional(),
     }),
-    answer: z.strictObject({ id: z.string() }),
+    response: z.strictObject({ id: z.string() }),
   }),
   listInstances: route({
     method: 'GET',
@@ -68,7 +68,7 @@ export const instanceRoutes = {
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
-    answer: instancePage,
+    response: instancePage,
   }),
   getInstance: route({
     method: 'GET',
@@ -76,7 +76,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Reads what is known of an instance.',
     params: byId,
-    answer: instanceInfo,
+    response: instanceInfo,
   }),
   measureInstance: route({
     method: 'GET',
@@ -84,7 +84,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Reads an instance with what it holds in the store.',
     params: byId,
-    answer: measuredInstance,
+    response: measuredInstance,
   }),
   waitForInstance: route({
     method: 'GET',
@@ -93,7 +93,7 @@ export const instanceRoutes = {
     summary: 'Waits until an instance is over, or the time is up: `over` says which.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
-    answer: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
+    response: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
     waits: true,
   }),
   waitForInstances: route({
@@ -106,7 +106,7 @@ export const instanceRoutes = {
       ids: z.array(id).min(1).max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       results: z.array(
         z.union([
           z.strictObject({ id: z.string(), instance: instanceInfo }),
@@ -123,7 +123,7 @@ export const instanceRoutes = {
     summary: 'Sends an external event to an instance, where it waits until the code asks for it.',
     params: byId,
     body: z.strictObject({ name, payload: json.optional() }),
-    answer: done,
+    response: done,
   }),
   getInstanceTree: route({
     method: 'GET',
@@ -131,7 +131,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Reads which instances an instance has below it.',
     params: byId,
-    answer: instanceTree,
+    response: instanceTree,
   }),
   getHistory: route({
     method: 'GET',
@@ -145,7 +145,7 @@ export const instanceRoutes = {
       after: place.optional(),
       limit: limit.optional(),
     }),
-    answer: historyPage,
+    response: historyPage,
   }),
   exportHistory: route({
     method: 'GET',
@@ -154,7 +154,7 @@ export const instanceRoutes = {
     summary: 'Exports a whole execution, to replay code against.',
     params: byId,
     query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
-    answer: exportedHistory,
+    response: exportedHistory,
     exports: true,
   }),
   listExecutions: route({
@@ -164,7 +164,7 @@ export const instanceRoutes = {
     summary: 'Lists the executions of an instance, the oldest first.',
     params: byId,
     query: z.strictObject({ after: place.optional(), limit: limit.optional() }),
-    answer: executionPage,
+    response: executionPage,
   }),
   listRunning: route({
     method: 'GET',
@@ -172,7 +172,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Lists the work of an instance that runs, waits for its next attempt or is queued.',
     params: byId,
-    answer: z.strictObject({ items: z.array(pendingWork) }),
+    response: z.strictObject({ items: z.array(pendingWork) }),
   }),
   watchInstance: route({
     method: 'GET',
@@ -180,7 +180,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Sends what is known of an instance whenever it changes, until it is over.',
     params: byId,
-    answer: instanceInfo,
+    response: instanceInfo,
     as: 'events',
   }),
 };
@@ -198,7 +198,7 @@ export const stoppingRoutes = {
       actor: actor.optional(),
       cleanupTimeout: duration.optional(),
     }),
-    answer: stopResult,
+    response: stopResult,
     urgent: true,
   }),
   terminateInstance: route({
@@ -212,7 +212,7 @@ export const stoppingRoutes = {
       actor: actor.optional(),
       tree: z.boolean().optional(),
     }),
-    answer: stopResult,
+    response: stopResult,
     urgent: true,
   }),
 };

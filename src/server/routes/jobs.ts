@@ -66,7 +66,7 @@ export const jobRoutes = {
     summary: 'Submits jobs; each is answered on its own, in their order. A repeat finds itself.',
     params: byId,
     body: z.strictObject({ jobs: z.array(newJob).min(1).max(1_000) }),
-    answer: z.strictObject({
+    response: z.strictObject({
       results: z.array(z.strictObject({ error: wireError.exactOptional() })),
     }),
     bulk: true,
@@ -82,7 +82,7 @@ export const jobRoutes = {
       jobs: several,
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({ replies: z.array(z.strictObject({ id, incarnation, reply })) }),
+    response: z.strictObject({ replies: z.array(z.strictObject({ id, incarnation, reply })) }),
     waits: true,
   }),
   takeJobs: route({
@@ -92,7 +92,7 @@ export const jobRoutes = {
     summary: 'Says that replies have reached their caller.',
     params: byId,
     body: z.strictObject({ jobs: several }),
-    answer: done,
+    response: done,
   }),
   abandonJobs: route({
     method: 'POST',
@@ -101,7 +101,7 @@ export const jobRoutes = {
     summary: 'Says that nobody wants the replies of jobs any more: asks those that run to stop.',
     params: byId,
     body: z.strictObject({ jobs: several, ...stop }),
-    answer: z.strictObject({ results: z.array(stopResult) }),
+    response: z.strictObject({ results: z.array(stopResult) }),
     urgent: true,
   }),
   cancelJobs: route({
@@ -111,7 +111,7 @@ export const jobRoutes = {
     summary: 'Asks jobs to stop whose reply is still wanted.',
     params: byId,
     body: z.strictObject({ jobs: several, ...stop }),
-    answer: z.strictObject({ results: z.array(stopResult) }),
+    response: z.strictObject({ results: z.array(stopResult) }),
     urgent: true,
   }),
   getJob: route({
@@ -121,7 +121,7 @@ export const jobRoutes = {
     summary: 'Reads what is known of the run of a job.',
     params: byJob,
     query: z.strictObject({ incarnation }),
-    answer: instanceInfo,
+    response: instanceInfo,
   }),
   // Reading forgets what was read before, so it is no GET.
   readChunks: route({
@@ -144,7 +144,7 @@ export const jobRoutes = {
         .max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       pages: z.array(z.strictObject({ ...key.shape, chunks: z.array(chunk), over: z.boolean() })),
     }),
     waits: true,
@@ -157,7 +157,7 @@ export const jobRoutes = {
       'Sends the chunks of a job as they come. What was under way when a connection breaks is lost.',
     params: byJob,
     body: z.strictObject({ incarnation, after: place.optional() }),
-    answer: z.union([
+    response: z.union([
       z.strictObject({ kind: z.literal('chunk'), ...chunk.shape }),
       z.strictObject({ kind: z.literal('over') }),
     ]),

@@ -42,27 +42,27 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
 });
 
 /** The whole store in figures, and the server itself. */
-export const figureRoutes = {
+export const metricRoutes = {
   health: route({
     method: 'GET',
     path: '/v1/health',
     role: 'public',
     summary: 'Says whether the server and its store answer.',
-    answer: z.strictObject({ status: z.literal('ok') }),
+    response: z.strictObject({ status: z.literal('ok') }),
   }),
   queueDepths: route({
     method: 'GET',
     path: '/v1/queues',
     role: 'read',
     summary: 'Counts what waits in the queues, and since when.',
-    answer: queueDepths,
+    response: queueDepths,
   }),
   systemMetrics: route({
     method: 'GET',
     path: '/v1/system',
     role: 'read',
     summary: 'Counts what is in the store.',
-    answer: systemMetrics,
+    response: systemMetrics,
   }),
   prometheus: route({
     method: 'GET',
@@ -76,7 +76,7 @@ export const figureRoutes = {
     path: '/v1/openapi.json',
     role: 'read',
     summary: 'This interface as an OpenAPI 3.1 document.',
-    answer: z.record(z.string(), z.unknown()),
+    response: z.record(z.string(), z.unknown()),
   }),
   watchChanges: route({
     method: 'GET',
@@ -84,7 +84,7 @@ export const figureRoutes = {
     role: 'read',
     summary:
       'Sends ids of instances that ended or set their custom status, and the figures of store and queues whenever they change.',
-    answer: z.union([
+    response: z.union([
       z.strictObject({
         kind: z.literal('ended'),
         ids: z.array(z.string()),

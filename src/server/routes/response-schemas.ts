@@ -212,7 +212,7 @@ export const wireError = z
 export type WireError = z.output<typeof wireError>;
 
 /** The body of every answer that is not a success. */
-export const errorAnswer = z.strictObject({
+export const errorResponse = z.strictObject({
   error: wireError,
   requestId: z.string().meta({ description: 'Names the request in the log of the server.' }),
 });

@@ -43,7 +43,7 @@ export const retentionRoutes = {
     path: '/v1/retention',
     role: 'read',
     summary: 'Tells where retention stands.',
-    answer: retentionStatus,
+    response: retentionStatus,
   }),
   pauseRetention: route({
     method: 'POST',
@@ -51,7 +51,7 @@ export const retentionRoutes = {
     role: 'admin',
     summary: 'Keeps workers from sweeping.',
     body: z.strictObject({ actor: actor.optional() }),
-    answer: done,
+    response: done,
   }),
   resumeRetention: route({
     method: 'POST',
@@ -59,7 +59,7 @@ export const retentionRoutes = {
     role: 'admin',
     summary: 'Lets workers sweep again.',
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   runRetention: route({
     method: 'POST',
@@ -71,6 +71,6 @@ export const retentionRoutes = {
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
-    answer: z.strictObject({ report: report.nullable() }),
+    response: z.strictObject({ report: report.nullable() }),
   }),
 };

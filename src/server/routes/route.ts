@@ -20,7 +20,7 @@ export interface RouteShape {
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
   /** What comes back: one JSON value, or each message of a stream of events. Absent: text. */
-  readonly answer?: z.ZodType;
+  readonly response?: z.ZodType;
   /** How it comes back. Default `json`. */
   readonly as?: 'json' | 'text' | 'events';
   /** Stops work or keeps it attached: waits for no place, and its body has a small limit and a budget of its own. */
@@ -51,8 +51,8 @@ export type RequestOf<Shape extends RouteShape> = Part<Shape, 'params'> &
   Part<Shape, 'body'>;
 
 /** What a route answers: the JSON value, or one message of its stream. */
-export type AnswerOf<Shape extends RouteShape> = Shape extends {
-  readonly answer: infer Schema extends z.ZodType;
+export type ResponseOf<Shape extends RouteShape> = Shape extends {
+  readonly response: infer Schema extends z.ZodType;
 }
   ? z.output<Schema>
   : string;

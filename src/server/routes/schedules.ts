@@ -87,7 +87,7 @@ export const scheduleRoutes = {
     role: 'read',
     summary: 'Lists schedules by name, one page at a time.',
     query: z.strictObject({ limit: limit.optional(), after: name.optional() }),
-    answer: schedulePage,
+    response: schedulePage,
   }),
   getSchedule: route({
     method: 'GET',
@@ -95,7 +95,7 @@ export const scheduleRoutes = {
     role: 'read',
     summary: 'Reads a schedule.',
     params: byName,
-    answer: schedule,
+    response: schedule,
   }),
   putSchedule: route({
     method: 'POST',
@@ -104,7 +104,7 @@ export const scheduleRoutes = {
     summary: 'Creates a schedule, or changes the one of this name.',
     params: byName,
     body: newSchedule,
-    answer: schedule,
+    response: schedule,
   }),
   pauseSchedule: route({
     method: 'POST',
@@ -113,7 +113,7 @@ export const scheduleRoutes = {
     summary: 'Stops a schedule from firing until it is resumed.',
     params: byName,
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   resumeSchedule: route({
     method: 'POST',
@@ -122,7 +122,7 @@ export const scheduleRoutes = {
     summary: 'Lets a paused schedule fire again, from its next tick on.',
     params: byName,
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   deleteSchedule: route({
     method: 'POST',
@@ -131,7 +131,7 @@ export const scheduleRoutes = {
     summary: 'Deletes a schedule; what it started goes on.',
     params: byName,
     body: z.strictObject({}),
-    answer: z.strictObject({ deleted: z.boolean() }),
+    response: z.strictObject({ deleted: z.boolean() }),
   }),
   nextRuns: route({
     method: 'GET',
@@ -140,6 +140,6 @@ export const scheduleRoutes = {
     summary: 'Tells when a schedule fires next.',
     params: byName,
     query: z.strictObject({ count: whole(1, 1_000).optional() }),
-    answer: z.strictObject({ runs: z.array(moment) }),
+    response: z.strictObject({ runs: z.array(moment) }),
   }),
 };

@@ -59,7 +59,7 @@ export const sessionRoutes = {
       idleTimeoutMs: z.int().min(5_000).max(10_800_000),
       variables: z.record(variableName, z.string().max(65_536)).optional(),
     }),
-    answer: session,
+    response: session,
     large: true,
   }),
   listSessions: route({
@@ -73,7 +73,7 @@ export const sessionRoutes = {
       limit: limit.optional(),
       after,
     }),
-    answer: sessionPage,
+    response: sessionPage,
   }),
   getSession: route({
     method: 'GET',
@@ -81,7 +81,7 @@ export const sessionRoutes = {
     role: 'read',
     summary: 'Reads what is known of a session.',
     params: byId,
-    answer: session,
+    response: session,
   }),
   keepAlive: route({
     method: 'POST',
@@ -90,7 +90,7 @@ export const sessionRoutes = {
     summary: 'Renews the lease of a session in every state but `ended`.',
     params: byId,
     body: z.strictObject({}),
-    answer: session,
+    response: session,
     urgent: true,
     large: true,
   }),
@@ -104,7 +104,7 @@ export const sessionRoutes = {
       mode: z.enum(['graceful', 'forceful']),
       leaving: z.boolean().optional().meta({ description: 'Its client says goodbye.' }),
     }),
-    answer: session,
+    response: session,
     urgent: true,
     large: true,
   }),
@@ -115,7 +115,7 @@ export const sessionRoutes = {
     summary: 'Waits until a session has ended or is no more, or the time is up.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
-    answer: z.strictObject({ ended: z.boolean() }),
+    response: z.strictObject({ ended: z.boolean() }),
     waits: true,
   }),
   setSessionVariables: route({
@@ -127,7 +127,7 @@ export const sessionRoutes = {
     body: z.strictObject({
       set: z.record(variableName, z.string().max(65_536).nullable()),
     }),
-    answer: session,
+    response: session,
     large: true,
   }),
   listJobs: route({
@@ -137,6 +137,6 @@ export const sessionRoutes = {
     summary: 'Lists the jobs of a session.',
     params: byId,
     query: z.strictObject({ limit: limit.optional(), after }),
-    answer: jobPage,
+    response: jobPage,
   }),
 };

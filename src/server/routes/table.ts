@@ -1,5 +1,5 @@
 import { deletionRoutes } from './deletion.ts';
-import { figureRoutes } from './metrics.ts';
+import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes, stoppingRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
@@ -20,7 +20,7 @@ export const routes = {
   ...scheduleRoutes,
   ...sessionRoutes,
   ...jobRoutes,
-  ...figureRoutes,
+  ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
 /** The table of routes as a type, for whoever calls them. */

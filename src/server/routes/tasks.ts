@@ -35,7 +35,7 @@ export const taskRoutes = {
     role: 'operate',
     summary: 'Runs a task; `created` is false where a run with its id or key was there.',
     body: taskRequest,
-    answer: taskRun,
+    response: taskRun,
   }),
   runTasks: route({
     method: 'POST',
@@ -43,7 +43,7 @@ export const taskRoutes = {
     role: 'operate',
     summary: 'Runs up to 1,000 tasks; all are checked before the first run is created.',
     body: z.strictObject({ requests: z.array(taskRequest).max(1_000) }),
-    answer: z.strictObject({ runs: z.array(taskRun) }),
+    response: z.strictObject({ runs: z.array(taskRun) }),
     bulk: true,
   }),
 };
