@@ -15,28 +15,28 @@ import { ServerMetrics } from './monitoring/server-metrics.ts';
 import { RequestPipeline, type Connection } from './request-pipeline.ts';
 import { createServerContext } from './server-context.ts';
 
-/** Answers requests: a web-standard handler that any server can call. */
+/** A web-standard request handler: returns a `Response` for a `Request`. */
 export interface RequestHandler {
   (request: Request, connection?: Connection): Promise<Response>;
-  /** Ends streams and waits, and refuses what comes later. Idempotent. */
+  /** Ends open streams and waits, and rejects later requests with 503. Idempotent. */
   close(): void;
 }
 
-/** Makes a handler for the API of a store, to be mounted into a server of your own; `serve` brings one along. */
+/** Creates a request handler to mount in your own HTTP server. `serve` includes a server. */
 export function createHandler(client: Client, options: HandlerOptions): RequestHandler {
   return makeHandler(client, readHandlerOptions(options));
 }
 
-/** Makes a handler from options that were checked. */
+/** Creates a request handler from validated options. */
 export function makeHandler(client: Client, checked: CheckedOptions): RequestHandler {
   const admission = new Admission(checked.limits);
-  const figures = new ServerMetrics(admission.gauges);
-  const context = createServerContext(client, checked, figures);
+  const metrics = new ServerMetrics(admission.gauges);
+  const serverContext = createServerContext(client, checked, metrics);
   const pipeline = new RequestPipeline({
     ...checked,
     admission,
-    metrics: figures,
-    serverContext: context,
+    metrics,
+    serverContext,
   });
   return Object.assign(
     (request: Request, connection: Connection = {}) => pipeline.handle(request, connection),
@@ -44,37 +44,37 @@ export function makeHandler(client: Client, checked: CheckedOptions): RequestHan
   );
 }
 
-/** Who may use a server, and how much it takes on. */
+/** Authentication, allowed origins and limits of a server. */
 export interface HandlerOptions {
-  /** Who may use it: a list, or a function that returns the current one, so that tokens change without a restart. */
+  /** Accepted tokens, or a function that returns them, to change tokens without a restart. */
   readonly tokens?: readonly ServerToken[] | LoadTokens | undefined;
-  /** Says who sends a request that has no known token, by a cookie or a JWT for example. Called for every such request. */
+  /** Identifies the caller of every request without a known token, for example by a cookie or a JWT. */
   readonly authorize?: Authorize | undefined;
   /**
-   * How long a list of a `tokens` function is used, and how often open streams and waits are authorized again.
-   * Default 10 s. If the function fails, the last list is used for up to 5 minutes.
+   * Maximum age of the list from a `tokens` function, and interval at which open streams and waits are authorized
+   * again. Default: 10 s. If the function fails, the last list stays valid for up to 5 minutes.
    */
   readonly authMaxAge?: Duration | undefined;
-  /** Lets everybody who can reach it do everything, without a token. */
+  /** Grants every caller the role `admin` without a token. Default: false. */
   readonly insecure?: boolean | undefined;
-  /** The names that it answers to, besides `localhost` and its addresses: `'perdure.example.com'`. */
+  /** Accepted host names in addition to loopback and the listening address: `'perdure.example.com'`. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** Other origins whose pages may use it: `'https://app.example.com'`. Default: none. */
+  /** Origins of web pages that may use the server: `'https://app.example.com'`. Default: its own origin. */
   readonly allowedOrigins?: readonly string[] | undefined;
-  /** Flows that can be started by name. */
+  /** Flows that callers can start by name. */
   readonly flows?: readonly FlowDefinition[] | undefined;
-  /** Show the stacks of failures, which tell of files on the machines that ran the code. Default false. */
+  /** Include the stacks of failures, which name files of the workers. Default: false. */
   readonly showStacks?: boolean | undefined;
   readonly limits?: Partial<ServerLimits> | undefined;
-  /** Where log lines go. Default: warnings and errors to the console; `silentLogger` drops all. */
+  /** Default: warnings and errors to the console. `silentLogger` drops all lines. */
   readonly logger?: Logger | undefined;
-  /** Decides when tokens expire; tests bring their own. */
+  /** Clock for the expiry of tokens. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
-/** Options that were checked. */
+/** Validated options. */
 export interface CheckedOptions {
-  /** `undefined`: everybody is let in. */
+  /** `undefined`: every caller is an admin. */
   readonly authentication: Authentication | undefined;
   readonly authMaxAgeMs: number;
   readonly origins: OriginCheck;
@@ -84,7 +84,7 @@ export interface CheckedOptions {
   readonly logger: Logger;
 }
 
-/** The names of the options of a handler. */
+/** Names of the handler options. */
 export const handlerOptionNames = [
   'tokens',
   'authorize',
@@ -99,15 +99,15 @@ export const handlerOptionNames = [
   'clock',
 ] as const satisfies readonly (keyof HandlerOptions)[];
 
-/** Whether options say how to know callers. */
+/** Whether the options include `tokens` or `authorize`. */
 export function hasAuthentication({ tokens, authorize }: HandlerOptions): boolean {
   return tokens !== undefined || authorize !== undefined;
 }
 
-/** Checks options; bad values are `INVALID_OPTION`. */
+/** Validates options. Throws `INVALID_OPTION` for invalid values. */
 export function readHandlerOptions(
   options: HandlerOptions,
-  // A server that listens on loopback alone needs no authentication, unless a proxy extends its reach.
+  // A server on loopback needs no authentication. Requests through a proxy are rejected (see `OriginCheck`).
   { isLocal = false }: { readonly isLocal?: boolean } = {},
 ): CheckedOptions {
   readFields(options, 'options', handlerOptionNames, 'INVALID_OPTION');
@@ -116,7 +116,7 @@ export function readHandlerOptions(
   if (isOpen && insecure !== true && !isLocal) {
     throw new PerdureError(
       'INVALID_OPTION',
-      'Pass `tokens` or `authorize`, so that not every caller can do everything: createToken() makes a token. Or pass `insecure: true`.',
+      'Authentication is required: pass `tokens` (create one with createToken()) or `authorize`, or set `insecure: true` to allow every caller.',
     );
   }
   const authMaxAgeMs = toMs(options.authMaxAge ?? defaultAuthMaxAge, 'authMaxAge');
@@ -127,7 +127,7 @@ export function readHandlerOptions(
     origins: new OriginCheck(
       readTexts('allowedHosts', options.allowedHosts),
       readTexts('allowedOrigins', options.allowedOrigins).map(checkOrigin),
-      { refusesProxies: isOpen && insecure !== true },
+      { rejectsProxies: isOpen && insecure !== true },
     ),
     flows: new Map(flows.map((flow) => [flow.name, flow])),
     showStacks: options.showStacks === true,
@@ -158,7 +158,7 @@ function readTexts(option: string, value: unknown): readonly string[] {
   if (Array.isArray(value) && value.every((one) => typeof one === 'string' && one !== '')) {
     return value as readonly string[];
   }
-  throw invalidOption(option, value, 'an array of texts');
+  throw invalidOption(option, value, 'an array of non-empty strings');
 }
 
 function checkOrigin(origin: string): string {

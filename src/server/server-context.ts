@@ -13,42 +13,42 @@ import { ChangeFeed } from './monitoring/change-feed.ts';
 import type { ServerMetrics } from './monitoring/server-metrics.ts';
 import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
-/** What stands behind the routes. */
+/** The services that handlers use. One per server. */
 export interface ServerContext {
   readonly client: Client;
   readonly clock: Clock;
-  /** Asks the store whether it answers, not more often than is sensible; rejects when it does not. */
+  /** Queries the store, at most once per second. Rejects if the store is not available. */
   readonly checkHealth: () => Promise<void>;
   readonly completions: CompletionWaiter;
   readonly jobs: LocalJobs;
   readonly owners: SessionOwners;
   readonly bindings: JobBindings;
-  /** The names of the definitions of instances, in order; `undefined` for an unknown one. */
+  /** Returns the definition name of each instance, or `undefined` for an unknown id. */
   readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
   readonly payloadLimitBytes: number;
-  /** Begins to read a whole history, one page after the other. */
+  /** Opens the history of an execution, to be read page by page. */
   readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
-  /** Flows that can be started by name. */
+  /** Flows that callers can start, by name. */
   readonly flows: ReadonlyMap<string, FlowDefinition>;
   readonly changes: ChangeFeed;
   readonly metrics: ServerMetrics;
-  /** The interface as an OpenAPI document. */
+  /** Returns the OpenAPI document of the server. */
   readonly openApi: () => Record<string, unknown>;
   readonly showStacks: boolean;
-  /** How long an operation on many things may go on within one request. */
+  /** Time limit for a bulk operation within one request, in milliseconds. */
   readonly bulkMs: number;
 }
 
-/** A request that was checked: who asks for what. */
+/** A validated request with its caller. */
 type Call<Shape extends RouteShape> = RequestOf<Shape> & {
   readonly caller: Caller;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the response is no longer needed. */
   readonly signal: AbortSignal;
 };
 
 /**
- * Does what a route says: returns its JSON value, its text, the parts of its JSON text, or its messages in order. A stream
- * whose handler returns a promise is checked before its answer begins: a rejection has its own status.
+ * Implements a route: returns its JSON value or text, the chunks of its JSON, or its messages. The handler of a stream
+ * may return a promise; if it rejects, the response has the status of the error.
  */
 type Handler<Shape extends RouteShape> = (
   call: Call<Shape>,
@@ -59,27 +59,21 @@ type Handler<Shape extends RouteShape> = (
     ? Promise<AsyncIterable<string>>
     : Promise<ResponseOf<Shape>>;
 
-/** A handler for each of some routes. */
+/** A handler for each route of a table. */
 export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {
   readonly [Name in keyof Routes]: Handler<Routes[Name]>;
 };
 
-/** Who did it, as it is recorded: nobody can pose as the bearer of another token. */
-export function actorOf({ name }: Caller, given: string | undefined): string | undefined {
-  if (name === null) return given;
-  return given === undefined ? name : `${name}: ${given}`;
-}
-
-// An id that a store is asked for to see whether it answers; nobody need have it.
+// Read to check the store. The instance does not have to exist.
 const probeId = 'perdure-health';
-// The question needs no token, so it must not cost much to ask it often.
+// The health route needs no token, so its query is cached.
 const healthMs = 1_000;
 
-/** Puts together what stands behind the routes. */
+/** Creates the services behind the routes. */
 export function createServerContext(
   client: Client,
   options: CheckedOptions,
-  figures: ServerMetrics,
+  metrics: ServerMetrics,
 ): ServerContext {
   const { provider, clock, completions, payloadLimitBytes } = Client.internals(client);
   const jobs = new LocalJobs({ provider, clock, completions });
@@ -97,15 +91,15 @@ export function createServerContext(
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
     changes: new ChangeFeed(provider),
-    metrics: figures,
+    metrics,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,
-    // Leaves time to say how far it came.
+    // Leaves time to return the progress.
     bulkMs: options.limits.requestMs / 2,
   };
 }
 
-/** Does something at most once in a time; whoever asks meanwhile shares the outcome. */
+/** Runs `work` at most once per `ms`; callers within that time share its result. */
 function cachedFor(ms: number, work: () => Promise<void>): () => Promise<void> {
   let last: { readonly at: number; readonly outcome: Promise<void> } | undefined;
   return () => {

@@ -13,21 +13,21 @@ interface KnownOwner {
   readonly until: number;
 }
 
-// An owner never changes; but a session is removed some time, and then its id is anybody's.
+// The owner of a session never changes. But once the session is deleted, another caller can reuse its id.
 const knownForMs = 10_000;
 const maxKnownOwners = 10_000;
 
-/** Whether a session is the caller's own, or the caller may use those of others. */
+/** Whether a caller owns a session or is an unrestricted admin. */
 export function mayUse({ owner }: SessionInfo, caller: Caller): boolean {
   return isUnrestrictedAdmin(caller) || owner === (caller.name ?? undefined);
 }
 
-/** A session as a caller sees it: variables may hold secrets, so only the owner and admins get them. */
+/** Hides the variables of a session from callers other than its owner and admins: they may be secrets. */
 export function toSessionResponse(session: SessionInfo, caller: Caller): SessionInfo {
   return mayUse(session, caller) ? session : { ...session, variables: {}, variablesHidden: true };
 }
 
-/** Lets nobody but an administrator use the sessions of somebody else. */
+/** Restricts sessions to their owners and unrestricted admins. Caches owners for 10 s. */
 export class SessionOwners {
   readonly #jobs: JobBackend;
   readonly #known = new Map<string, KnownOwner>();
@@ -36,13 +36,13 @@ export class SessionOwners {
     this.#jobs = jobs;
   }
 
-  /** Refuses a caller who may not use this session. */
+  /** Throws 403 if the caller must not use the session, and `SESSION_NOT_FOUND` if it does not exist. */
   async check(sessionId: string, caller: Caller): Promise<void> {
     if (isUnrestrictedAdmin(caller)) return;
     if ((await this.#ownerOf(sessionId)) === (caller.name ?? undefined)) return;
     throw new HttpError(
       'FORBIDDEN',
-      'The session belongs to another token. Use a session of your own, or a token with the role admin.',
+      'The session belongs to another token. Use your own session, or an admin token without `definitions`.',
       { status: 403, reason: 'session' },
     );
   }
@@ -59,37 +59,37 @@ export class SessionOwners {
   }
 }
 
-/** How a caller may use the run that a key names. */
+/** The access that a job key gives. */
 export type JobAccess =
   /** A job of the session. */
   | { readonly kind: 'job'; readonly name: string }
-  /** A run that has ended and is no job any more: it can be read, and nothing changes it. */
+  /** An ended run whose job was deleted. It can be read but not changed. */
   | { readonly kind: 'ended'; readonly name: string; readonly status: InstanceStatus }
-  /** A job of another session, a run that was never a job, or an unknown one. */
+  /** A job of another session, a run that was never a job, or an unknown run. */
   | { readonly kind: 'none' };
 
 const maxKnownBindings = 10_000;
 
 /**
- * Binds job calls to the session they name. The id and incarnation of a run are no secret (an export shows both), so
- * they alone must not give access to the job of another session.
+ * Checks that jobs belong to the session of a request. The id and incarnation of a run are not secret (an export has
+ * both), so they must not give access to a job of another session.
  */
 export class JobBindings {
   readonly #provider: Provider;
-  /** The binding of a job never changes, so a known one is not read again. */
+  /** Cache without expiry: the binding of a job never changes. */
   readonly #known = new Map<string, JobBinding>();
 
   constructor(provider: Provider) {
     this.#provider = provider;
   }
 
-  /** Remembers a job that this server created. */
+  /** Caches the binding of a job that this server created. */
   remember(key: JobKey, name: string): void {
     if (this.#known.size >= maxKnownBindings) this.#forgetOldest();
     this.#known.set(toText(key), { sessionId: key.sessionId, name });
   }
 
-  /** Returns the access that each key gives, in order. */
+  /** Returns the access that each key gives, in the order of the keys. */
   async check(keys: readonly JobKey[]): Promise<readonly JobAccess[]> {
     const unknown = keys.filter((key) => !this.#known.has(toText(key)));
     if (unknown.length > 0) await this.#read(unknown);
@@ -115,7 +115,7 @@ export class JobBindings {
     }
   }
 
-  // A job is forgotten once its reply was taken or abandoned, which only happens to a run that has ended.
+  // A job is deleted once its reply was taken or given up, so its run has ended.
   async #readEnded(keys: readonly JobKey[]): Promise<ReadonlyMap<string, JobAccess>> {
     const records = await this.#provider.getInstances(keys.map(({ instanceId }) => instanceId));
     const found = new Map<string, JobAccess>();

@@ -1,6 +1,7 @@
 import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
 import type { PruneResult } from '../../providers/contract/management.ts';
-import { actorOf, type Handlers } from '../server-context.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers } from '../server-context.ts';
 import type { deletionRoutes } from '../routes/deletion.ts';
 
 /** Deletes and prunes. */

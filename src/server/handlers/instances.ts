@@ -7,7 +7,8 @@ import { toWireError } from '../http/errors.ts';
 import { firstSettled, pageByBytes } from './long-poll.ts';
 import type { instanceRoutes, stoppingRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { actorOf, type ServerContext, type Handlers } from '../server-context.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers, ServerContext } from '../server-context.ts';
 import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
 
 /** Starts instances, shows them, talks to them. */

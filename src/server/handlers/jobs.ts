@@ -10,12 +10,12 @@ import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
 import type { JobKey } from '../../providers/contract/sessions.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from '../access/allowed-definitions.ts';
-import { actorOf, type ServerContext, type Handlers } from '../server-context.ts';
+import type { Handlers, ServerContext } from '../server-context.ts';
 import { BoundedReads, pageByBytes, maxResponseLength, firstSettled } from './long-poll.ts';
 import type { JobAccess } from '../access/session-access.ts';
 import type { jobRoutes, newJob } from '../routes/jobs.ts';
 import { longestPollMs, type ResponseOf } from '../routes/route.ts';
-import type { Caller } from '../access/tokens.ts';
+import { actorOf, type Caller } from '../access/tokens.ts';
 import { toWireError } from '../http/errors.ts';
 import { toInstanceResponse } from './serializers.ts';
 

@@ -1,5 +1,6 @@
 import type { RetentionReport } from '../../management/retention-records.ts';
-import { actorOf, type Handlers } from '../server-context.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers } from '../server-context.ts';
 import type { retentionRoutes } from '../routes/retention.ts';
 
 /** Looks after retention. */

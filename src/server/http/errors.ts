@@ -10,18 +10,18 @@ import {
 import type { Failure } from '../../model/failures/failure.ts';
 import type { WireError } from '../routes/response-schemas.ts';
 
-/** Why a caller was turned away, for the log and the metrics. */
+/** Why a request was rejected with 401 or 403, for the log and the metrics. */
 export type RejectionReason =
   'token' | 'revoked' | 'role' | 'definition' | 'session' | 'origin' | 'proxy';
 
-/** A request that the server refuses by itself, before anything behind it is asked. */
+/** An error of the server itself, with the status and headers of its response. */
 export class HttpError extends PerdureError {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: WireError['issues'];
-  /** Whether what was asked for may have happened all the same. */
+  /** Whether the operation may have been committed. */
   readonly outcomeUnknown: boolean;
-  /** Set where the status is 401 or 403. */
+  /** Set if the status is 401 or 403. */
   readonly reason: RejectionReason | undefined;
 
   constructor(
@@ -44,37 +44,79 @@ export class HttpError extends PerdureError {
   }
 }
 
-/** One answer for no token, a wrong one and one that has expired. */
+/** 401. A missing, a wrong and an expired token get the same response. */
 export function unauthenticated(reason: 'token' | 'revoked' = 'token'): HttpError {
   return new HttpError(
     'UNAUTHENTICATED',
-    'This needs a valid token: send it as Authorization: Bearer <token>.',
+    'Missing or invalid token: send it as `Authorization: Bearer <token>`.',
     { status: 401, headers: { 'www-authenticate': 'Bearer' }, reason },
   );
 }
 
-/** Too much is asked at once, or the server is going away: the same request may do later. */
-export function unavailable(why: string): HttpError {
-  return new HttpError('UNAVAILABLE', `${why} Try again in a moment.`, {
+/** 503. The server is overloaded or closing; the caller may retry. */
+export function unavailable(problem: string): HttpError {
+  return new HttpError('UNAVAILABLE', `${problem} Retry later.`, {
     status: 503,
     headers: { 'retry-after': '1' },
   });
 }
 
-/** This caller does too much at once: the others are not affected, and it may try again later. */
-export function rateLimited(why: string): HttpError {
-  return new HttpError('RATE_LIMITED', `${why} Slow down.`, {
+/** 429. The caller exceeds its own limit; other callers are not affected. */
+export function rateLimited(problem: string, retryAfterMs = 0): HttpError {
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
+  return new HttpError('RATE_LIMITED', `${problem} Retry after ${seconds} s.`, {
     status: 429,
-    headers: { 'retry-after': '1' },
+    headers: { 'retry-after': String(seconds) },
   });
 }
 
-/** A request that could never be understood. */
+/** 400. The request does not match the schema of its route. */
 export function invalidRequest(message: string, issues?: WireError['issues']): HttpError {
   return new HttpError('INVALID_REQUEST', message, {
     status: 400,
     ...(issues !== undefined && { issues }),
   });
+}
+
+/** 503: `authorize` or `tokens` did not return within `requestMs`. */
+export function authorizeTimeout(): HttpError {
+  return unavailable('Authentication timed out.');
+}
+
+/** 503: `close()` was called. */
+export function serverClosing(): HttpError {
+  return unavailable('The server is closing.');
+}
+
+/** 408: the body did not arrive within `requestMs`. */
+export function bodyTimeout(): HttpError {
+  return new HttpError('INVALID_REQUEST', 'The request body did not arrive in time.', {
+    status: 408,
+  });
+}
+
+/** 503: the handler did not return within `requestMs`. It still runs. */
+export function requestTimeout(): HttpError {
+  return new HttpError(
+    'UNAVAILABLE',
+    'Request timed out. The operation may still complete: check its status before retrying.',
+    { status: 503, outcomeUnknown: true },
+  );
+}
+
+/** Rejects with `toError()` if `work` does not settle within `ms`. Does not stop the work. */
+export async function withTimeout<Value>(
+  work: Value | Promise<Value>,
+  ms: number,
+  toError: () => Error,
+): Promise<Value> {
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(toError()), ms);
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
@@ -105,19 +147,19 @@ const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   CLOSED: 503,
 };
 
-/** The status of the answer to a request that failed so. */
+/** Returns the HTTP status for an error. */
 export function statusOf(error: unknown): number {
   if (error instanceof HttpError) return error.status;
   if (error instanceof ProviderError) return error.retryable ? 503 : 500;
   return (isPerdureError(error) ? statusByCode[error.code] : undefined) ?? 500;
 }
 
-/** What the other side is told of an error: never a stack, a statement, a path or anything of somebody else's. */
+/** Serializes an error for the caller, without stacks, SQL, paths or data of other callers. */
 export function toWireError(error: unknown, showStacks: boolean): WireError {
   if (!isPerdureError(error)) {
     return {
       code: 'INTERNAL',
-      message: 'Something went wrong in the server. Its log has the details, by the request id.',
+      message: 'Internal server error. The log of the server has the details, by `requestId`.',
     };
   }
   return {
@@ -127,7 +169,7 @@ export function toWireError(error: unknown, showStacks: boolean): WireError {
   };
 }
 
-/** A failure as it is shown: without stacks, which tell of files on the machine that ran the code. */
+/** Removes the stacks of a failure unless `showStacks` is set: they name files of the worker. */
 export function toFailureResponse(failure: Failure, showStacks: boolean): Failure {
   if (showStacks) return failure;
   const { stack: _, cause, ...rest } = failure;
@@ -149,9 +191,9 @@ function detailsOf(error: PerdureError, showStacks: boolean): Partial<WireError>
   return { ...(issues !== undefined && { issues }), ...(outcomeUnknown && { outcomeUnknown }) };
 }
 
-// The message of a store may quote statements and addresses.
+// The message of a store may contain SQL and addresses.
 function describe({ operation, retryable }: ProviderError): string {
   return retryable
-    ? `The store could not do ${operation} now. Try again in a moment.`
-    : `The store could not do ${operation}. The log of the server has the details, by the request id.`;
+    ? `The store cannot run ${operation} now. Retry later.`
+    : `The store failed to run ${operation}. The log of the server has the details, by \`requestId\`.`;
 }

@@ -2,7 +2,7 @@
 export interface EventStreamOptions {
   readonly heartbeatMs: number;
   /** What to say of an error that ends the stream. */
-  readonly showError: (error: unknown) => object;
+  readonly toErrorData: (error: unknown) => object;
   /** Called once, however the stream ends; has to abort the signal, or a source that waits would go on waiting. */
   readonly onEnd: () => void;
   /** Aborts when the reader has left or the server shuts down; not an error unless `isRevoked` returns true. */
@@ -49,7 +49,7 @@ export function toEventStream(
       const text =
         options.signal.aborted && !options.isRevoked()
           ? undefined
-          : `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
+          : `event: error\ndata: ${JSON.stringify(options.toErrorData(next.error))}\n\n`;
       await finish();
       return text;
     }

@@ -1,6 +1,6 @@
 import { rateLimited, unavailable } from '../http/errors.ts';
 
-/** How many may be inside, and how many may wait, in all and for one caller. */
+/** Limits on active and queued requests: in total and per caller. */
 export interface ConcurrencyLimitParams {
   readonly max: number;
   readonly maxPerCaller: number;
@@ -8,21 +8,21 @@ export interface ConcurrencyLimitParams {
   readonly maxQueuedPerCaller: number;
 }
 
-/** What one caller has in a gate. */
+/** The active and queued requests of one caller. */
 interface Share {
-  inside: number;
+  active: number;
   readonly queue: Set<() => void>;
 }
 
 /**
- * Admits a bounded number of requests at once. Others wait: each caller in its own queue, in order, and the callers take
- * turns. A caller that has its share waits while others pass. What finds no place in a queue is refused.
+ * Bounds concurrent requests. Requests above the limit wait in a FIFO queue per caller; free capacity goes to the
+ * callers round-robin. A caller at its own limit does not block others. A full queue rejects the request.
  */
 export class ConcurrencyLimit {
   readonly #params: ConcurrencyLimitParams;
-  /** Callers that have something inside or queued; the one served longest ago comes first. */
+  /** Callers with active or queued requests, the one served longest ago first. */
   readonly #shares = new Map<string, Share>();
-  #inside = 0;
+  #active = 0;
   #queued = 0;
 
   constructor(params: ConcurrencyLimitParams) {
@@ -30,52 +30,52 @@ export class ConcurrencyLimit {
   }
 
   get active(): number {
-    return this.#inside;
+    return this.#active;
   }
 
   get queued(): number {
     return this.#queued;
   }
 
-  /** Resolves, once there is room, with how to leave again; rejects when the signal aborts first. */
+  /** Resolves with a release function once there is capacity. Rejects if the signal aborts first. */
   async acquire(caller: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const share = this.#shareOf(caller);
-    if (this.#hasRoom(share)) this.#admit(share);
+    if (this.#hasCapacity(share)) this.#admit(share);
     else await this.#wait(caller, share, signal);
-    let isInside = true;
+    let isActive = true;
     return () => {
-      if (!isInside) return;
-      isInside = false;
-      share.inside -= 1;
-      this.#inside -= 1;
+      if (!isActive) return;
+      isActive = false;
+      share.active -= 1;
+      this.#active -= 1;
       this.#forget(caller, share);
       this.#admitNext();
     };
   }
 
   #shareOf(caller: string): Share {
-    const share = this.#shares.get(caller) ?? { inside: 0, queue: new Set() };
+    const share = this.#shares.get(caller) ?? { active: 0, queue: new Set() };
     this.#shares.set(caller, share);
     return share;
   }
 
-  #hasRoom(share: Share): boolean {
-    return this.#inside < this.#params.max && share.inside < this.#params.maxPerCaller;
+  #hasCapacity(share: Share): boolean {
+    return this.#active < this.#params.max && share.active < this.#params.maxPerCaller;
   }
 
   #admit(share: Share): void {
-    share.inside += 1;
-    this.#inside += 1;
+    share.active += 1;
+    this.#active += 1;
   }
 
-  /** Gives free places to those who wait, one caller after the other. */
+  /** Admits the next queued request, round-robin by caller. */
   #admitNext(): void {
     for (const [caller, share] of this.#shares) {
       const [next] = share.queue;
-      if (next === undefined || !this.#hasRoom(share)) continue;
+      if (next === undefined || !this.#hasCapacity(share)) continue;
       this.#dequeue(share, next);
-      // Admitted here and not when it wakes up, so that no other request slips in between.
+      // Counted before its promise resolves, so that no other request takes the capacity first.
       this.#admit(share);
       this.#shares.delete(caller);
       this.#shares.set(caller, share);
@@ -89,36 +89,38 @@ export class ConcurrencyLimit {
   }
 
   #forget(caller: string, share: Share): void {
-    if (share.inside === 0 && share.queue.size === 0) this.#shares.delete(caller);
+    if (share.active === 0 && share.queue.size === 0) this.#shares.delete(caller);
   }
 
   #wait(caller: string, share: Share, signal: AbortSignal): Promise<void> {
     const { maxQueued, maxQueuedPerCaller } = this.#params;
     if (this.#queued >= maxQueued) {
       this.#forget(caller, share);
-      throw unavailable(`${maxQueued} requests wait already.`);
+      throw unavailable(`The queue is full: ${maxQueued} requests are waiting.`);
     }
     if (share.queue.size >= maxQueuedPerCaller) {
-      throw rateLimited(`${maxQueuedPerCaller} requests of this token wait already.`);
+      throw rateLimited(
+        `The queue of this token is full: ${maxQueuedPerCaller} requests are waiting.`,
+      );
     }
     return new Promise((resolve, reject) => {
-      const giveUp = (): void => {
-        this.#dequeue(share, enter);
+      const onAbort = (): void => {
+        this.#dequeue(share, onAdmitted);
         this.#forget(caller, share);
         reject(signal.reason as Error);
       };
-      const enter = (): void => {
-        signal.removeEventListener('abort', giveUp);
+      const onAdmitted = (): void => {
+        signal.removeEventListener('abort', onAbort);
         resolve();
       };
-      signal.addEventListener('abort', giveUp, { once: true });
-      share.queue.add(enter);
+      signal.addEventListener('abort', onAbort, { once: true });
+      share.queue.add(onAdmitted);
       this.#queued += 1;
     });
   }
 }
 
-/** A number of seats, in all and for one caller; a request that finds none is refused. */
+/** Bounds concurrent streams or long polls, in total and per caller. Has no queue. */
 export class CapacityLimit {
   readonly #max: number;
   readonly #maxPerCaller: number;
@@ -136,25 +138,25 @@ export class CapacityLimit {
     return this.#taken;
   }
 
-  /** Takes a seat, and returns how to give it back. */
+  /** Returns a release function. Throws 503 or 429 if a limit is reached. */
   acquire(caller: string): () => void {
     const own = this.#byCaller.get(caller) ?? 0;
     if (this.#taken >= this.#max) {
-      throw unavailable(`There are ${this.#max} ${this.#what} already.`);
+      throw unavailable(`The server is at its limit of ${this.#max} ${this.#what}.`);
     }
     if (own >= this.#maxPerCaller) {
-      throw rateLimited(`This token has ${own} ${this.#what} already.`);
+      throw rateLimited(`This token is at its limit of ${this.#maxPerCaller} ${this.#what}.`);
     }
     this.#byCaller.set(caller, own + 1);
     this.#taken += 1;
     let isTaken = true;
     return () => {
-      if (isTaken) this.#giveBack(caller);
+      if (isTaken) this.#release(caller);
       isTaken = false;
     };
   }
 
-  #giveBack(caller: string): void {
+  #release(caller: string): void {
     const left = (this.#byCaller.get(caller) ?? 1) - 1;
     if (left > 0) this.#byCaller.set(caller, left);
     else this.#byCaller.delete(caller);
