@@ -333,7 +333,7 @@ export class RequestPipeline {
     const stream = toTextStream(parts, {
       signal,
       // When the server closes, a caller that keeps reading still gets the rest.
-      breaksOff: () => isRevoked(signal) || request.signal.aborted,
+      failsOnAbort: () => isRevoked(signal) || request.signal.aborted,
       onError: (error) => this.#logError(error, context),
       onEnd: () => this.#endStream(admitted, stopWatching),
     });

@@ -4,7 +4,7 @@ import type { Match } from '../router.ts';
 import type { ByteReservation } from '../limits/byte-budget.ts';
 import { invalidRequest, HttpError } from './errors.ts';
 
-/** Reads the body of a request as JSON, within a limit; its bytes are held until the caller releases them. */
+/** Reads the body of a request as JSON. Its bytes stay reserved until the caller releases them. */
 export async function readJson(
   request: Request,
   limitBytes: number,
@@ -20,9 +20,13 @@ function checkContentType(headers: Headers): void {
   const type = headers.get('content-type') ?? '';
   const isJson = /^application\/json\s*(;\s*charset=utf-8\s*)?$/i.test(type);
   if (isJson && !headers.has('content-encoding')) return;
-  throw new HttpError('NOT_JSON', 'Send JSON, as Content-Type: application/json, not compressed.', {
-    status: 415,
-  });
+  throw new HttpError(
+    'NOT_JSON',
+    'The body must be uncompressed JSON with `Content-Type: application/json`.',
+    {
+      status: 415,
+    },
+  );
 }
 
 async function readText(
@@ -30,14 +34,14 @@ async function readText(
   limitBytes: number,
   held: ByteReservation,
 ): Promise<string> {
-  // Bytes that are no UTF-8 would else be replaced silently.
+  // Without `fatal`, invalid UTF-8 would be replaced silently.
   const text = new TextGatherer({ fatal: true });
   let bytes = 0;
   try {
     for await (const chunk of request.body ?? []) {
       bytes += chunk.byteLength;
       if (bytes > limitBytes) throw tooLarge(limitBytes);
-      // Counted as they arrive: a length that is only announced takes nothing from other requests.
+      // Reserved as bytes arrive: a `Content-Length` alone must not take budget from other requests.
       held.add(chunk.byteLength);
       text.add(chunk);
     }
@@ -50,7 +54,7 @@ async function readText(
 
 function parse(text: string): unknown {
   try {
-    // The key may be spelled with escapes. A reviver costs several times the parsing, so it is only used when needed.
+    // The key may contain escapes. A reviver is several times slower, so it runs only if needed.
     const isSuspicious = text.includes('__proto__') || text.includes('\\u');
     return isSuspicious ? JSON.parse(text, rejectProto) : JSON.parse(text);
   } catch (error) {
@@ -60,37 +64,38 @@ function parse(text: string): unknown {
 }
 
 function rejectProto(key: string, value: unknown): unknown {
-  if (key === '__proto__') throw invalidRequest('The body has a key __proto__, which is refused.');
+  if (key === '__proto__')
+    throw invalidRequest('The body has the key `__proto__`, which is not allowed. Remove it.');
   return value;
 }
 
 function tooLarge(limitBytes: number): HttpError {
   return new HttpError(
     'BODY_TOO_LARGE',
-    `The body is larger than ${limitBytes} bytes. Store large data elsewhere and pass a reference.`,
+    `The body exceeds ${limitBytes} bytes. Store large data elsewhere and pass a reference.`,
     { status: 413 },
   );
 }
 
-/** What was asked, decoded and checked by the schemas of its route. */
+/** The input of a request, validated by the schemas of its route. */
 export interface CheckedRequest {
   readonly params?: unknown;
   readonly query?: unknown;
   readonly body?: unknown;
 }
 
-// Enough to see what is wrong; an answer must not grow with how wrong a request is.
+// Bounds the size of the error response.
 const maxIssues = 10;
 const maxIssueLength = 300;
 
-/** Checks the path and the query of a request. The query is only parsed where the route has one. */
+/** Validates the path and the query of a request. */
 export function checkPathAndQuery(
   { shape, params }: Match,
   url: URL,
   maxParameters: number,
 ): CheckedRequest {
   if (shape.query === undefined && url.search !== '') {
-    throw invalidRequest('This route takes no query. Remove everything from the "?" on.');
+    throw invalidRequest('This route has no query parameters. Remove the query string.');
   }
   return {
     ...(shape.params !== undefined && { params: check(shape.params, params, 'path') }),
@@ -100,7 +105,7 @@ export function checkPathAndQuery(
   };
 }
 
-/** Checks the body of a request. */
+/** Validates the body of a request. */
 export function checkBody(schema: z.ZodType, body: unknown): CheckedRequest {
   return { body: check(schema, body, 'body') };
 }
@@ -113,26 +118,23 @@ function check(schema: z.ZodType, value: unknown, part: string): unknown {
     message: truncate(message),
   }));
   const [first] = issues;
-  throw invalidRequest(
-    `The ${part} is not as it should be: ${first?.path}: ${first?.message}`,
-    issues,
-  );
+  throw invalidRequest(`Invalid ${part}: \`${first?.path}\`: ${first?.message}`, issues);
 }
 
 function truncate(text: string): string {
   return text.length <= maxIssueLength ? text : `${text.slice(0, maxIssueLength).toWellFormed()}…`;
 }
 
-/** Repeated names become lists. */
+/** Parses the query string. Repeated names become arrays. */
 function parseQuery(
   { search, searchParams }: URL,
   maxParameters: number,
 ): Readonly<Record<string, string | readonly string[]>> {
-  // Counted before anything is parsed.
+  // Counted before the query is parsed.
   const count = search === '' ? 0 : search.split('&').length;
   if (count > maxParameters) {
     throw invalidRequest(
-      `The query has ${count} parameters. Send at most ${maxParameters}, or several requests.`,
+      `The query has ${count} parameters; the limit is ${maxParameters}. Split it into several requests.`,
     );
   }
   const fields = new Map<string, string | string[]>();
@@ -142,6 +144,6 @@ function parseQuery(
     else if (typeof before === 'string') fields.set(name, [before, value]);
     else before.push(value);
   }
-  // Not by assignment: a name may be one that every object has.
+  // Not by assignment: a name may be `__proto__`.
   return Object.fromEntries(fields);
 }

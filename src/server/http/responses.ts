@@ -6,14 +6,14 @@ const commonHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** How an answer is sent. */
+/** Status and headers of a response. */
 export interface ResponseOptions {
   readonly status?: number;
   readonly requestId: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An answer of JSON, as text or as its bytes. */
+/** Creates a JSON response from its text or its bytes. */
 export function jsonResponse(
   body: string | ReadableStream<Uint8Array>,
   options: ResponseOptions,
@@ -21,7 +21,7 @@ export function jsonResponse(
   return toResponse(body, 'application/json; charset=utf-8', options);
 }
 
-/** An answer of text, in the version of the format that Prometheus reads. */
+/** Creates a text response in the exposition format of Prometheus. */
 export function textResponse(
   body: string | ReadableStream<Uint8Array>,
   options: ResponseOptions,
@@ -29,17 +29,17 @@ export function textResponse(
   return toResponse(body, 'text/plain; version=0.0.4; charset=utf-8', options);
 }
 
-/** An answer that goes on until one side ends it. */
+/** Creates a response of server-sent events. */
 export function eventResponse(
   stream: ReadableStream<Uint8Array>,
   options: ResponseOptions,
 ): Response {
-  // Proxies that collect answers would hold events back.
+  // Disables response buffering in nginx and similar proxies.
   const headers = { ...options.headers, 'x-accel-buffering': 'no' };
   return toResponse(stream, 'text/event-stream; charset=utf-8', { ...options, headers });
 }
 
-/** The answer to a browser that asks first. */
+/** Creates the response to a CORS preflight. */
 export function emptyResponse(options: ResponseOptions): Response {
   const { requestId, headers } = options;
   return new Response(null, {
@@ -59,10 +59,10 @@ function toResponse(
   });
 }
 
-// Small enough to send in one piece, so that a slow reader is told from one that reads nothing.
+// Pieces of this size distinguish a slow reader from a stalled one.
 const pieceBytes = 64 * 1024;
 
-/** Streams bytes that are in memory; calls `onEnd` once, when the reader has read all of them or has left. */
+/** Streams bytes from memory. Calls `onEnd` once, when all were read or the reader disconnects. */
 export function toByteStream(
   bytes: Uint8Array,
   signal: AbortSignal,
@@ -73,7 +73,7 @@ export function toByteStream(
     signal.removeEventListener('abort', end);
     onEnd();
   };
-  // A reader who has gone before may never cancel.
+  // A reader that disconnected earlier may never cancel the stream.
   if (signal.aborted) end();
   else signal.addEventListener('abort', end, { once: true });
   return new ReadableStream<Uint8Array>(
@@ -91,32 +91,32 @@ export function toByteStream(
   );
 }
 
-/** How text is streamed. */
+/** Options of a text stream. */
 export interface TextStreamOptions {
   readonly signal: AbortSignal;
-  /** Whether the stream is broken off, asked when the signal aborts. */
-  readonly breaksOff: () => boolean;
+  /** Whether an abort of the signal ends the stream with an error. */
+  readonly failsOnAbort: () => boolean;
   readonly onError: (error: unknown) => void;
-  /** Called once, however the stream ends. */
+  /** Called once when the stream ends, for any reason. */
   readonly onEnd: () => void;
 }
 
 /**
- * Streams text as it is made: the next part is only asked for when the last one was read. An error breaks it off, and so
- * does the signal, also while nothing is read.
+ * Streams text chunk by chunk: pulls the next chunk when the last one was read. An error of the source, or an abort of
+ * the signal, ends the stream with an error.
  */
 export function toTextStream(
   parts: AsyncIterable<string>,
-  { signal, breaksOff, onError, onEnd }: TextStreamOptions,
+  { signal, failsOnAbort, onError, onEnd }: TextStreamOptions,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const iterator = parts[Symbol.asyncIterator]();
-  let isOver = false;
-  let breakOff = (): void => undefined;
+  let hasEnded = false;
+  let onAbort = (): void => undefined;
   const end = (): void => {
-    if (isOver) return;
-    isOver = true;
-    signal.removeEventListener('abort', breakOff);
+    if (hasEnded) return;
+    hasEnded = true;
+    signal.removeEventListener('abort', onAbort);
     onEnd();
   };
   const stop = async (): Promise<void> => {
@@ -126,25 +126,25 @@ export function toTextStream(
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        breakOff = () => {
-          if (isOver || !breaksOff()) return;
+        onAbort = () => {
+          if (hasEnded || !failsOnAbort()) return;
           controller.error(signal.reason);
           stop().catch(() => undefined);
         };
-        if (signal.aborted) breakOff();
-        else signal.addEventListener('abort', breakOff, { once: true });
+        if (signal.aborted) onAbort();
+        else signal.addEventListener('abort', onAbort, { once: true });
       },
       async pull(controller) {
         try {
           const next = await iterator.next();
-          if (isOver) return;
+          if (hasEnded) return;
           if (next.done !== true) {
             controller.enqueue(encoder.encode(next.value));
             return;
           }
           controller.close();
         } catch (error) {
-          if (isOver) return;
+          if (hasEnded) return;
           onError(error);
           controller.error(error);
         }

@@ -4,53 +4,50 @@ import type { RejectionReason } from '../http/errors.ts';
 import { RateLimit } from '../limits/rate-limit.ts';
 import type { RouteName } from '../routes/table.ts';
 
-/** How a route was answered, by route and status. */
+/** Number of responses by route and status. */
 interface ResponseCount {
   readonly route: RouteName | 'none';
   readonly status: number;
   count: number;
 }
 
-/** How many callers were turned away, by status and reason. */
+/** Number of rejected requests by status and reason. */
 interface RejectionCount {
   readonly status: number;
   readonly reason: RejectionReason;
   count: number;
 }
 
-/** What the server counts of itself, since it began. */
+/** Counters and gauges of one server, since its start. */
 export class ServerMetrics {
-  readonly #answers = new Map<string, ResponseCount>();
-  readonly #refused = new Map<string, RejectionCount>();
-  /** What is under way right now, by name. */
+  readonly #responses = new Map<string, ResponseCount>();
+  readonly #rejections = new Map<string, RejectionCount>();
   readonly #gauges: Readonly<Record<string, () => number>>;
 
   constructor(gauges: Readonly<Record<string, () => number>>) {
     this.#gauges = gauges;
   }
 
-  /** Counts an answer. */
   countResponse(route: RouteName | 'none', status: number): void {
     const key = `${route} ${status}`;
-    const counted = this.#answers.get(key);
-    if (counted === undefined) this.#answers.set(key, { route, status, count: 1 });
+    const counted = this.#responses.get(key);
+    if (counted === undefined) this.#responses.set(key, { route, status, count: 1 });
     else counted.count += 1;
   }
 
-  /** Counts a caller who was turned away. */
   countRejection(status: number, reason: RejectionReason): void {
     const key = `${reason} ${status}`;
-    const counted = this.#refused.get(key);
-    if (counted === undefined) this.#refused.set(key, { status, reason, count: 1 });
+    const counted = this.#rejections.get(key);
+    if (counted === undefined) this.#rejections.set(key, { status, reason, count: 1 });
     else counted.count += 1;
   }
 
   get rejections(): readonly RejectionCount[] {
-    return [...this.#refused.values()];
+    return [...this.#rejections.values()];
   }
 
   get responses(): readonly ResponseCount[] {
-    return [...this.#answers.values()];
+    return [...this.#responses.values()];
   }
 
   get gauges(): readonly (readonly [name: string, value: number])[] {
@@ -58,47 +55,47 @@ export class ServerMetrics {
   }
 }
 
-/** A caller who was turned away. Never has the token. */
+/** A request rejected with 401 or 403. Never includes the token. */
 interface Rejected {
   readonly requestId: string;
   readonly route: RouteName | 'none';
   readonly status: number;
   readonly reason: RejectionReason;
-  /** The name of the token, where it is known. */
+  /** The name of the token, if it is known. */
   readonly caller: string | null | undefined;
   readonly remoteAddress: string | undefined;
   readonly origin: string | null;
 }
 
-// A flood of refused requests must not fill the disk: the metrics count them all.
+// Per network, so that a flood of rejected requests cannot fill the disk. The metrics count all of them.
 const linesPerMinute = 60;
 const maxOriginLength = 200;
 
-/** Logs and counts callers who were turned away with 401 or 403. */
+/** Logs and counts requests rejected with 401 or 403. */
 export class RejectionLog {
   readonly #logger: Logger;
-  readonly #figures: ServerMetrics;
+  readonly #metrics: ServerMetrics;
   readonly #lines = new RateLimit(linesPerMinute, 60_000);
 
-  constructor(logger: Logger, figures: ServerMetrics) {
+  constructor(logger: Logger, metrics: ServerMetrics) {
     this.#logger = logger;
-    this.#figures = figures;
+    this.#metrics = metrics;
   }
 
-  add({ caller, origin, ...refused }: Rejected): void {
-    const { status, reason, remoteAddress } = refused;
-    this.#figures.countRejection(status, reason);
-    // One host may have every address of an IPv6 network.
+  add({ caller, origin, ...rejected }: Rejected): void {
+    const { status, reason, remoteAddress } = rejected;
+    this.#metrics.countRejection(status, reason);
+    // One host may use every address of an IPv6 network.
     if (!this.#lines.take(networkOf(remoteAddress ?? ''))) return;
     this.#logger.warn(
       {
-        ...refused,
+        ...rejected,
         ...(typeof caller === 'string' && { caller }),
         ...(origin !== null && { origin: origin.slice(0, maxOriginLength) }),
       },
       reason === 'origin'
-        ? 'request refused: its origin is not in allowedOrigins'
-        : 'request refused',
+        ? 'request rejected: its origin is not in allowedOrigins'
+        : 'request rejected',
     );
   }
 }
