@@ -14,7 +14,7 @@ type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
   readonly signal: AbortSignal;
 };
 
-/** The routes whose path names an instance. */
+/** Routes with an instance id in their path. */
 type InstanceRoute = {
   [Name in RouteName]: Routes[Name] extends { readonly path: `/v1/instances/{id}${string}` }
     ? Name
@@ -23,7 +23,7 @@ type InstanceRoute = {
       : never;
 }[RouteName];
 
-/** The routes whose path names a schedule. */
+/** Routes with a schedule name in their path. */
 type ScheduleRoute = {
   [Name in RouteName]: Routes[Name] extends { readonly path: `/v1/schedules/{name}${string}` }
     ? Name
@@ -33,13 +33,13 @@ type ScheduleRoute = {
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
 
-// A page is filled from as many pages of the store at most; a shorter one has a cursor.
+// Maximum store pages read for one page of the response. A shorter page has a cursor.
 const maxPagesRead = 10;
 
 /**
- * The routes as a caller sees them who is restricted to some definitions. What a route would show or do beyond those is
- * left out, not found or refused; a route that cannot be restricted is refused. There is an entry for every route, so a
- * new one does not compile until its restriction was decided.
+ * The handlers for callers that are restricted to some definitions. Other definitions are omitted, not found or
+ * forbidden. A route that cannot be restricted returns 403. Every route has an entry, so a new route does not compile
+ * until its restriction is decided.
  */
 export const restrictedHandlers: Handlers<Routes> = {
   async startInstance(call, context) {
@@ -52,13 +52,13 @@ export const restrictedHandlers: Handlers<Routes> = {
     const wanted = query.limit ?? 100;
     const items: ResponseOf<Routes['listInstances']>['items'][number][] = [];
     let { cursor } = query;
-    // A page with payloads has up to 8 MiB already.
+    // A store page with payloads may already have 8 MiB.
     const maxPages = query.payloads === true ? 1 : maxPagesRead;
-    for (let page = 0; page < maxPages && items.length < wanted; page += 1) {
+    for (let pages = 0; pages < maxPages && items.length < wanted; pages += 1) {
       const part = { ...query, limit: wanted - items.length, cursor };
-      const answer = await handlers.listInstances({ ...call, query: part }, context);
-      items.push(...answer.items.filter(({ name }) => allows(caller, name)));
-      cursor = answer.nextCursor;
+      const page = await handlers.listInstances({ ...call, query: part }, context);
+      items.push(...page.items.filter(({ name }) => allows(caller, name)));
+      cursor = page.nextCursor;
       if (cursor === undefined) return { items };
     }
     return { items, ...(cursor !== undefined && { nextCursor: cursor }) };
@@ -148,7 +148,7 @@ export const restrictedHandlers: Handlers<Routes> = {
     if (before !== undefined && !mayStart(caller, before.definition)) {
       throw new HttpError(
         'FORBIDDEN',
-        `Schedule ${JSON.stringify(params.name)} starts a definition that the token does not allow. Choose another name.`,
+        `Schedule ${JSON.stringify(params.name)} exists and starts a definition that the token does not allow. Choose another name.`,
         { status: 403, reason: 'definition' },
       );
     }
@@ -159,7 +159,7 @@ export const restrictedHandlers: Handlers<Routes> = {
   deleteSchedule: forSchedule('deleteSchedule'),
   nextRuns: forSchedule('nextRuns'),
 
-  // These check by themselves whose session it is, and what a job runs.
+  // These handlers check the owner of the session and the definition of a job themselves.
   openSession: handlers.openSession,
   listSessions: handlers.listSessions,
   getSession: handlers.getSession,
@@ -177,7 +177,7 @@ export const restrictedHandlers: Handlers<Routes> = {
   readChunks: handlers.readChunks,
   streamJob: handlers.streamJob,
 
-  // These tell nothing of any definition.
+  // These return nothing about definitions.
   health: handlers.health,
   openApi: handlers.openApi,
   queueDepths: rejectRestricted,
@@ -188,11 +188,11 @@ export const restrictedHandlers: Handlers<Routes> = {
   },
 };
 
-/** A route that concerns the whole store: there is no part of it to show. */
+/** Rejects a route that concerns the whole store. */
 async function rejectRestricted(): Promise<never> {
   throw new HttpError(
     'FORBIDDEN',
-    'This concerns all definitions, and the token is restricted to some. Use a token without `definitions`.',
+    'This route concerns all definitions. Use a token without `definitions`.',
     { status: 403, reason: 'definition' },
   );
 }
@@ -201,7 +201,7 @@ function assertAllowed(caller: Caller, name: string): void {
   if (!allows(caller, name)) throw forbiddenDefinition(name);
 }
 
-/** Lets a route do what it does where the instance is one that the caller may see. */
+/** Guards a route: throws `INSTANCE_NOT_FOUND` unless the caller may use the instance. */
 function forInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
   const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     await assertVisible(call, context);
@@ -210,7 +210,7 @@ function forInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[N
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
-/** As for an unknown instance: a request to stop is never an error. */
+/** Guards a stop: returns `found: false` unless the caller may use the instance. */
 function forStop<Name extends 'cancelInstance' | 'terminateInstance'>(
   name: Name,
 ): Handlers<Routes>[Name] {
@@ -223,7 +223,7 @@ function forStop<Name extends 'cancelInstance' | 'terminateInstance'>(
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
-/** Lets a route do what it does where the schedule starts a definition that the caller may use. */
+/** Guards a route: throws `SCHEDULE_NOT_FOUND` unless the caller may start the definition of the schedule. */
 function forSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
   const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     const { params, caller } = call as unknown as CallOf<'getSchedule'>;
@@ -231,7 +231,7 @@ function forSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[N
     if (schedule === undefined || !mayStart(caller, schedule.definition)) {
       throw new PerdureError(
         'SCHEDULE_NOT_FOUND',
-        `There is no schedule ${JSON.stringify(params.name)}.`,
+        `Schedule ${JSON.stringify(params.name)} does not exist.`,
       );
     }
     return (handlers[name] as unknown as AnyHandler)(call, context);
@@ -251,7 +251,7 @@ async function assertVisible({ params, caller }: Named, context: ServerContext):
   if (hidden.length > 0) throw notFound(params.id);
 }
 
-/** Those of some instances that are unknown, or of a definition that the caller may not use: both look the same. */
+/** Returns the ids that are unknown or have a definition that the caller must not use. */
 async function hiddenIds(
   ids: readonly string[],
   caller: Caller,
@@ -268,7 +268,7 @@ function toMissing(id: string) {
   return { id, error: toWireError(notFound(id), false) };
 }
 
-/** The id may be given to another definition while it is watched. */
+/** Checks each message: the id may be reused by another definition during the stream. */
 async function* watchAllowed(
   { params, caller }: CallOf<'watchInstance'>,
   messages: AsyncIterable<ResponseOf<Routes['watchInstance']>>,
@@ -279,7 +279,7 @@ async function* watchAllowed(
   }
 }
 
-/** The ends and changes of instances that the caller may see; figures concern the whole store. */
+/** Filters changes by allowed definitions. Drops metrics, which concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
   messages: AsyncIterable<ResponseOf<Routes['watchChanges']>>,
@@ -293,7 +293,7 @@ async function* changesOfAllowed(
   }
 }
 
-/** A filter that selects nothing but what the caller may use. */
+/** Restricts a filter to the definitions of the caller. Throws 403 for other names in it. */
 function withNames<Filter extends { readonly name?: string | readonly string[] | undefined }>(
   filter: Filter | undefined,
   { definitions }: Caller,

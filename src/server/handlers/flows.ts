@@ -7,7 +7,7 @@ import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { toFlowRunResponse, toStepResponse } from './serializers.ts';
 
-/** Starts flows, shows their runs, signals them. */
+/** Handlers of the flow routes. */
 export const flowHandlers: Handlers<typeof flowRoutes> = {
   async listFlows(_, { flows }) {
     const items = [...flows.values()].map(({ name, graph }) => ({ name, graph: { ...graph } }));
@@ -39,6 +39,6 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
 function unknownFlow(name: string): PerdureError {
   return new PerdureError(
     'UNREGISTERED',
-    `The server was given no flow ${JSON.stringify(name)}. Pass it to serve() as one of its flows.`,
+    `Unknown flow ${JSON.stringify(name)}. Add it to the \`flows\` of serve().`,
   );
 }

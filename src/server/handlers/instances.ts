@@ -3,15 +3,15 @@ import { isPerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import { toWireError } from '../http/errors.ts';
+import { HttpError, toWireError } from '../http/errors.ts';
 import { firstSettled, pageByBytes } from './long-poll.ts';
-import type { instanceRoutes, stoppingRoutes } from '../routes/instances.ts';
+import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
 import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
 
-/** Starts instances, shows them, talks to them. */
+/** Handlers of the instance routes. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
     const { name, input, id, version } = body;
@@ -51,9 +51,9 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
         try {
           return { id, record: await context.completions.wait(id, undefined, inner) };
         } catch (error) {
-          // A server that goes away is asked again, there or elsewhere.
-          const isGone = inner.aborted || isPerdureError(error, 'CLOSED');
-          if (isGone || !isPerdureError(error)) throw error;
+          // The server is closing: the client repeats the request.
+          const isClosing = inner.aborted || isPerdureError(error, 'CLOSED');
+          if (isClosing || !isPerdureError(error)) throw error;
           return { id, error: toWireError(error, context.showStacks) };
         }
       }),
@@ -70,8 +70,18 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     await client.raiseEvent(params.id, body.name, body.payload);
     return {};
   },
-  getInstanceTree({ params }, { client }) {
-    return client.getInstanceTree(params.id);
+  async getInstanceTree({ params }, { client }) {
+    const tree = await client.getInstanceTree(params.id);
+    const { allIds, size } = tree;
+    const fitting = pageByBytes(allIds, (id) => id.length);
+    if (fitting.length < allIds.length) throw treeTooLarge(params.id, size);
+    return tree;
+  },
+  cancelInstance({ params, body, caller }, { client }) {
+    return client.cancel(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  terminateInstance({ params, body, caller }, { client }) {
+    return client.terminate(params.id, { ...body, actor: actorOf(caller, body.actor) });
   },
   async getHistory({ params, query }, { client, showStacks }) {
     return toHistoryResponse(await client.history(params.id, query), showStacks);
@@ -86,7 +96,7 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     return { items: [...(await client.running(params.id))] };
   },
   async watchInstance({ params, signal }, context) {
-    // Looked for before the answer begins, so that an unknown one is a 404.
+    // Checked before the stream starts, so that an unknown id gets 404.
     if ((await context.client.get(params.id)) === undefined) throw notFound(params.id);
     return watch(params.id, signal, context);
   },
@@ -101,12 +111,20 @@ async function* watch(
   for await (const _ of changes.wakeups(id, signal)) {
     const info = await client.get(id);
     if (info === undefined) throw notFound(id);
-    const shown = toInstanceResponse(info, showStacks);
-    const text = JSON.stringify(shown);
-    if (text !== before) yield shown;
+    const response = toInstanceResponse(info, showStacks);
+    const text = JSON.stringify(response);
+    if (text !== before) yield response;
     before = text;
     if (isTerminal(info.status)) return;
   }
+}
+
+function treeTooLarge(id: string, size: number): HttpError {
+  return new HttpError(
+    'PAYLOAD_TOO_LARGE',
+    `The tree of ${JSON.stringify(id)} has ${size} instances, which exceed one response of 8 MiB. List it level by level: GET /v1/instances?parentId=<id>.`,
+    { status: 413 },
+  );
 }
 
 async function waitFor(id: string, signal: AbortSignal, context: ServerContext) {
@@ -116,13 +134,3 @@ async function waitFor(id: string, signal: AbortSignal, context: ServerContext) 
 function toResponse(record: InstanceRecord, { showStacks }: ServerContext) {
   return toInstanceResponse(toInstanceInfo(record), showStacks);
 }
-
-/** Stops instances. */
-export const stoppingHandlers: Handlers<typeof stoppingRoutes> = {
-  cancelInstance({ params, body, caller }, { client }) {
-    return client.cancel(params.id, { ...body, actor: actorOf(caller, body.actor) });
-  },
-  terminateInstance({ params, body, caller }, { client }) {
-    return client.terminate(params.id, { ...body, actor: actorOf(caller, body.actor) });
-  },
-};

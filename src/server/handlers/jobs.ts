@@ -21,7 +21,7 @@ import { toInstanceResponse } from './serializers.ts';
 
 type WireKey = { readonly id: string; readonly incarnation: string };
 
-/** Jobs that a caller names through a session. */
+/** Jobs of a session, as named by a caller. */
 interface NamedJobs {
   readonly sessionId: string;
   readonly keys: readonly JobKey[];
@@ -31,13 +31,13 @@ interface NamedJobs {
 const cleanupMs = 5 * 60_000;
 const noChunks: JobChunks = { chunks: [], over: true };
 const nothingYet: JobChunks = { chunks: [], over: false };
-// As many as a store serves at once; more would only hold more pages in memory.
-const readsAtOnce = 8;
-const chunksAtOnce = 100;
-// Chunks are forgotten as the next ones are read, so few are under way that a broken connection could lose.
-const streamedAtOnce = 16;
+// More concurrent reads would hold more pages in memory without being faster.
+const readConcurrency = 8;
+const defaultChunkLimit = 100;
+// Reading deletes the chunks before. A small page limits what a broken connection loses.
+const streamPageSize = 16;
 
-/** Jobs of sessions. */
+/** Handlers of the job routes. */
 export const jobHandlers: Handlers<typeof jobRoutes> = {
   async submitJobs({ params, body, caller }, context) {
     const { jobs, owners, bindings, payloadLimitBytes, showStacks } = context;
@@ -54,11 +54,11 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
         if (created) bindings.remember(request.key, request.name);
       }),
     );
-    // A server that goes away is asked again, there or elsewhere, and what was submitted finds itself.
-    const gone = results.find(
+    // The server is closing: the client repeats the request, which is idempotent.
+    const closed = results.find(
       (result) => result.status === 'rejected' && isPerdureError(result.reason, 'CLOSED'),
     );
-    if (gone?.status === 'rejected') throw gone.reason;
+    if (closed?.status === 'rejected') throw closed.reason;
     return {
       results: results.map((result) =>
         result.status === 'fulfilled' ? {} : { error: toWireError(result.reason, showStacks) },
@@ -115,10 +115,10 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     const { jobs } = context;
     const isHidden = await hiddenFrom(params.id, body.reads, caller, context);
     const { reads, timeoutMs = longestPollMs } = body;
-    // A request may name 1,000 jobs, or one of them 1,000 times; each has up to 4 MiB of chunks.
-    const bounds = new BoundedReads({ maxBytes: maxResponseLength, atOnce: readsAtOnce });
+    // A request may name 1,000 jobs, or one job 1,000 times, each with up to 4 MiB of chunks.
+    const bounds = new BoundedReads({ maxBytes: maxResponseLength, concurrency: readConcurrency });
     const found = await firstSettled(timeoutMs, signal, (inner) =>
-      reads.map(async ({ id, incarnation, after = 0, limit = chunksAtOnce }, index) => {
+      reads.map(async ({ id, incarnation, after = 0, limit = defaultChunkLimit }, index) => {
         if (isHidden[index] === true) return { id, incarnation, page: noChunks };
         const request = { after, limit, wait: true };
         const key = toKey(params.id, { id, incarnation });
@@ -156,18 +156,18 @@ async function* streamChunks(
 ): AsyncGenerator<ResponseOf<(typeof jobRoutes)['streamJob']>, void, undefined> {
   let after = from;
   for (;;) {
-    const request = { after, limit: streamedAtOnce, wait: true };
+    const request = { after, limit: streamPageSize, wait: true };
     const { chunks, over } = toChunksResponse(await jobs.read(key, request, signal));
     for (const chunk of chunks) {
       yield { kind: 'chunk', ...chunk };
       after = chunk.seq;
     }
-    if (over && chunks.length < streamedAtOnce) break;
+    if (over && chunks.length < streamPageSize) break;
   }
   yield { kind: 'over' };
 }
 
-/** Checks that the session is the caller's, and returns what each key gives access to. */
+/** Checks that the caller may use the session. Returns the access that each key gives. */
 async function accessTo(
   { sessionId, keys, caller }: NamedJobs,
   { owners, bindings }: ServerContext,
@@ -179,7 +179,7 @@ async function accessTo(
   );
 }
 
-/** Says which jobs the caller must not read. The store itself gives no chunks of another session's jobs. */
+/** Returns whether each job is hidden from the caller. The store itself hides jobs of other sessions. */
 async function hiddenFrom(
   ...[sessionId, jobs, caller, context]: readonly [
     string,
@@ -197,7 +197,7 @@ async function hiddenFrom(
   return access.map(({ kind }) => kind === 'none');
 }
 
-/** Stops those that are jobs of the session; the others are not found, or have ended. */
+/** Stops the jobs that belong to the session. The others are reported as ended or not found. */
 async function stopJobs(
   jobs: NamedJobs,
   context: ServerContext,
@@ -266,12 +266,12 @@ function toStop(
   };
 }
 
-/** A run that cannot be waited for, because it is no more, has that for its reply. */
+/** Returns the reply of a job. If the wait fails, its error is the reply. */
 async function replyOf(wait: Promise<JobReply>, signal: AbortSignal): Promise<JobReply> {
   try {
     return await wait;
   } catch (error) {
-    // A server that goes away is asked again, there or elsewhere: the job has not ended with it.
+    // The server is closing, which is not the outcome of the job: the client repeats the request.
     if (signal.aborted || isPerdureError(error, 'CLOSED')) throw error;
     return { kind: 'error', error: error as Error };
   }

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-// What ends together is answered together: a few milliseconds save a request for each.
+// Collects values that settle shortly after the first one, which saves further requests.
 const gatherMs = 4;
 
 /**
- * Waits for the first of many and gathers those that come with it; none when the time is up. The others are told by
- * the signal that nobody waits for them any more.
+ * Waits until one of several promises settles. Returns every value settled by then, or none after `timeoutMs`.
+ * Aborts the signal passed to `begin` before it returns.
  */
 export async function firstSettled<Value>(
   timeoutMs: number,
@@ -41,53 +41,53 @@ export async function firstSettled<Value>(
   }
 }
 
-/** The most text of payloads in one answer. */
+/** Maximum length of the payloads in one response, in characters. */
 export const maxResponseLength = 8 * 1024 * 1024;
 
 /**
- * Those of the things found that fit into one answer, at least one. For requests that can be made again: what is not
- * answered is found by the next one.
+ * Returns the leading items that fit into one response, at least one. The caller gets the others with its next
+ * request.
  */
-export function pageByBytes<Found>(
-  found: readonly Found[],
-  lengthOf: (one: Found) => number,
-): readonly Found[] {
+export function pageByBytes<Item>(
+  items: readonly Item[],
+  lengthOf: (item: Item) => number,
+): readonly Item[] {
   let length = 0;
-  const last = found.findIndex((one) => {
-    length += lengthOf(one);
+  const end = items.findIndex((item) => {
+    length += lengthOf(item);
     return length > maxResponseLength;
   });
-  return last === -1 ? found : found.slice(0, Math.max(1, last));
+  return end === -1 ? items : items.slice(0, Math.max(1, end));
 }
 
-/** How much may be read for one answer. */
+/** Limits of the reads for one response. */
 interface Bounds {
-  /** No read begins once those before it brought this many bytes. */
+  /** No read starts once the earlier ones returned this many bytes. */
   readonly maxBytes: number;
-  /** Reads that are under way at once. */
-  readonly atOnce: number;
+  /** Maximum concurrent reads. */
+  readonly concurrency: number;
 }
 
-/** Bounds what many reads for one answer bring into memory: `maxBytes`, and what the last `atOnce` of them add. */
+/** Bounds the memory of the reads for one response: `maxBytes` plus `concurrency` results. */
 export class BoundedReads {
   readonly #bounds: Bounds;
   readonly #queue: (() => void)[] = [];
-  #underWay = 0;
+  #active = 0;
   #bytes = 0;
 
   constructor(bounds: Bounds) {
     this.#bounds = bounds;
   }
 
-  /** Reads when there is room; `undefined` where the answer is full. */
+  /** Runs a read once there is capacity. Returns `undefined` if the response is full. */
   async read<Value>(
     work: () => Promise<Value>,
     bytesOf: (value: Value) => number,
   ): Promise<Value | undefined> {
-    if (this.#underWay >= this.#bounds.atOnce) {
+    if (this.#active >= this.#bounds.concurrency) {
       await new Promise<void>((resolve) => void this.#queue.push(resolve));
     } else {
-      this.#underWay += 1;
+      this.#active += 1;
     }
     try {
       if (this.#bytes >= this.#bounds.maxBytes) return undefined;
@@ -95,9 +95,9 @@ export class BoundedReads {
       this.#bytes += bytesOf(value);
       return value;
     } finally {
-      // The place passes to the next in line.
+      // Pass the capacity to the next read.
       const next = this.#queue.shift();
-      if (next === undefined) this.#underWay -= 1;
+      if (next === undefined) this.#active -= 1;
       else next();
     }
   }

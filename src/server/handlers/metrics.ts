@@ -2,7 +2,7 @@ import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { metricRoutes } from '../routes/metrics.ts';
 
-/** The store in figures, and the server itself. */
+/** Handlers of the health, metrics and change routes. */
 export const metricHandlers: Handlers<typeof metricRoutes> = {
   async health(_, { checkHealth }) {
     await checkHealth();

@@ -5,7 +5,7 @@ import type { HistoryEvent } from '../../model/event.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import { toFailureResponse } from '../http/errors.ts';
 
-/** An instance as it is shown. */
+/** Removes the stacks of an instance unless `showStacks` is set. */
 export function toInstanceResponse<Info extends InstanceInfo>(
   info: Info,
   showStacks: boolean,
@@ -20,7 +20,7 @@ export function toInstanceResponse<Info extends InstanceInfo>(
   };
 }
 
-/** A page of a history as it is shown. */
+/** Removes the stacks of a history page unless `showStacks` is set. */
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {
   return {
     ...page,
@@ -28,12 +28,12 @@ export function toHistoryResponse(page: HistoryPage, showStacks: boolean): Histo
   };
 }
 
-/** A whole history as it is shown, as the parts of its JSON text: one for each page that is read. */
+/** Serializes an exported history as chunks of JSON, one per page read from the store. */
 export async function* toExportChunks(
-  { pages, ...of }: HistoryExport,
+  { pages, ...header }: HistoryExport,
   showStacks: boolean,
 ): AsyncGenerator<string, void, undefined> {
-  yield `${JSON.stringify(of).slice(0, -1)},"events":[`;
+  yield `${JSON.stringify(header).slice(0, -1)},"events":[`;
   let separator = '';
   for await (const page of pages) {
     const events = page.map((event) => JSON.stringify(toEventResponse(event, showStacks)));
@@ -43,7 +43,7 @@ export async function* toExportChunks(
   yield ']}';
 }
 
-/** A run of a flow as it is shown. */
+/** Removes the stacks of a flow run unless `showStacks` is set. */
 export function toFlowRunResponse(run: FlowRun, showStacks: boolean): FlowRun {
   return {
     ...withFailure(run, run.failure, showStacks),
@@ -52,7 +52,7 @@ export function toFlowRunResponse(run: FlowRun, showStacks: boolean): FlowRun {
   };
 }
 
-/** A step or an item as it is shown. */
+/** Removes the stack of a step or an item unless `showStacks` is set. */
 export function toStepResponse<State extends StepState | FlowItem>(
   state: State,
   showStacks: boolean,

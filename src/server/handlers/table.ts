@@ -3,17 +3,16 @@ import type { Routes } from '../routes/table.ts';
 import { deletionHandlers } from './deletion.ts';
 import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
-import { instanceHandlers, stoppingHandlers } from './instances.ts';
+import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
 import { retentionHandlers } from './retention.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';
 
-/** What is done for each route; the compiler misses none. */
+/** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
-  ...stoppingHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,

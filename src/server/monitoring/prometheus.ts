@@ -41,12 +41,9 @@ export function toPrometheus(params: {
     metric('perdure_reclaimable_bytes', 'gauge', 'Bytes that a vacuum could reclaim.', [
       [{}, system.reclaimableBytes],
     ]),
-    metric(
-      'perdure_pending_reclaims',
-      'gauge',
-      'Rows of deleted instances that are not deleted yet.',
-      [[{}, system.pendingReclaims]],
-    ),
+    metric('perdure_pending_reclaims', 'gauge', 'Rows of deleted instances that await deletion.', [
+      [{}, system.pendingReclaims],
+    ]),
     metric('perdure_queue_depth', 'gauge', 'Queue entries by queue and state.', byState),
     metric(
       'perdure_queue_oldest_ready_seconds',

@@ -68,20 +68,20 @@ const flowRun: z.ZodType<FlowRun> = z
     ),
     onFail: stepState.exactOptional(),
   })
-  .meta({ id: 'FlowRun', description: 'A run of a flow with its steps.' });
+  .meta({ id: 'FlowRun', description: 'A flow run with its steps.' });
 
 const flowItems: z.ZodType<FlowItemPage> = z.strictObject({
   items: z.array(z.strictObject({ index: z.number(), item: json.exactOptional(), ...stateFields })),
   nextAfter: z.number().exactOptional(),
 });
 
-/** Flows that the server was given, and runs of all flows. */
+/** Routes of flows and flow runs. */
 export const flowRoutes = {
   listFlows: route({
     method: 'GET',
     path: '/v1/flows',
     role: 'read',
-    summary: 'Lists the flows that the server was given, with their graphs.',
+    summary: 'Lists the flows of the server with their graphs.',
     response: z.strictObject({
       items: z.array(z.strictObject({ name: z.string(), graph: z.record(z.string(), json) })),
     }),
@@ -90,7 +90,7 @@ export const flowRoutes = {
     method: 'POST',
     path: '/v1/flows/{name}/runs',
     role: 'operate',
-    summary: 'Starts a run of a flow that the server was given.',
+    summary: 'Starts a run of a flow of the server.',
     params: z.strictObject({ name }),
     body: z.strictObject({
       input: json.optional(),
@@ -104,7 +104,7 @@ export const flowRoutes = {
     method: 'GET',
     path: '/v1/flow-runs/{id}',
     role: 'read',
-    summary: 'Reads a run of a flow with the state of every step.',
+    summary: 'Returns a flow run with the state of every step.',
     params: byId,
     response: flowRun,
   }),
@@ -112,7 +112,7 @@ export const flowRoutes = {
     method: 'GET',
     path: '/v1/flow-runs/{id}/items',
     role: 'read',
-    summary: 'Reads a page of the items of a map or generator step. A page ends at 8 MiB.',
+    summary: 'Returns a page of the items of a map or generator step. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       step: name,
@@ -125,7 +125,8 @@ export const flowRoutes = {
     method: 'POST',
     path: '/v1/flow-runs/{id}/signals',
     role: 'operate',
-    summary: 'Sends a signal to a run, and waits until it was taken or the time is up.',
+    summary:
+      'Sends a signal to a flow run. Waits until the run has received it or `timeoutMs` has passed.',
     params: byId,
     body: z.strictObject({
       name,

@@ -32,15 +32,16 @@ import {
 } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
-const place = whole(0, Number.MAX_SAFE_INTEGER);
+const position = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** Starting instances, looking at them, talking to them. */
+/** Routes of instances: start, read, wait, signal, stop. */
 export const instanceRoutes = {
   startInstance: route({
     method: 'POST',
     path: '/v1/instances',
     role: 'operate',
-    summary: 'Starts an instance; the same start with the same id finds it.',
+    summary:
+      'Starts an instance. A repeated start with the same `id` and input returns the existing instance.',
     body: z.strictObject({
       name,
       input: json.optional(),
@@ -54,7 +55,7 @@ export const instanceRoutes = {
     path: '/v1/instances',
     role: 'read',
     summary:
-      'Lists instances, the newest first, one page at a time. Outputs and custom statuses come with `payloads=true` alone; a page ends at 8 MiB.',
+      'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
       status: several(status).optional(),
       kind: z.enum(['orchestration', 'task', 'flow']).optional(),
@@ -74,7 +75,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}',
     role: 'read',
-    summary: 'Reads what is known of an instance.',
+    summary: 'Returns an instance.',
     params: byId,
     response: instanceInfo,
   }),
@@ -82,7 +83,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/size',
     role: 'read',
-    summary: 'Reads an instance with what it holds in the store.',
+    summary: 'Returns an instance with the number of its rows in the store.',
     params: byId,
     response: measuredInstance,
   }),
@@ -90,7 +91,8 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/wait',
     role: 'read',
-    summary: 'Waits until an instance is over, or the time is up: `over` says which.',
+    summary:
+      'Waits until an instance has ended or `timeoutMs` has passed. `over` is true if it has ended.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
     response: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
@@ -101,7 +103,7 @@ export const instanceRoutes = {
     path: '/v1/bulk/wait',
     role: 'read',
     summary:
-      'Waits until at least one of some instances is over or cannot be waited for, or the time is up; answers those.',
+      'Waits until at least one of several instances has ended or is unknown, or `timeoutMs` has passed. Returns those instances.',
     body: z.strictObject({
       ids: z.array(id).min(1).max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
@@ -120,7 +122,8 @@ export const instanceRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/events',
     role: 'operate',
-    summary: 'Sends an external event to an instance, where it waits until the code asks for it.',
+    summary:
+      'Sends an external event to an instance. It is buffered until `ctx.waitFor` consumes it.',
     params: byId,
     body: z.strictObject({ name, payload: json.optional() }),
     response: done,
@@ -129,7 +132,8 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/tree',
     role: 'read',
-    summary: 'Reads which instances an instance has below it.',
+    summary:
+      'Returns the ids of an instance and all its descendants. Above 8 MiB of ids: `PAYLOAD_TOO_LARGE`.',
     params: byId,
     response: instanceTree,
   }),
@@ -138,11 +142,11 @@ export const instanceRoutes = {
     path: '/v1/instances/{id}/history',
     role: 'read',
     summary:
-      'Reads a page of the history of an execution, by default the current one. A page ends at 8 MiB.',
+      'Returns a page of the history of an execution. Default: the current one. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),
-      after: place.optional(),
+      after: position.optional(),
       limit: limit.optional(),
     }),
     response: historyPage,
@@ -151,7 +155,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/export',
     role: 'read',
-    summary: 'Exports a whole execution, to replay code against.',
+    summary: 'Exports the history of an execution, for replay tests.',
     params: byId,
     query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
     response: exportedHistory,
@@ -163,14 +167,14 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Lists the executions of an instance, the oldest first.',
     params: byId,
-    query: z.strictObject({ after: place.optional(), limit: limit.optional() }),
+    query: z.strictObject({ after: position.optional(), limit: limit.optional() }),
     response: executionPage,
   }),
   listRunning: route({
     method: 'GET',
     path: '/v1/instances/{id}/running',
     role: 'read',
-    summary: 'Lists the work of an instance that runs, waits for its next attempt or is queued.',
+    summary: 'Lists the activities and task runs of an instance that have no outcome yet.',
     params: byId,
     response: z.strictObject({ items: z.array(pendingWork) }),
   }),
@@ -178,20 +182,16 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/changes',
     role: 'read',
-    summary: 'Sends what is known of an instance whenever it changes, until it is over.',
+    summary: 'Streams an instance whenever it changes, until it has ended.',
     params: byId,
     response: instanceInfo,
     as: 'events',
   }),
-};
-
-/** Stopping instances. */
-export const stoppingRoutes = {
   cancelInstance: route({
     method: 'POST',
     path: '/v1/instances/{id}/cancel',
     role: 'operate',
-    summary: 'Asks an instance to stop, durably and at once.',
+    summary: 'Requests the cancellation of an instance. The request is durable.',
     params: byId,
     body: z.strictObject({
       reason: reason.optional(),
@@ -205,7 +205,8 @@ export const stoppingRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/terminate',
     role: 'operate',
-    summary: 'Ends an instance at once, without running its code.',
+    summary:
+      'Terminates an instance immediately, without running its code. `tree: true` terminates its descendants too; otherwise they are canceled.',
     params: byId,
     body: z.strictObject({
       reason: reason.optional(),

@@ -40,7 +40,7 @@ const schedule: z.ZodType<ScheduleInfo> = z
       })
       .exactOptional(),
   })
-  .meta({ id: 'Schedule', description: 'What is known of a schedule.' });
+  .meta({ id: 'Schedule', description: 'A schedule with its next and last tick.' });
 
 const schedulePage: z.ZodType<SchedulePage> = z.strictObject({
   items: z.array(schedule),
@@ -79,13 +79,13 @@ const newSchedule = z.union([
   }),
 ]);
 
-/** What is started at given times. */
+/** Routes of schedules. */
 export const scheduleRoutes = {
   listSchedules: route({
     method: 'GET',
     path: '/v1/schedules',
     role: 'read',
-    summary: 'Lists schedules by name, one page at a time.',
+    summary: 'Lists schedules, ordered by name.',
     query: z.strictObject({ limit: limit.optional(), after: name.optional() }),
     response: schedulePage,
   }),
@@ -93,7 +93,7 @@ export const scheduleRoutes = {
     method: 'GET',
     path: '/v1/schedules/{name}',
     role: 'read',
-    summary: 'Reads a schedule.',
+    summary: 'Returns a schedule.',
     params: byName,
     response: schedule,
   }),
@@ -101,7 +101,7 @@ export const scheduleRoutes = {
     method: 'POST',
     path: '/v1/schedules/{name}',
     role: 'operate',
-    summary: 'Creates a schedule, or changes the one of this name.',
+    summary: 'Creates or replaces a schedule.',
     params: byName,
     body: newSchedule,
     response: schedule,
@@ -110,7 +110,7 @@ export const scheduleRoutes = {
     method: 'POST',
     path: '/v1/schedules/{name}/pause',
     role: 'operate',
-    summary: 'Stops a schedule from firing until it is resumed.',
+    summary: 'Pauses a schedule.',
     params: byName,
     body: z.strictObject({}),
     response: done,
@@ -119,7 +119,7 @@ export const scheduleRoutes = {
     method: 'POST',
     path: '/v1/schedules/{name}/resume',
     role: 'operate',
-    summary: 'Lets a paused schedule fire again, from its next tick on.',
+    summary: 'Resumes a paused schedule from its next tick.',
     params: byName,
     body: z.strictObject({}),
     response: done,
@@ -128,7 +128,7 @@ export const scheduleRoutes = {
     method: 'POST',
     path: '/v1/schedules/{name}/delete',
     role: 'admin',
-    summary: 'Deletes a schedule; what it started goes on.',
+    summary: 'Deletes a schedule. Runs that it started continue.',
     params: byName,
     body: z.strictObject({}),
     response: z.strictObject({ deleted: z.boolean() }),
@@ -137,7 +137,7 @@ export const scheduleRoutes = {
     method: 'GET',
     path: '/v1/schedules/{name}/next',
     role: 'read',
-    summary: 'Tells when a schedule fires next.',
+    summary: 'Returns the next ticks of a schedule.',
     params: byName,
     query: z.strictObject({ count: whole(1, 1_000).optional() }),
     response: z.strictObject({ runs: z.array(moment) }),

@@ -1,7 +1,7 @@
 import { deletionRoutes } from './deletion.ts';
 import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
-import { instanceRoutes, stoppingRoutes } from './instances.ts';
+import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
 import { retentionRoutes } from './retention.ts';
 import type { RouteShape } from './route.ts';
@@ -9,10 +9,9 @@ import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
 import { taskRoutes } from './tasks.ts';
 
-/** Everything that can be asked of the server: what is not here is not served. */
+/** All routes of the server. */
 export const routes = {
   ...instanceRoutes,
-  ...stoppingRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,
@@ -23,7 +22,7 @@ export const routes = {
   ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
-/** The table of routes as a type, for whoever calls them. */
+/** The type of the route table. */
 export type Routes = typeof routes;
 
 /** The name of a route. */
