@@ -1,4 +1,4 @@
-/** Writes the reference of the HTTP API from the table of routes: each with its role, its parts and its answer. */
+/** Generates the HTTP API reference from the route table: role, parameters, body and response of each route. */
 import { makeOpenApi } from '../src/server/open-api.ts';
 import type { RouteShape } from '../src/server/routes/route.ts';
 import { routes } from '../src/server/routes/table.ts';
@@ -40,14 +40,14 @@ interface Document {
 
 const intro = `# The HTTP API
 
-Every route of \`perdure/server\`, made from the schemas that check its requests: \`node scripts/check-api.ts --write\`
-writes this page anew. The same as an OpenAPI 3.1 document is served at \`/v1/openapi.json\`. How to run and
-secure a server is told in [the guide](guides/server.md).
+All routes of \`perdure/server\`. \`node scripts/check-api.ts --write\` generates this page from the schemas that validate
+requests. The server also returns the API as an OpenAPI 3.1 document at \`/v1/openapi.json\`. See
+[the server guide](guides/server.md) for setup, authentication and limits.
 
-Reads are GET; everything else is a POST with a JSON body, \`{}\` if there is nothing to say. Unknown fields are
-refused. Ids in paths are encoded as in every URL; \`.\`, \`..\` and ids that begin with a tilde get a tilde in front.
-An answer that is not a success has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Routes marked
-urgent pass every queue and limit.
+Reads use GET. Everything else uses POST with a JSON body, \`{}\` if it has no fields. Unknown fields are rejected.
+Encode ids in paths with \`encodeURIComponent\`; \`.\`, \`..\` and ids that begin with \`~\` get the prefix \`~\`. An error
+response has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Routes marked urgent bypass queues and rate
+limits.
 `;
 
 const groups: Readonly<Record<string, RegExp>> = {
@@ -58,10 +58,10 @@ const groups: Readonly<Record<string, RegExp>> = {
   Flows: /^\/v1\/flow/,
   Schedules: /^\/v1\/schedules/,
   'Sessions and jobs': /^\/v1\/sessions/,
-  'Figures, changes, health': /./,
+  'Metrics, changes, health': /./,
 };
 
-/** The whole page. */
+/** Returns the page as Markdown. */
 export function apiDocument(): string {
   const document = makeOpenApi() as unknown as Document;
   const left = new Map(Object.entries<RouteShape>(routes));
@@ -73,7 +73,7 @@ export function apiDocument(): string {
   const shared = Object.entries(document.components.schemas)
     .sort(([one], [other]) => one.localeCompare(other))
     .map(([name, schema]) => `### ${name}\n\n${sentence(schema)}${block(schema)}`);
-  return [intro, ...sections, `## Shared shapes\n\n${shared.join('\n')}`].join('\n');
+  return [intro, ...sections, `## Shared schemas\n\n${shared.join('\n')}`].join('\n');
 }
 
 function describeRoute(shape: RouteShape, { paths }: Document): string {
@@ -88,13 +88,13 @@ function describeRoute(shape: RouteShape, { paths }: Document): string {
   ];
   const query = operation.parameters.filter((one) => one.in === 'query');
   const body = operation.requestBody?.content['application/json']?.schema;
-  const [answer] = Object.values(operation.responses['200']?.content ?? {});
+  const [response] = Object.values(operation.responses['200']?.content ?? {});
   return [
     `### ${method} ${path}\n`,
     `${summary} \`${operation.operationId}\`; ${marks.join(', ')}.\n`,
     ...(query.length > 0 ? [`Query: ${query.map(showParameter).join(', ')}.\n`] : []),
     ...(body === undefined ? [] : [`Body:\n${block(body)}`]),
-    `${shape.as === 'events' ? 'Each message' : 'Answer'}:\n${block(answer?.schema ?? {})}`,
+    `${shape.as === 'events' ? 'Each message' : 'Response'}:\n${block(response?.schema ?? {})}`,
   ].join('\n');
 }
 

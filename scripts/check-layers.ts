@@ -5,7 +5,6 @@
  */
 import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { parseSync, Visitor } from 'oxc-parser';
 import {
   BROWSER_ENTRIES,
   layerOf,
@@ -13,48 +12,12 @@ import {
   mayImportComputed,
   mayImportPackage,
 } from './layer-rules.ts';
+import { moduleImports, type ModuleImport } from './module-imports.ts';
 
 const REPOSITORY = join(import.meta.dirname, '..');
 const CANARY = join(import.meta.dirname, 'layers-canary');
 /** What the canary must be reported for, one line per rule. */
 const CANARY_BREACHES = readFileSync(join(CANARY, 'expected.txt'), 'utf8').trim().split('\n');
-
-interface ModuleImport {
-  /** The specifier as written, or undefined when it is computed and cannot be checked. */
-  readonly specifier: string | undefined;
-  readonly line: number;
-  /** Whether the import vanishes when types are stripped. */
-  readonly typeOnly: boolean;
-}
-
-type Source = { readonly value?: unknown; readonly start: number };
-
-/** Every import of the module in source order; throws when the file does not parse. */
-function moduleImports(path: string, text: string): ModuleImport[] {
-  const { program, errors } = parseSync(path, text);
-  const [error] = errors;
-  if (error !== undefined) throw new Error(`${path} does not parse: ${error.message}`);
-
-  const found: (ModuleImport & { readonly start: number })[] = [];
-  const add = (source: Source, typeOnly = false): void => {
-    found.push({
-      specifier: typeof source.value === 'string' ? source.value : undefined,
-      line: text.slice(0, source.start).split('\n').length,
-      typeOnly,
-      start: source.start,
-    });
-  };
-  new Visitor({
-    ImportDeclaration: (node) => add(node.source, node.importKind === 'type'),
-    ExportAllDeclaration: (node) => add(node.source, node.exportKind === 'type'),
-    ExportNamedDeclaration: (node) => {
-      if (node.source !== null) add(node.source, node.exportKind === 'type');
-    },
-    ImportExpression: (node) => add(node.source),
-    TSImportType: (node) => add(node.source, true),
-  }).visit(program);
-  return found.sort((a, b) => a.start - b.start);
-}
 
 type Modules = ReadonlyMap<string, readonly ModuleImport[]>;
 

@@ -3,7 +3,7 @@ import './require-node.ts';
 // Serving a store over HTTP
 export { createHandler } from './server/handler.ts';
 export type { RequestHandler } from './server/handler.ts';
-export type { HandlerOptions } from './server/handler-options.ts';
+export type { HandlerOptions } from './server/handler.ts';
 export type { ServerLimits } from './server/limits/limits.ts';
 export type { Connection } from './server/request-pipeline.ts';
 export { serve } from './server/serve.ts';

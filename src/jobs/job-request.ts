@@ -5,12 +5,11 @@ import {
   readTask,
   type RunTaskOptions,
 } from '../client/starting/task-request.ts';
-import type { FlowRef } from '../model/definition.ts';
+import type { FlowRef, StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
-import type { StandardSchema } from '../model/definition.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest, JobTaskOptions } from './backend.ts';
 

@@ -16,7 +16,7 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../providers/contract/management.ts';
-import type { WireError } from '../server/routes/error-response.ts';
+import type { WireError } from '../server/routes/response-schemas.ts';
 import {
   anything,
   either,

@@ -1,4 +1,4 @@
-import type { AnswerOf, RequestOf, RouteShape } from '../server/routes/route.ts';
+import type { ResponseOf, RequestOf, RouteShape } from '../server/routes/route.ts';
 import type { Routes } from '../server/routes/table.ts';
 
 type Place<Shape extends RouteShape> = `${Shape['method']} ${Shape['path']}`;
@@ -64,4 +64,4 @@ export type Operation = keyof typeof operations;
 /** What it is asked with. */
 export type Request<Name extends Operation> = RequestOf<Routes[Name]>;
 /** What it answers. */
-export type Answer<Name extends Operation> = AnswerOf<Routes[Name]>;
+export type Answer<Name extends Operation> = ResponseOf<Routes[Name]>;

@@ -7,7 +7,7 @@ import {
   type ErrorCode,
 } from '../model/failures/errors.ts';
 import { toError } from '../model/failures/failure.ts';
-import type { WireError } from '../server/routes/error-response.ts';
+import type { WireError } from '../server/routes/response-schemas.ts';
 import { wireError } from './answer-shapes.ts';
 
 /** The error that the body of an answer carries, if it is one of ours. */

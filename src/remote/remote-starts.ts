@@ -1,5 +1,4 @@
-import type { InstanceAccess } from '../client/handle.ts';
-import { Handle } from '../client/handle.ts';
+import { type InstanceAccess, Handle } from '../client/handle.ts';
 import { readEvent, readStartOptions, readTarget } from '../client/starting/start-request.ts';
 import { TaskHandle } from '../client/starting/task-handle.ts';
 import { readRunTaskOptions, readTask } from '../client/starting/task-request.ts';

@@ -1,6 +1,6 @@
 import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import { writePath, type PathParams } from '../server/routes/path.ts';
+import { writePath, type PathParams } from '../server/routes/route.ts';
 import { backoffMs } from './backoff.ts';
 import type { CheckedConnect } from './connect-options.ts';
 import { operations, type Answer, type Operation, type Request } from './operations.ts';

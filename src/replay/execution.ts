@@ -38,15 +38,16 @@
  *      of type `abandon`.
  * R18. When the clean-up limit expires, a canceling execution ends as canceled, regardless of its code.
  */
-import type {
-  AnswerEvent,
-  CommandEvent,
-  ExecutionStarted,
-  HistoryEvent,
-  IncomingEvent,
-  TerminalEvent,
+import {
+  type AnswerEvent,
+  type CommandEvent,
+  type ExecutionStarted,
+  type HistoryEvent,
+  type IncomingEvent,
+  type TerminalEvent,
+  isCommand,
+  isIncoming,
 } from '../model/event.ts';
-import { isCommand, isIncoming } from '../model/event.ts';
 import type { Message } from '../model/message.ts';
 import { enterMicrotask, yieldToEventLoop } from './turn-window.ts';
 import { HistoryCheck } from './checks/history-check.ts';

@@ -1,15 +1,15 @@
 import { z } from 'zod';
-import { errorAnswer } from './routes/error-response.ts';
+import { errorResponse } from './routes/response-schemas.ts';
 import type { RouteShape } from './routes/route.ts';
 import { routes } from './routes/table.ts';
 
 type JsonObject = Record<string, unknown>;
 
-/** Makes the OpenAPI 3.1 document of the server from the table of routes. */
+/** Creates the OpenAPI 3.1 document from the route table. */
 export function makeOpenApi(): JsonObject {
   const schemas: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
-  const error = toSchema(errorAnswer, 'output', schemas);
+  const error = toSchema(errorResponse, 'output', schemas);
   for (const [name, shape] of Object.entries<RouteShape>(routes)) {
     const operations = (paths[shape.path] ??= {});
     operations[shape.method.toLowerCase()] = {
@@ -27,8 +27,8 @@ export function makeOpenApi(): JsonObject {
         },
       }),
       responses: {
-        200: { description: 'Done.', content: answerContent(shape, schemas) },
-        default: { description: 'Refused or failed.', content: jsonContent(error) },
+        200: { description: 'Success.', content: responseContent(shape, schemas) },
+        default: { description: 'Error.', content: jsonContent(error) },
       },
     };
   }
@@ -37,7 +37,7 @@ export function makeOpenApi(): JsonObject {
     info: {
       title: 'Perdure',
       version: '1',
-      description: 'Durable execution: runs, tasks, flows, schedules, jobs and sessions.',
+      description: 'HTTP API of Perdure: instances, tasks, flows, schedules, sessions and jobs.',
     },
     security: [{ token: [] }],
     paths,
@@ -48,9 +48,9 @@ export function makeOpenApi(): JsonObject {
   };
 }
 
-function answerContent(shape: RouteShape, schemas: JsonObject): JsonObject {
-  if (shape.answer === undefined) return { 'text/plain': { schema: { type: 'string' } } };
-  const schema = toSchema(shape.answer, 'output', schemas);
+function responseContent(shape: RouteShape, schemas: JsonObject): JsonObject {
+  if (shape.response === undefined) return { 'text/plain': { schema: { type: 'string' } } };
+  const schema = toSchema(shape.response, 'output', schemas);
   return shape.as === 'events' ? { 'text/event-stream': { schema } } : jsonContent(schema);
 }
 
@@ -64,7 +64,7 @@ function parametersOf(
   schemas: JsonObject,
 ): readonly JsonObject[] {
   if (object === undefined) return [];
-  // Numbers and flags travel as text; what they mean is what comes out.
+  // Numbers and booleans are strings in a URL. The output schema has their real types.
   const { properties = {}, required = [] } = toSchema(object, 'output', schemas) as {
     readonly properties?: JsonObject;
     readonly required?: readonly string[];
@@ -77,7 +77,7 @@ function parametersOf(
   }));
 }
 
-/** A schema as JSON Schema; what has a name goes into the shared ones. */
+/** Converts a schema to JSON Schema. Moves named schemas to `schemas`. */
 function toSchema(schema: z.ZodType, io: 'input' | 'output', schemas: JsonObject): unknown {
   const {
     $schema: _,

@@ -1,391 +1,430 @@
 import { randomToken } from '../model/values/random-id.ts';
 import type { Admission } from './limits/admission.ts';
-import { emptyAnswer, eventAnswer, jsonAnswer, textAnswer } from './http/responses.ts';
-import type { HeldBytes } from './http/byte-budget.ts';
-import type { AuthorizeRequest } from './access/authentication.ts';
-import type { Backstage } from './call.ts';
+import {
+  emptyResponse,
+  eventResponse,
+  jsonResponse,
+  textResponse,
+  toByteStream,
+  toTextStream,
+} from './http/responses.ts';
+import type { ByteReservation } from './limits/byte-budget.ts';
+import {
+  AccessRechecks,
+  assertRole,
+  isSameCaller,
+  type AuthorizeRequest,
+} from './access/authentication.ts';
+import type { ServerContext } from './server-context.ts';
 import { networkOf } from './http/connections.ts';
-import { checkAddress, checkBody, type CheckedRequest } from './check-request.ts';
+import {
+  checkPathAndQuery,
+  checkBody,
+  readJson,
+  type CheckedRequest,
+} from './http/read-request.ts';
 import { toEventStream } from './http/event-stream.ts';
-import { toByteStream, toTextStream } from './http/response-streams.ts';
-import type { CheckedOptions } from './handler-options.ts';
+import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
-import { Rechecks } from './reading/rechecks.ts';
-import { RefusalLog } from './http/refusal-log.ts';
-import { Refusal, unauthenticated, unavailable } from './http/refusal.ts';
-import { readJson } from './http/request-body.ts';
+import { RejectionLog, type ServerMetrics } from './monitoring/server-metrics.ts';
+import {
+  authorizeTimeout,
+  bodyTimeout,
+  HttpError,
+  requestTimeout,
+  serverClosing,
+  statusOf,
+  toWireError,
+  unauthenticated,
+  unavailable,
+  withTimeout,
+} from './http/errors.ts';
 import { restrictedHandlers } from './access/restricted-handlers.ts';
-import { roles, type Role, type RouteShape } from './routes/route.ts';
+import type { RouteShape } from './routes/route.ts';
 import type { RouteName } from './routes/table.ts';
 import { Router, type Match } from './router.ts';
-import type { ServerFigures } from './reading/server-metrics.ts';
 import type { Caller } from './access/tokens.ts';
-import { statusOf, toWireError } from './http/wire-error.ts';
 
-/** What is known of the connection that a request came by. */
+/** The connection of a request, as far as the pipeline needs it. */
 export interface Connection {
-  /** Where it comes from: wrong tokens are counted by it, and limits where there are no tokens. */
+  /** Address of the peer. Wrong tokens are counted by it, and limits if the server has no tokens. */
   readonly remoteAddress?: string | undefined;
   /** Called when a request was authenticated. */
   readonly onAuthenticated?: (() => void) | undefined;
-  /** Whether it has other requests that are not answered yet. */
+  /** Whether other requests on the connection have no response yet. */
   readonly isPipelined?: (() => boolean) | undefined;
-  /** Calls something back when the answer was sent or given up. Absent: an answer counts as sent when it was read. */
+  /** Registers a callback for the end of the response. Absent: the response ends when its body was read. */
   readonly whenSent?: ((release: () => void) => void) | undefined;
 }
 
 export interface PipelineParams extends CheckedOptions {
   readonly admission: Admission;
-  readonly figures: ServerFigures;
-  readonly backstage: Backstage;
+  readonly metrics: ServerMetrics;
+  readonly serverContext: ServerContext;
 }
 
-/** One request on its way. */
-interface Passage {
+/** One request, from its arrival to the end of its response. */
+interface RequestContext {
   readonly requestId: string;
   readonly request: Request;
   readonly connection: Connection;
-  /** Aborts when the caller has gone or the server goes. */
+  readonly corsHeaders: Readonly<Record<string, string>>;
+  /** Aborts when the caller disconnects, loses its access, or the server closes. */
   readonly signal: AbortSignal;
-  /** Nobody wants the answer any more. */
+  /** Aborts `signal` because the response is no longer needed. */
   readonly giveUp: () => void;
-  /** The caller may no longer have the answer. */
-  readonly revoke: (refusal: Refusal) => void;
-  /** Says that the passage is over, also where its answer goes on as a stream. */
+  /** Aborts `signal` because the caller lost its access. */
+  readonly revoke: (error: HttpError) => void;
+  /** Unregisters the request. Called once, after its response has ended. */
   readonly end: () => void;
   route: RouteName | 'none';
-  /** Its response is streamed: the end of the stream ends the passage. */
-  goesOn: boolean;
+  /** Whether the response is a stream, which calls `end` itself. */
+  isStreaming: boolean;
   caller: Caller | undefined;
 }
 
-/** A request that was let in. */
-interface Admitted {
-  readonly passage: Passage;
+/** A request that passed every check and holds its capacity. */
+interface AdmittedRequest {
+  readonly match: Match;
+  readonly context: RequestContext;
   readonly caller: Caller;
-  /** Who its limits are counted for. */
-  readonly key: string;
-  readonly asked: CheckedRequest;
-  /** Gives its place and the bytes of its body back. */
-  readonly leave: () => void;
+  /** The key that limits are counted by. */
+  readonly limitKey: string;
+  readonly input: CheckedRequest;
+  /** Releases the capacity and the bytes of the body. */
+  readonly release: () => void;
 }
 
-type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown> | AsyncIterable<unknown>;
+type AnyHandler = (
+  call: object,
+  context: ServerContext,
+) => Promise<unknown> | AsyncIterable<unknown>;
 
-// Smaller answers are not counted: one for each connection fits into memory.
-const smallAnswerLength = 64 * 1024;
+// Smaller responses are not counted: one per connection fits into memory.
+const smallResponseLength = 64 * 1024;
 
 const anonymous: Caller = { name: null, role: 'admin' };
 
-/**
- * The way of every request: the name that it asks for and the origin that it comes from, its route, who asks, whether
- * they may, what they ask, whether there is room, and only then the work. What fails on the way is refused there. A body
- * is read before a place is taken, so that a body that comes slowly keeps no other request out.
- */
+/** Runs every request through the same steps; `#runSteps` lists them in order. */
 export class RequestPipeline {
   readonly #params: PipelineParams;
   readonly #router = new Router();
-  readonly #underWay = new Set<AbortController>();
-  readonly #rechecks: Rechecks;
-  readonly #refusals: RefusalLog;
+  readonly #active = new Set<AbortController>();
+  readonly #rechecks: AccessRechecks;
+  readonly #rejections: RejectionLog;
   #closed = false;
 
   constructor(params: PipelineParams) {
     this.#params = params;
-    this.#rechecks = new Rechecks(params.authMaxAgeMs);
-    this.#refusals = new RefusalLog(params.logger, params.figures);
+    this.#rechecks = new AccessRechecks(params.authMaxAgeMs);
+    this.#rejections = new RejectionLog(params.logger, params.metrics);
   }
 
-  /** Answers a request, whatever it is; never rejects. */
-  async answer(request: Request, connection: Connection): Promise<Response> {
-    const passage = this.#begin(request, connection);
-    const { requestId } = passage;
-    const headers = this.#params.origins.corsHeaders(request.headers);
+  /** Returns the response to a request. Never rejects. */
+  async handle(request: Request, connection: Connection): Promise<Response> {
+    const context = this.#begin(request, connection);
     let response: Response;
-    let goesOn = false;
+    let isStreaming = false;
     try {
-      response = await this.#pass(passage, headers);
-      goesOn = passage.goesOn;
+      response = await this.#runSteps(context);
+      isStreaming = context.isStreaming;
     } catch (error) {
-      response = this.#refuse(error, passage, headers);
+      response = this.#toErrorResponse(error, context);
     } finally {
-      if (!goesOn) passage.end();
+      if (!isStreaming) context.end();
     }
-    this.#params.figures.count(passage.route, response.status);
-    this.#params.logger.debug(
-      { requestId, route: passage.route, status: response.status },
-      'A request was answered.',
-    );
+    const { requestId, route } = context;
+    const { status } = response;
+    this.#params.metrics.countResponse(route, status);
+    this.#params.logger.debug({ requestId, route, status }, 'request handled');
     return response;
   }
 
+  /** Aborts the active requests and rejects later ones with 503. */
   close(): void {
     this.#closed = true;
-    for (const controller of this.#underWay) controller.abort(goingAway());
+    for (const controller of this.#active) controller.abort(serverClosing());
   }
 
-  #begin(request: Request, connection: Connection): Passage {
+  /** The steps of a request. A step that throws ends it with an error response. */
+  async #runSteps(context: RequestContext): Promise<Response> {
+    const { headers } = context.request;
+    this.#assertOpen();
+    this.#params.origins.check(headers);
+    const preflight = this.#respondToPreflight(context);
+    if (preflight !== undefined) return preflight;
+    const url = new URL(context.request.url);
+    const match = this.#matchRoute(context, url);
+    const caller = await this.#authenticate(match, context);
+    assertRole(match.shape, caller);
+    const pathAndQuery = checkPathAndQuery(match, url, this.#params.limits.queryParameters);
+    const admitted = await this.#admit(match, { context, caller, pathAndQuery });
+    return this.#respond(admitted);
+  }
+
+  #begin(request: Request, connection: Connection): RequestContext {
     const controller = new AbortController();
-    const giveUp = (): void => controller.abort(unavailable('The caller has gone.'));
+    const giveUp = (): void => controller.abort(unavailable('The caller disconnected.'));
     if (request.signal.aborted) giveUp();
     request.signal.addEventListener('abort', giveUp, { once: true });
-    this.#underWay.add(controller);
+    this.#active.add(controller);
     const end = (): void => {
-      this.#underWay.delete(controller);
+      this.#active.delete(controller);
       request.signal.removeEventListener('abort', giveUp);
     };
     return {
       requestId: randomToken(),
       request,
       connection,
+      corsHeaders: this.#params.origins.corsHeaders(request.headers),
       signal: controller.signal,
       giveUp,
-      revoke: (refusal) => controller.abort(refusal),
+      revoke: (error) => controller.abort(error),
       end,
       route: 'none',
-      goesOn: false,
+      isStreaming: false,
       caller: undefined,
     };
   }
 
-  async #pass(passage: Passage, headers: Readonly<Record<string, string>>): Promise<Response> {
-    const { request, requestId } = passage;
-    const { origins, limits } = this.#params;
-    if (this.#closed) throw goingAway();
-    origins.check(request.headers);
-    const preflight = request.method === 'OPTIONS' && origins.preflightHeaders(request.headers);
-    if (preflight) return emptyAnswer({ requestId, headers: preflight });
-    const url = new URL(request.url);
-    const match = this.#router.match(request.method, url.pathname);
-    passage.route = match.name;
-    const { shape } = match;
-    const caller = await this.#authorize(shape, passage);
-    const address = checkAddress(match, url, limits.queryParameters);
-    const call = await this.#admit(match, { passage, caller, address });
-    if (shape.as === 'events') return this.#stream(match, call, headers);
-    if (shape.exports === true) return this.#export(match, call, headers);
-    const value = await this.#work(match, call);
-    const isText = shape.as === 'text';
-    const body = this.#bodyOf(shape, call, isText ? String(value) : JSON.stringify(value));
-    return isText
-      ? textAnswer(body, { requestId, headers })
-      : jsonAnswer(body, { requestId, headers });
+  #assertOpen(): void {
+    if (this.#closed) throw serverClosing();
   }
 
-  /** Reads the body of a request, and then waits until there is a place for it. */
-  async #admit(
-    { shape }: Match,
-    asks: {
-      readonly passage: Passage;
-      readonly caller: Caller;
-      readonly address: CheckedRequest;
-    },
-  ): Promise<Admitted> {
-    const { admission } = this.#params;
-    const { passage, caller, address } = asks;
-    // The space keeps addresses and names of tokens apart.
-    const key = caller.name ?? ` ${passage.connection.remoteAddress ?? ''}`;
-    admission.checkRate(shape, key);
-    const held = admission.openBody(shape, key);
-    try {
-      const asked = { ...address, ...(await this.#readBody(shape, passage.request, held)) };
-      const giveBack = await admission.enter(shape, key, passage.signal);
-      const leave = (): void => {
-        giveBack();
-        held.release();
-      };
-      return { passage, caller, key, asked, leave };
-    } catch (error) {
-      held.release();
-      throw error;
-    }
+  #respondToPreflight({ request, requestId }: RequestContext): Response | undefined {
+    if (request.method !== 'OPTIONS') return undefined;
+    const headers = this.#params.origins.preflightHeaders(request.headers);
+    return headers && emptyResponse({ requestId, headers });
   }
 
-  /** The body of an answer. A large one counts as held until its caller has read it. */
-  #bodyOf(
-    shape: RouteShape,
-    { passage, key }: Admitted,
-    text: string,
-  ): string | ReadableStream<Uint8Array> {
-    // What was changed is told in any case where the answer is small.
-    const isCounted = shape.method === 'GET' || shape.waits === true || shape.large === true;
-    // A caller can send hundreds of requests on one connection, and read none of the answers.
-    const isOne = passage.connection.isPipelined?.() !== true;
-    const isLimited = isCounted && shape.role !== 'public';
-    if (!isLimited || (isOne && text.length <= smallAnswerLength)) return text;
-    const bytes = Buffer.from(text);
-    const held = this.#params.admission.openAnswer(key);
-    held.add(bytes.byteLength);
-    const { whenSent } = passage.connection;
-    // Answers wait in memory for those before them, also when they were read.
-    whenSent?.(held.release);
-    const onRead = whenSent === undefined ? held.release : (): void => undefined;
-    return toByteStream(bytes, passage.request.signal, onRead);
+  #matchRoute(context: RequestContext, url: URL): Match {
+    const match = this.#router.match(context.request.method, url.pathname);
+    context.route = match.name;
+    return match;
   }
 
-  async #authorize(shape: RouteShape, passage: Passage): Promise<Caller> {
-    const { request, connection } = passage;
+  async #authenticate({ shape }: Match, context: RequestContext): Promise<Caller> {
+    const { request, connection } = context;
     const { authentication, admission, limits } = this.#params;
     if (shape.role === 'public') return anonymous;
     if (authentication === undefined) {
       connection.onAuthenticated?.();
       return anonymous;
     }
-    const found = authentication.identify(request.headers, () => describe(passage));
+    const found = authentication.identify(request.headers, () => toAuthorizeRequest(context));
     const caller =
-      found instanceof Promise ? await within(found, limits.requestMs, authorizesTooLong) : found;
+      found instanceof Promise
+        ? await withTimeout(found, limits.requestMs, authorizeTimeout)
+        : found;
     if (caller === undefined) {
       admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();
     }
     connection.onAuthenticated?.();
-    passage.caller = caller;
-    return assertRole(shape, caller);
+    context.caller = caller;
+    return caller;
   }
 
-  /** Ends a stream or a wait once its caller may no longer have it; returns how to stop looking. */
-  #watchAccess(shape: RouteShape, passage: Passage, caller: Caller): () => void {
-    const { authentication } = this.#params;
-    if (authentication === undefined || caller === anonymous) return () => undefined;
-    const { headers } = passage.request;
-    return this.#rechecks.add({
-      check: async () => {
-        const now = await authentication.identify(headers, () => describe(passage));
-        if (now === undefined || !isSame(assertRole(shape, now), caller)) {
-          throw unauthenticated('revoked');
-        }
-      },
-      end: (error) => {
-        // Tokens that cannot be loaded now are asked for again.
-        if (!(error instanceof Refusal) || error.reason === undefined) return;
-        this.#logRefusal(error, passage);
-        passage.revoke(error);
-      },
-    });
+  /**
+   * Checks the write rate, reads the body, then waits for capacity. The body comes first, so that a slow upload takes no
+   * capacity from other requests.
+   */
+  async #admit(
+    match: Match,
+    checked: {
+      readonly context: RequestContext;
+      readonly caller: Caller;
+      readonly pathAndQuery: CheckedRequest;
+    },
+  ): Promise<AdmittedRequest> {
+    const { shape } = match;
+    const { admission } = this.#params;
+    const { context, caller, pathAndQuery } = checked;
+    // The leading space keeps addresses apart from names of tokens.
+    const limitKey = caller.name ?? ` ${context.connection.remoteAddress ?? ''}`;
+    admission.checkRate(shape, limitKey);
+    const bytes = admission.openBody(shape, limitKey);
+    try {
+      const body = await this.#readBody(shape, context.request, bytes);
+      const releaseCapacity = await admission.admit(shape, limitKey, context.signal);
+      const release = (): void => {
+        releaseCapacity();
+        bytes.release();
+      };
+      return { match, context, caller, limitKey, input: { ...pathAndQuery, ...body }, release };
+    } catch (error) {
+      bytes.release();
+      throw error;
+    }
   }
 
   async #readBody(
     { body, bulk, urgent }: RouteShape,
     request: Request,
-    held: HeldBytes,
+    bytes: ByteReservation,
   ): Promise<CheckedRequest> {
     if (body === undefined) return {};
     const { bulkBodyBytes, bodyBytes, urgentBodyBytes, requestMs } = this.#params.limits;
     const limit = urgent === true ? urgentBodyBytes : bulk === true ? bulkBodyBytes : bodyBytes;
-    const json = readJson(request, limit, held);
-    return checkBody(body, await within(json, requestMs, bodyTooSlow));
+    const json = readJson(request, limit, bytes);
+    return checkBody(body, await withTimeout(json, requestMs, bodyTimeout));
   }
 
-  /** Does the work of a route; a place is held until that has ended, however long the caller waits for it. */
-  async #work(match: Match, call: Admitted): Promise<unknown> {
-    const { shape } = match;
-    const settled = this.#call(match, call).finally(call.leave);
-    if (shape.waits !== true) return within(settled, this.#params.limits.requestMs, tookTooLong);
-    const { passage, caller } = call;
-    const stopWatching = this.#watchAccess(shape, passage, caller);
+  async #respond(admitted: AdmittedRequest): Promise<Response> {
+    const { shape } = admitted.match;
+    if (shape.as === 'events') return this.#streamEvents(admitted);
+    if (shape.exports === true) return this.#streamJson(admitted);
+    const { requestId, corsHeaders: headers } = admitted.context;
+    const value = await this.#runHandler(admitted);
+    const isText = shape.as === 'text';
+    const body = this.#toBody(admitted, isText ? String(value) : JSON.stringify(value));
+    return isText
+      ? textResponse(body, { requestId, headers })
+      : jsonResponse(body, { requestId, headers });
+  }
+
+  /** Runs the handler of a route. Its capacity is held until the handler settles, even after a timeout. */
+  async #runHandler(admitted: AdmittedRequest): Promise<unknown> {
+    const { match, context, release } = admitted;
+    const settled = this.#callHandler(admitted).finally(release);
+    if (match.shape.waits !== true) {
+      return withTimeout(settled, this.#params.limits.requestMs, requestTimeout);
+    }
+    const stopWatching = this.#watchAccess(admitted);
     try {
       const value = await settled;
-      // A caller whose access has ended must not get the result.
-      if (isRevoked(passage.signal)) throw passage.signal.reason;
+      // A caller whose access was revoked must not get the result.
+      if (isRevoked(context.signal)) throw context.signal.reason;
       return value;
     } finally {
       stopWatching();
     }
   }
 
-  /** Answers with JSON that is written while it is read; holds the seat of a stream until then. */
-  async #export(
-    match: Match,
-    call: Admitted,
-    headers: Readonly<Record<string, string>>,
-  ): Promise<Response> {
-    const { passage, caller, leave } = call;
-    const { requestId, request, signal } = passage;
-    const parts = (await this.#begun(match, call)) as AsyncIterable<string>;
-    const stopWatching = this.#watchAccess(match.shape, passage, caller);
-    passage.goesOn = true;
-    const stream = toTextStream(parts, {
-      signal,
-      // A server that goes away lets a reader who reads on have the rest.
-      breaksOff: () => isRevoked(signal) || request.signal.aborted,
-      onError: (error) => this.#log(error, passage),
-      onEnd: () => {
-        stopWatching();
-        leave();
-        passage.giveUp();
-        passage.end();
-      },
-    });
-    return jsonAnswer(stream, { requestId, headers });
+  /** Returns the body of a response. A large body counts against the response budget until it was sent. */
+  #toBody(
+    { match, context, limitKey }: AdmittedRequest,
+    text: string,
+  ): string | ReadableStream<Uint8Array> {
+    const { shape } = match;
+    // Responses to writes are small and always sent, so that the caller knows what was committed.
+    const isCounted = shape.method === 'GET' || shape.waits === true || shape.large === true;
+    const isLimited = isCounted && shape.role !== 'public';
+    // A caller can pipeline hundreds of requests on one connection and read none of the responses.
+    const isPipelined = context.connection.isPipelined?.() === true;
+    if (!isLimited || (!isPipelined && text.length <= smallResponseLength)) return text;
+    const bytes = Buffer.from(text);
+    const reservation = this.#params.admission.openResponse(limitKey);
+    reservation.add(bytes.byteLength);
+    const { whenSent } = context.connection;
+    // Pipelined responses stay in memory after they were read, until those before them are sent.
+    whenSent?.(reservation.release);
+    const onRead = whenSent === undefined ? reservation.release : (): void => undefined;
+    return toByteStream(bytes, context.request.signal, onRead);
   }
 
-  /** What a handler streams; a refusal has its own status, because the answer has not begun. */
-  async #begun(match: Match, call: Admitted): Promise<unknown> {
-    const begun = this.#call(match, call);
+  /** Responds with JSON that is serialized while it is sent. Holds the capacity of a stream. */
+  async #streamJson(admitted: AdmittedRequest): Promise<Response> {
+    const { context } = admitted;
+    const { requestId, request, signal, corsHeaders: headers } = context;
+    const parts = (await this.#openStream(admitted)) as AsyncIterable<string>;
+    const stopWatching = this.#watchAccess(admitted);
+    context.isStreaming = true;
+    const stream = toTextStream(parts, {
+      signal,
+      // When the server closes, a caller that keeps reading still gets the rest.
+      failsOnAbort: () => isRevoked(signal) || request.signal.aborted,
+      onError: (error) => this.#logError(error, context),
+      onEnd: () => this.#endStream(admitted, stopWatching),
+    });
+    return jsonResponse(stream, { requestId, headers });
+  }
+
+  async #streamEvents(admitted: AdmittedRequest): Promise<Response> {
+    const { context } = admitted;
+    const { requestId, signal, corsHeaders: headers } = context;
+    const messages = await this.#openStream(admitted);
+    const stopWatching = this.#watchAccess(admitted);
+    const stream = toEventStream(messages as AsyncIterable<unknown>, {
+      heartbeatMs: this.#params.limits.heartbeatMs,
+      toErrorData: (error) => {
+        this.#logError(error, context);
+        return { error: toWireError(error, this.#params.showStacks), requestId };
+      },
+      onEnd: () => this.#endStream(admitted, stopWatching),
+      signal,
+      isRevoked: () => isRevoked(signal),
+    });
+    context.isStreaming = true;
+    return eventResponse(stream, { requestId, headers });
+  }
+
+  /** Starts the handler of a stream. An error has its own status, because no header was sent yet. */
+  async #openStream(admitted: AdmittedRequest): Promise<unknown> {
+    const opened = this.#callHandler(admitted);
     try {
-      return await within(begun, this.#params.limits.requestMs, tookTooLong);
+      return await withTimeout(opened, this.#params.limits.requestMs, requestTimeout);
     } catch (error) {
-      // The seat is held until the work has ended, also where its caller was answered before.
-      begun.catch(() => undefined).finally(call.leave);
+      // After a timeout the handler still runs, so it keeps its capacity until it settles.
+      opened.catch(() => undefined).finally(admitted.release);
       throw error;
     }
   }
 
-  async #call(match: Match, { passage, caller, asked }: Admitted): Promise<unknown> {
-    const { signal } = passage;
+  #endStream({ context, release }: AdmittedRequest, stopWatching: () => void): void {
+    stopWatching();
+    release();
+    // Not every server aborts the request when the reader of its response disconnects.
+    context.giveUp();
+    context.end();
+  }
+
+  async #callHandler({ match, context, caller, input }: AdmittedRequest): Promise<unknown> {
+    const { signal } = context;
     const table = caller.definitions === undefined ? handlers : restrictedHandlers;
     const handler = table[match.name] as unknown as AnyHandler;
-    return handler({ ...asked, caller, signal }, this.#params.backstage);
+    return handler({ ...input, caller, signal }, this.#params.serverContext);
   }
 
-  async #stream(
-    match: Match,
-    call: Admitted,
-    headers: Readonly<Record<string, string>>,
-  ): Promise<Response> {
-    const { passage, caller, leave } = call;
-    const { requestId, signal } = passage;
-    const messages = await this.#begun(match, call);
-    const stopWatching = this.#watchAccess(match.shape, passage, caller);
-    const stream = toEventStream(messages as AsyncIterable<unknown>, {
-      heartbeatMs: this.#params.limits.heartbeatMs,
-      showError: (error) => {
-        this.#log(error, passage);
-        return { error: toWireError(error, this.#params.showStacks), requestId };
+  /** Re-authenticates an open stream or wait periodically, and aborts it when access is lost. */
+  #watchAccess({ match, context, caller }: AdmittedRequest): () => void {
+    const { authentication } = this.#params;
+    if (authentication === undefined || caller === anonymous) return () => undefined;
+    const { headers } = context.request;
+    return this.#rechecks.add({
+      check: async () => {
+        const current = await authentication.identify(headers, () => toAuthorizeRequest(context));
+        if (current !== undefined) assertRole(match.shape, current);
+        if (current === undefined || !isSameCaller(current, caller))
+          throw unauthenticated('revoked');
       },
-      onEnd: () => {
-        stopWatching();
-        leave();
-        // Not every server aborts the request when the reader of its answer has gone.
-        passage.giveUp();
-        passage.end();
+      onRejected: (error) => {
+        // Tokens that cannot be loaded now are loaded again for the next check.
+        if (!(error instanceof HttpError) || error.reason === undefined) return;
+        this.#logRejection(error, context);
+        context.revoke(error);
       },
-      signal,
-      isRevoked: () => isRevoked(signal),
     });
-    passage.goesOn = true;
-    return eventAnswer(stream, { requestId, headers });
   }
 
-  #refuse(error: unknown, passage: Passage, headers: Readonly<Record<string, string>>): Response {
-    this.#log(error, passage);
-    if (error instanceof Refusal && !isRevoked(passage.signal)) this.#logRefusal(error, passage);
-    const { requestId } = passage;
-    return jsonAnswer(
+  #toErrorResponse(error: unknown, context: RequestContext): Response {
+    const { requestId, corsHeaders, signal } = context;
+    this.#logError(error, context);
+    if (error instanceof HttpError && !isRevoked(signal)) this.#logRejection(error, context);
+    return jsonResponse(
       JSON.stringify({ error: toWireError(error, this.#params.showStacks), requestId }),
       {
         status: statusOf(error),
         requestId,
-        headers: { ...headers, ...(error instanceof Refusal && error.headers) },
+        headers: { ...corsHeaders, ...(error instanceof HttpError && error.headers) },
       },
     );
   }
 
-  #logRefusal(refusal: Refusal, passage: Passage): void {
-    const { requestId, route, caller, connection, request } = passage;
-    const { status, reason } = refusal;
+  #logRejection({ status, reason }: HttpError, context: RequestContext): void {
+    const { requestId, route, caller, connection, request } = context;
     if (reason === undefined) return;
-    this.#refusals.add({
+    this.#rejections.add({
       requestId,
       route,
       status,
@@ -396,79 +435,19 @@ export class RequestPipeline {
     });
   }
 
-  #log(error: unknown, { requestId, route, signal }: Passage): void {
-    if (statusOf(error) < 500 || error instanceof Refusal || signal.aborted) return;
-    this.#params.logger.error({ requestId, route, err: error }, 'A request failed.');
+  #logError(error: unknown, { requestId, route, signal }: RequestContext): void {
+    if (statusOf(error) < 500 || error instanceof HttpError || signal.aborted) return;
+    this.#params.logger.error({ requestId, route, error }, 'request failed');
   }
 }
 
-function rank(role: Role): number {
-  return roles.indexOf(role);
-}
-
-function assertRole({ role }: RouteShape, caller: Caller): Caller {
-  if (role === 'public' || rank(caller.role) >= rank(role)) return caller;
-  throw new Refusal(
-    'FORBIDDEN',
-    `This needs the role ${role}; the token has the role ${caller.role}.`,
-    { status: 403, reason: 'role' },
-  );
-}
-
-/** Whether what was decided for one caller holds for the other. */
-function isSame(one: Caller, other: Caller): boolean {
-  return (
-    one.name === other.name &&
-    one.definitions?.patterns.join('\n') === other.definitions?.patterns.join('\n')
-  );
-}
-
-/** Whether a signal was aborted because the caller may no longer have the answer. */
+/** Whether a signal was aborted because the caller lost its access. */
 function isRevoked(signal: AbortSignal): boolean {
-  return signal.aborted && signal.reason instanceof Refusal && signal.reason.reason !== undefined;
+  return signal.aborted && signal.reason instanceof HttpError && signal.reason.reason !== undefined;
 }
 
-function describe({ request, connection }: Passage): AuthorizeRequest {
-  const { remoteAddress } = connection;
+function toAuthorizeRequest({ request, connection }: RequestContext): AuthorizeRequest {
+  const { method, headers } = request;
   const { pathname, search } = new URL(request.url);
-  return {
-    method: request.method,
-    path: pathname + search,
-    headers: request.headers,
-    remoteAddress,
-  };
-}
-
-function authorizesTooLong(): Refusal {
-  return unavailable('Authorizing the request took too long.');
-}
-
-function goingAway(): Refusal {
-  return unavailable('The server is going away.');
-}
-
-function bodyTooSlow(): Refusal {
-  return new Refusal('INVALID_REQUEST', 'The body did not arrive in time.', { status: 408 });
-}
-
-function tookTooLong(): Refusal {
-  return new Refusal(
-    'UNAVAILABLE',
-    'This took too long. It may still happen: look before you repeat it.',
-    { status: 503, outcomeUnknown: true },
-  );
-}
-
-async function within<Value>(
-  work: Promise<Value>,
-  ms: number,
-  late: () => Refusal,
-): Promise<Value> {
-  const { promise: timeUp, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(late()), ms);
-  try {
-    return await Promise.race([work, timeUp]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return { method, path: pathname + search, headers, remoteAddress: connection.remoteAddress };
 }

@@ -1,24 +1,18 @@
-import { Refusal } from './http/refusal.ts';
-import { readPath, type PathParams } from './routes/path.ts';
-import type { RouteShape } from './routes/route.ts';
+import { HttpError } from './http/errors.ts';
+import { readPath, type PathParams, type RouteShape } from './routes/route.ts';
 import { routes, type RouteName } from './routes/table.ts';
 
-/** A route that a request fits. */
+/** The route of a request, with the values of its path parameters. */
 export interface Match {
   readonly name: RouteName;
   readonly shape: RouteShape;
   readonly params: PathParams;
 }
 
-interface Candidate {
-  readonly name: RouteName;
-  readonly shape: RouteShape;
-}
-
-/** Finds the route of a request. */
+/** Finds the route for a method and a path. */
 export class Router {
-  /** By the number of segments; those without parameters come first, so that a word is never taken for an id. */
-  readonly #byLength = new Map<number, Candidate[]>();
+  /** By number of segments. Fixed paths come first, so that `/wait` never matches `/{id}`. */
+  readonly #byLength = new Map<number, Omit<Match, 'params'>[]>();
 
   constructor() {
     const all = Object.entries<RouteShape>(routes).sort(
@@ -32,7 +26,7 @@ export class Router {
     }
   }
 
-  /** Throws a refusal where no route has this path, or none of those that have it this method. */
+  /** Throws 404 for an unknown path, and 405 for a method that the path does not have. */
   match(method: string, path: string): Match {
     const allowed = new Set<string>();
     for (const { name, shape } of this.#byLength.get(path.split('/').length) ?? []) {
@@ -42,18 +36,22 @@ export class Router {
       allowed.add(shape.method);
     }
     if (allowed.size === 0) {
-      throw new Refusal(
+      throw new HttpError(
         'NO_SUCH_ROUTE',
-        'There is nothing here. See /v1/openapi.json for what there is.',
+        'No such route. See /v1/openapi.json for the available routes.',
         {
           status: 404,
         },
       );
     }
-    throw new Refusal('METHOD_NOT_ALLOWED', 'Reads are GET, everything else is POST.', {
-      status: 405,
-      headers: { allow: [...allowed].sort().join(', ') },
-    });
+    throw new HttpError(
+      'METHOD_NOT_ALLOWED',
+      'Method not allowed. Use GET to read and POST for everything else.',
+      {
+        status: 405,
+        headers: { allow: [...allowed].sort().join(', ') },
+      },
+    );
   }
 }
 

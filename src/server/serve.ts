@@ -4,29 +4,30 @@ import type { Client } from '../client/client.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import { Connections } from './http/connections.ts';
-import { makeHandler, type RequestHandler } from './handler.ts';
 import {
+  makeHandler,
   handlerOptionNames,
   hasAuthentication,
   readHandlerOptions,
+  type RequestHandler,
   type HandlerOptions,
-} from './handler-options.ts';
+} from './handler.ts';
 import type { ServerLimits } from './limits/limits.ts';
 import { sendResponse, toWebRequest } from './http/node-exchange.ts';
 import { isLoopback } from './access/origin-check.ts';
 
-/** Where to listen, who may use the server, and how much it takes on. */
+/** Options of `serve`: the address, and the options of a handler. */
 export interface ServeOptions extends HandlerOptions {
-  /** Default: this machine only, `127.0.0.1` and `::1`. Other addresses need tokens. */
+  /** Address to listen on. Default: `127.0.0.1` and `::1`. Other addresses require authentication. */
   readonly host?: string | undefined;
-  /** Default 7373; 0 takes one that is free. */
+  /** Default: 7373. 0 chooses a free port. */
   readonly port?: number | undefined;
 }
 
 const defaultPort = 7373;
 const maxHeaderBytes = 16 * 1024;
 const keepAliveMs = 60_000;
-// A client that does not read its last answer must not keep a server from closing.
+// After this time close() drops connections whose client does not read its last response.
 const closeGraceMs = 5_000;
 const wildcards: readonly string[] = ['0.0.0.0', '::', ''];
 
@@ -35,9 +36,9 @@ interface Listener {
   readonly connections: Connections;
 }
 
-/** A server that listens. */
+/** A listening server. */
 export class PerdureServer {
-  /** Where it can be reached from this machine. */
+  /** Base URL of the server from this machine. */
   readonly url: string;
   readonly port: number;
   readonly #listeners: readonly Listener[];
@@ -53,7 +54,7 @@ export class PerdureServer {
     this.#handler = handler;
   }
 
-  /** Ends streams and waits, lets other requests end, and stops listening. The store stays open. Idempotent. */
+  /** Stops listening, ends streams and waits, and waits for other requests. The store stays open. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -70,7 +71,7 @@ export class PerdureServer {
   }
 }
 
-/** Serves the API of a store over HTTP. */
+/** Serves the HTTP API of a store. Resolves once the server listens. */
 export async function serve(
   perdure: { readonly client: Client },
   options: ServeOptions = {},
@@ -78,9 +79,9 @@ export async function serve(
   readFields(options, 'options', ['host', 'port', ...handlerOptionNames], 'INVALID_OPTION');
   const { host, port = defaultPort, ...rest } = options;
   if (!Number.isSafeInteger(port) || port < 0 || port > 65_535) {
-    throw invalidOption('port', port, 'a whole number from 0 to 65535');
+    throw invalidOption('port', port, 'an integer from 0 to 65535');
   }
-  const checked = readHandlerOptions(checkReach(host, rest), { isLocal: isLocal(host) });
+  const checked = readHandlerOptions(checkExposure(host, rest), { isLocal: isLocal(host) });
   await checked.authentication?.start();
   const handler = makeHandler(perdure.client, checked);
   const { limits } = checked;
@@ -90,10 +91,10 @@ export async function serve(
   return new PerdureServer(await listenLocally(listen, port), handler);
 }
 
-// Another program may have the port that is free on 127.0.0.1 only on ::1.
+// A port that is free on 127.0.0.1 may be taken on ::1.
 const maxPortsTried = 10;
 
-/** Listens on both loopback addresses with one port; a machine without IPv6 has one address. */
+/** Listens on both loopback addresses with the same port, or on 127.0.0.1 alone without IPv6. */
 async function listenLocally(
   listen: (address: string, port: number) => Promise<Listener>,
   port: number,
@@ -117,29 +118,29 @@ function isLocal(host: string | undefined): boolean {
   return host === undefined || isLoopback(host);
 }
 
-/** Prevents listening on a public interface by accident. */
-function checkReach(host: string | undefined, options: HandlerOptions): HandlerOptions {
+/** Prevents binding to a public interface by accident. */
+function checkExposure(host: string | undefined, options: HandlerOptions): HandlerOptions {
   if (isLocal(host) || host === undefined) return withHost(host, options);
   const { tokens } = options;
   const isEmpty = Array.isArray(tokens) && tokens.length === 0 && options.authorize === undefined;
   if ((!hasAuthentication(options) || isEmpty) && options.insecure !== true) {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${JSON.stringify(host)} can be reached from other machines, so pass \`tokens\` or \`authorize\`: createToken() makes a token. Or listen on 127.0.0.1.`,
+      `Refusing to listen on the public interface ${JSON.stringify(host)} without authentication: pass \`tokens\` (create one with createToken()) or \`authorize\`, or listen on 127.0.0.1.`,
     );
   }
   if (!wildcards.includes(host)) return withHost(host, options);
   if ((options.allowedHosts ?? []).length > 0) return options;
   throw new PerdureError(
     'INVALID_OPTION',
-    `On ${JSON.stringify(host)} the server has to be told its name: pass allowedHosts, like ['perdure.example.com'].`,
+    `A server on ${JSON.stringify(host)} must know its host names: pass \`allowedHosts\`, for example ['perdure.example.com'].`,
   );
 }
 
-/** A server answers to the address that it listens on. */
+/** Adds the listening address to `allowedHosts`. */
 function withHost(host: string | undefined, options: HandlerOptions): HandlerOptions {
   const { allowedHosts = [] } = options;
-  // What is no list is refused with the other options.
+  // A value of another type throws later, in readHandlerOptions().
   if (host === undefined || !Array.isArray(allowedHosts)) return options;
   return { ...options, allowedHosts: [host, ...(allowedHosts as readonly string[])] };
 }
@@ -153,12 +154,13 @@ function makeListener(handler: RequestHandler, limits: ServerLimits): Listener {
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
     },
-    (incoming, outgoing) => void exchange(handler, { connections, incoming, outgoing, limits }),
+    (incoming, outgoing) =>
+      void handleExchange(handler, { connections, incoming, outgoing, limits }),
   );
   const connections = new Connections(server, limits);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code !== 'ECONNRESET' && socket.writable) socket.write(statusLine(error.code));
-    // A caller who keeps its half open must not keep whoever waits for the rest of its request.
+    // Closes the connection even if the peer keeps its half open.
     (socket as Socket).destroySoon();
   });
   return { server, connections };
@@ -174,7 +176,7 @@ function statusLine(code: string | undefined): string {
   return `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
 }
 
-async function exchange(
+async function handleExchange(
   handler: RequestHandler,
   given: {
     readonly connections: Connections;
@@ -187,10 +189,10 @@ async function exchange(
   const { socket } = incoming;
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
-  // Writing to a caller who has gone is no error of anybody's.
+  // A write to a disconnected caller is not an error of the server.
   outgoing.on('error', () => gone.abort());
   let onSent = (): void => undefined;
-  connections.begin(socket);
+  connections.requestStarted(socket);
   try {
     const request = toWebRequest(incoming, gone.signal);
     if (request === undefined) {
@@ -209,15 +211,15 @@ async function exchange(
     if (!connections.isAuthenticated(socket)) shortenKeepAlive(incoming, outgoing, limits);
     await sendResponse(response, outgoing, limits.requestMs);
   } catch {
-    // Headers that the web does not allow, a logger that throws: this request must not take others with it.
+    // For example invalid headers or a logger that throws: it must not affect other requests.
     outgoing.destroy();
   } finally {
     onSent();
-    connections.end(socket);
+    connections.requestEnded(socket);
   }
 }
 
-/** Tells a caller that has not shown a token how short its connection is kept. */
+/** Announces the idle timeout of an unauthenticated connection. */
 function shortenKeepAlive(
   { headers }: IncomingMessage,
   outgoing: ServerResponse,
@@ -244,17 +246,17 @@ function listenOn(
   });
 }
 
-/** Says what to do where the port is taken; the `code` of Node stays. */
+/** Adds the fix to `EADDRINUSE`. Keeps the `code` of Node. */
 function toListenError(
   error: NodeJS.ErrnoException,
   { host, port }: { readonly host: string; readonly port: number },
 ): Error {
   if (error.code !== 'EADDRINUSE') return error;
-  const message = `Port ${port} of ${host} is taken by another program. Stop that program, or choose another port.`;
+  const message = `Port ${port} on ${host} is in use by another process. Stop that process, or choose another port.`;
   return Object.assign(new Error(message, { cause: error }), { code: error.code });
 }
 
-/** Some machines have no IPv6. */
+/** Returns `undefined` if the machine has no IPv6. */
 async function tryListen(listen: () => Promise<Listener>): Promise<Listener | undefined> {
   try {
     return await listen();

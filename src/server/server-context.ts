@@ -1,33 +1,87 @@
 import { Client } from '../client/client.ts';
-import { openHistoryExport } from '../client/reading/history.ts';
 import { LocalJobs } from '../client/jobs/local-jobs.ts';
+import { openHistoryExport, type HistoryExport } from '../client/reading/history.ts';
+import type { CompletionWaiter } from '../client/waiting/completion-waiter.ts';
+import type { FlowDefinition } from '../flows/definition/flow-definition.ts';
+import type { Clock } from '../model/clock.ts';
 import { checkInstanceId } from '../model/values/names.ts';
-import type { Backstage } from './call.ts';
-import { ChangeFeed } from './reading/change-feed.ts';
-import type { CheckedOptions } from './handler-options.ts';
-import { JobBindings } from './access/job-bindings.ts';
+import { JobBindings, SessionOwners } from './access/session-access.ts';
+import type { Caller } from './access/tokens.ts';
+import type { CheckedOptions } from './handler.ts';
 import { makeOpenApi } from './open-api.ts';
-import type { ServerFigures } from './reading/server-metrics.ts';
-import { SessionOwners } from './access/session-owners.ts';
+import { ChangeFeed } from './monitoring/change-feed.ts';
+import type { ServerMetrics } from './monitoring/server-metrics.ts';
+import type { ResponseOf, RequestOf, RouteShape } from './routes/route.ts';
 
-// An id that a store is asked for to see whether it answers; nobody need have it.
+/** The services that handlers use. One per server. */
+export interface ServerContext {
+  readonly client: Client;
+  readonly clock: Clock;
+  /** Queries the store, at most once per second. Rejects if the store is not available. */
+  readonly checkHealth: () => Promise<void>;
+  readonly completions: CompletionWaiter;
+  readonly jobs: LocalJobs;
+  readonly owners: SessionOwners;
+  readonly bindings: JobBindings;
+  /** Returns the definition name of each instance, or `undefined` for an unknown id. */
+  readonly namesOf: (ids: readonly string[]) => Promise<readonly (string | undefined)[]>;
+  readonly payloadLimitBytes: number;
+  /** Opens the history of an execution, to be read page by page. */
+  readonly openExport: (id: string, executionId: number | undefined) => Promise<HistoryExport>;
+  /** Flows that callers can start, by name. */
+  readonly flows: ReadonlyMap<string, FlowDefinition>;
+  readonly changes: ChangeFeed;
+  readonly metrics: ServerMetrics;
+  /** Returns the OpenAPI document of the server. */
+  readonly openApi: () => Record<string, unknown>;
+  readonly showStacks: boolean;
+  /** Time limit for a bulk operation within one request, in milliseconds. */
+  readonly bulkMs: number;
+}
+
+/** A validated request with its caller. */
+type Call<Shape extends RouteShape> = RequestOf<Shape> & {
+  readonly caller: Caller;
+  /** Aborts when the response is no longer needed. */
+  readonly signal: AbortSignal;
+};
+
+/**
+ * Implements a route: returns its JSON value or text, the chunks of its JSON, or its messages. The handler of a stream
+ * may return a promise; if it rejects, the response has the status of the error.
+ */
+type Handler<Shape extends RouteShape> = (
+  call: Call<Shape>,
+  context: ServerContext,
+) => Shape extends { readonly as: 'events' }
+  ? AsyncIterable<ResponseOf<Shape>> | Promise<AsyncIterable<ResponseOf<Shape>>>
+  : Shape extends { readonly exports: true }
+    ? Promise<AsyncIterable<string>>
+    : Promise<ResponseOf<Shape>>;
+
+/** A handler for each route of a table. */
+export type Handlers<Routes extends Readonly<Record<string, RouteShape>>> = {
+  readonly [Name in keyof Routes]: Handler<Routes[Name]>;
+};
+
+// Read to check the store. The instance does not have to exist.
 const probeId = 'perdure-health';
-// The question needs no token, so it must not cost much to ask it often.
+// The health route needs no token, so its query is cached.
 const healthMs = 1_000;
 
-/** Puts together what stands behind the routes. */
-export function makeBackstage(
+/** Creates the services behind the routes. */
+export function createServerContext(
   client: Client,
   options: CheckedOptions,
-  figures: ServerFigures,
-): Backstage {
+  metrics: ServerMetrics,
+): ServerContext {
   const { provider, clock, completions, payloadLimitBytes } = Client.internals(client);
   const jobs = new LocalJobs({ provider, clock, completions });
   let openApi: Record<string, unknown> | undefined;
   return {
     client,
     clock,
-    checkHealth: rarely(healthMs, async () => void (await client.get(probeId))),
+    checkHealth: cachedFor(healthMs, async () => void (await client.get(probeId))),
     completions,
     jobs,
     owners: new SessionOwners(jobs),
@@ -37,16 +91,16 @@ export function makeBackstage(
     openExport: (id, executionId) => openHistoryExport(provider, checkInstanceId(id), executionId),
     flows: options.flows,
     changes: new ChangeFeed(provider),
-    figures,
+    metrics,
     openApi: () => (openApi ??= makeOpenApi()),
     showStacks: options.showStacks,
-    // Leaves time to say how far it came.
+    // Leaves time to return the progress.
     bulkMs: options.limits.requestMs / 2,
   };
 }
 
-/** Does something at most once in a time; whoever asks meanwhile shares the outcome. */
-function rarely(ms: number, work: () => Promise<void>): () => Promise<void> {
+/** Runs `work` at most once per `ms`; callers within that time share its result. */
+function cachedFor(ms: number, work: () => Promise<void>): () => Promise<void> {
   let last: { readonly at: number; readonly outcome: Promise<void> } | undefined;
   return () => {
     const at = performance.now();

@@ -445,11 +445,15 @@ describe('tokens', () => {
 
   it('many wrong tokens are slowed down, which keeps nobody out who has a right one', async () => {
     const server = await openServer({ limits: { wrongTokensPerMinute: 3 } });
-    const statuses: number[] = [];
+    const rejected: Answered[] = [];
     for (let n = 0; n < 5; n += 1) {
-      statuses.push((await ask(server, `Bearer ${createToken().token}`)).status);
+      rejected.push(await ask(server, `Bearer ${createToken().token}`));
     }
-    expect(statuses).toEqual([401, 401, 401, 429, 429]);
+    expect(rejected.map(({ status }) => status)).toEqual([401, 401, 401, 429, 429]);
+    // The bucket gets a token every 20 s.
+    const seconds = Number(rejected.at(-1)?.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThan(10);
+    expect(seconds).toBeLessThanOrEqual(20);
     expect((await ask(server, `Bearer ${server.tokens.read}`)).status).toBe(200);
   });
 

@@ -2,8 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, type Provider } from 'perdure';
 import { serve } from 'perdure/server';
 import { openSqlite } from 'perdure/sqlite';
-import type { RouteShape } from '../../src/server/routes/route.ts';
-import { writePath } from '../../src/server/routes/path.ts';
+import { writePath, type RouteShape } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
 import { codeOf, openServer } from './server-fixture.ts';
 

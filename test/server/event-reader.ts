@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { writePath } from '../../src/server/routes/path.ts';
+import { writePath } from '../../src/server/routes/route.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
 import type { Parts, TestServer } from './server-fixture.ts';
 

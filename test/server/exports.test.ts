@@ -106,7 +106,7 @@ describe('an export', () => {
     const { status } = await server.send('exportHistory', { params: { id: 'a' } });
     expect(status).toBe(500);
     expect(failed).toEqual([
-      expect.objectContaining({ err: new Error('disk on fire'), route: 'exportHistory' }),
+      expect.objectContaining({ error: new Error('disk on fire'), route: 'exportHistory' }),
     ]);
   });
 });

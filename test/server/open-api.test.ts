@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { makeOpenApi } from 'perdure/server';
-import type { RouteShape } from '../../src/server/routes/route.ts';
-import { readPath, writePath } from '../../src/server/routes/path.ts';
+import { readPath, writePath, type RouteShape } from '../../src/server/routes/route.ts';
 import { routes } from '../../src/server/routes/table.ts';
 
 interface Operation {

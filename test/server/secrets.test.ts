@@ -80,7 +80,7 @@ it('what a store says in its trouble stays in the log of the server', async () =
   });
   const perdure = await Perdure.open(troubled);
   onTestFinished(() => perdure.close());
-  const logged: { requestId?: string; err?: unknown }[] = [];
+  const logged: { requestId?: string; error?: unknown }[] = [];
   const silent = (): undefined => undefined;
   const error = (fields: object): void => void logged.push(fields);
   const logger = { debug: silent, info: silent, warn: silent, error };
@@ -109,7 +109,7 @@ it('what a store says in its trouble stays in the log of the server', async () =
     expect([response.status, codeOf(answer)]).toEqual([status, code]);
     expect(text).not.toContain(canary);
     expect(text).not.toContain('SELECT');
-    expect(logged.at(-1)).toMatchObject({ requestId: json.requestId, err: thrown });
+    expect(logged.at(-1)).toMatchObject({ requestId: json.requestId, error: thrown });
   }
   trouble = undefined;
   expect((await fetch(`${server.url}/v1/instances/a`)).status).toBe(404);

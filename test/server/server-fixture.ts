@@ -2,8 +2,13 @@ import { describe, onTestFinished } from 'vitest';
 import type { FlowDefinition } from 'perdure/flows';
 import { Perdure, type StartWorkerOptions } from 'perdure';
 import { createToken, serve, type PerdureServer, type ServeOptions } from 'perdure/server';
-import type { AnswerOf, RequestOf, Role } from '../../src/server/routes/route.ts';
-import { writePath, type PathParams } from '../../src/server/routes/path.ts';
+import {
+  writePath,
+  type ResponseOf,
+  type RequestOf,
+  type Role,
+  type PathParams,
+} from '../../src/server/routes/route.ts';
 import { routes, type RouteName, type Routes } from '../../src/server/routes/table.ts';
 import { engineStores, type EngineStore, type StoreKind } from '../engine/engine-store.ts';
 
@@ -25,7 +30,7 @@ export interface TestServer {
   readonly ask: <Name extends RouteName>(
     name: Name,
     request: RequestOf<Routes[Name]>,
-  ) => Promise<AnswerOf<Routes[Name]>>;
+  ) => Promise<ResponseOf<Routes[Name]>>;
   /** Asks a route, whatever comes back. */
   readonly send: (name: RouteName, request: Parts, as?: Sender) => Promise<Answered>;
   /** Sends any request. */
@@ -138,7 +143,7 @@ function toTestServer(
       const { status, json, text } = await send(name, parts as Parts);
       if (status !== 200) throw new Error(`${name} answered ${status}: ${text}`);
       const shape = routes[name];
-      return ('answer' in shape ? shape.answer.parse(json) : text) as never;
+      return ('response' in shape ? shape.response.parse(json) : text) as never;
     },
   };
 }

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import type { Logger } from 'perdure';
+import { describe, expect, it, vi } from 'vitest';
+import { silentLogger, type Logger } from 'perdure';
 import { createToken, type AuthorizeRequest, type ServerToken } from 'perdure/server';
 import { openEvents } from './event-reader.ts';
 import { codeOf, openServer, type Answered, type TestServer } from './server-fixture.ts';
@@ -140,10 +140,21 @@ describe('authorize', () => {
     expect([denied.status, codeOf(denied)]).toEqual([403, 'FORBIDDEN']);
   });
 
-  it('lets nobody in when it throws or returns what is no caller', async () => {
-    for (const answer of [{}, { name: 'x', role: 'root' }, true, { name: '', role: 'read' }]) {
-      const server = await openServer({ authorize: () => answer as never });
-      expect((await server.fetch('/v1/flows')).status).toBeGreaterThanOrEqual(400);
+  it('fails the request with 500 when it throws or returns an invalid caller', async () => {
+    for (const returned of [{}, { name: 'x', role: 'root' }, true, { name: '', role: 'read' }]) {
+      const error = vi.fn<Logger['error']>();
+      const server = await openServer({
+        authorize: () => returned as never,
+        logger: { ...silentLogger, error },
+      });
+      const response = await server.fetch('/v1/flows');
+      expect([response.status, codeOf(response)]).toEqual([500, 'INTERNAL']);
+      const message: unknown = expect.stringContaining('Return { name, role, definitions? }');
+      const logged: unknown = expect.objectContaining({ message });
+      expect(error).toHaveBeenCalledWith(
+        expect.objectContaining({ error: logged }),
+        'request failed',
+      );
     }
     const authorize = () => Promise.reject(new Error('secret of the vault'));
     const server = await openServer({ authorize });

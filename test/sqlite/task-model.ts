@@ -1,5 +1,4 @@
-import type { InstanceStatus } from '../../src/model/status.ts';
-import { isTerminal } from '../../src/model/status.ts';
+import { type InstanceStatus, isTerminal } from '../../src/model/status.ts';
 import type { OnFailState } from '../../src/providers/contract/tasks.ts';
 import type { WorkOutcome } from '../../src/providers/contract/work-queue.ts';
 

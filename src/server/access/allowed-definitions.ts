@@ -1,9 +1,9 @@
 import { matchNames, readNamePatterns, type NameMatcher } from '../../management/name-pattern.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
-import { Refusal } from '../http/refusal.ts';
+import { HttpError } from '../http/errors.ts';
 import type { Caller } from './tokens.ts';
 
-/** The definitions that a caller is restricted to, as patterns of names. */
+/** The definitions that a restricted caller may use, as name patterns. */
 export class AllowedDefinitions {
   readonly patterns: readonly string[];
   readonly #matches: NameMatcher;
@@ -14,15 +14,15 @@ export class AllowedDefinitions {
   }
 
   /**
-   * Whether a name is allowed, or everything that a pattern matches. A `*` in the argument can only be matched by a `*`
-   * of an allowed pattern, which matches every text in its place.
+   * Whether a name is allowed, or every name that a pattern matches. A `*` in the argument only matches a `*` of an
+   * allowed pattern, so an argument with `*` never allows more than that pattern.
    */
   has(name: string): boolean {
     return this.#matches(name);
   }
 }
 
-/** Reads the `definitions` of a token; absent: no restriction. */
+/** Reads the `definitions` of a token. Returns `undefined` if the token is not restricted. */
 export function readDefinitions(option: string, value: unknown): AllowedDefinitions | undefined {
   const patterns = readNamePatterns(option, value);
   return patterns && new AllowedDefinitions(patterns);
@@ -33,22 +33,22 @@ export function allows({ definitions }: Caller, name: string): boolean {
   return definitions === undefined || definitions.has(name);
 }
 
-/** Whether a caller may see and use the sessions of other callers. */
+/** Whether a caller may read and use the sessions of other callers. */
 export function isUnrestrictedAdmin({ role, definitions }: Caller): boolean {
   return role === 'admin' && definitions === undefined;
 }
 
-/** A definition that the caller names and may not use. */
-export function forbiddenDefinition(name: string): Refusal {
-  return new Refusal(
+/** 403 for a definition that the caller must not use. */
+export function forbiddenDefinition(name: string): HttpError {
+  return new HttpError(
     'FORBIDDEN',
     `The token does not allow the definition ${JSON.stringify(name)}. Add it to the \`definitions\` of the token.`,
     { status: 403, reason: 'definition' },
   );
 }
 
-/** Keeps the name of another definition out of the error for a taken id, where the caller may not know it. */
-export async function withoutNames<Value>(
+/** Removes the name of another definition from `INSTANCE_ALREADY_EXISTS` for restricted callers. */
+export async function hideDefinitionName<Value>(
   { definitions }: Caller,
   id: string | undefined,
   work: Promise<Value>,

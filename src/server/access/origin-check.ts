@@ -1,45 +1,44 @@
 import { isIP } from 'node:net';
-import { Refusal } from '../http/refusal.ts';
+import { HttpError } from '../http/errors.ts';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '::1'];
 
-/** Whether a name or address never leaves the machine. */
+/** Whether a host name or address is the loopback interface. */
 export function isLoopback(host: string): boolean {
   return loopbackNames.includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
 /**
- * Which names the server answers to, and which pages may use it. A page of anybody can send requests to this machine,
- * and with a name that resolves to it (DNS rebinding) even read the answers: so the name that a request asks for, and
- * what the browser says of its origin, are checked before anything else.
+ * Checks the `Host` and `Origin` headers of a request. Any web page can send requests to this machine, and with DNS
+ * rebinding also read the responses. The check is therefore the first step of every request.
  */
 export class OriginCheck {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
-  readonly #refusesProxies: boolean;
+  readonly #rejectsProxies: boolean;
 
   constructor(
     hosts: readonly string[],
     origins: readonly string[],
-    options: { readonly refusesProxies: boolean },
+    options: { readonly rejectsProxies: boolean },
   ) {
-    this.#refusesProxies = options.refusesProxies;
+    this.#rejectsProxies = options.rejectsProxies;
     this.#hosts = new Set([...loopbackNames, ...hosts].map((host) => host.toLowerCase()));
     this.#origins = new Set(origins);
   }
 
-  /** Refuses a request that was meant for another name, or comes from a page that may not ask. */
+  /** Throws 421 for an unknown host, and 403 for a page of another origin. */
   check(headers: Headers): void {
     const host = headers.get('host') ?? '';
     const { name, port } = splitHost(host);
     if (!this.#hosts.has(name) && !this.#hosts.has(`${name}:${port}`)) {
-      throw new Refusal(
+      throw new HttpError(
         'WRONG_HOST',
-        'The server does not answer to this name. Add it to allowedHosts if it should.',
+        `Unknown host ${JSON.stringify(name.slice(0, maxQuotedLength))}. Add it to \`allowedHosts\` if it names this server.`,
         { status: 421 },
       );
     }
-    if (this.#refusesProxies) refuseProxy(headers);
+    if (this.#rejectsProxies) rejectProxy(headers);
     const origin = headers.get('origin');
     if (origin !== null && this.#origins.has(origin)) return;
     const site = headers.get('sec-fetch-site');
@@ -47,22 +46,22 @@ export class OriginCheck {
       (site !== null && site !== 'same-origin' && site !== 'none') ||
       (origin !== null && origin.replace(/^https?:\/\//, '').toLowerCase() !== host.toLowerCase());
     if (isForeign) {
-      throw new Refusal(
+      throw new HttpError(
         'FORBIDDEN',
-        `${describeOrigin(origin)} is not in \`allowedOrigins\`, so its pages may not use this server. Add it to the \`allowedOrigins\` of serve() if they should.`,
+        `${describeOrigin(origin)} is not allowed. Add it to \`allowedOrigins\` if its pages may use this server.`,
         { status: 403, reason: 'origin' },
       );
     }
   }
 
-  /** What lets the page of an allowed origin read the answer; nothing for all others. */
+  /** Returns the headers that let an allowed origin read the response. Empty for other origins. */
   corsHeaders(headers: Headers): Readonly<Record<string, string>> {
     const origin = headers.get('origin');
     if (origin === null || !this.#origins.has(origin)) return {};
     return { 'access-control-allow-origin': origin, vary: 'origin' };
   }
 
-  /** The answer to a browser that asks whether the page of an allowed origin may send a request. */
+  /** Returns the headers of the response to a CORS preflight, or `undefined` for other origins. */
   preflightHeaders(headers: Headers): Readonly<Record<string, string>> | undefined {
     const cors = this.corsHeaders(headers);
     if (!('vary' in cors)) return undefined;
@@ -75,23 +74,23 @@ export class OriginCheck {
   }
 }
 
-const maxOriginLength = 200;
+const maxQuotedLength = 200;
 
 function describeOrigin(origin: string | null): string {
   if (origin === null) return 'The origin of the request';
-  return `Origin ${JSON.stringify(origin.slice(0, maxOriginLength))}`;
+  return `Origin ${JSON.stringify(origin.slice(0, maxQuotedLength))}`;
 }
 
 /**
- * Refuses a request that passed a proxy. A server without authentication serves its own machine alone; a proxy on that
- * machine makes every caller of the proxy look local.
+ * Throws 403 for a request that came through a proxy. A server without authentication serves its own machine only, and
+ * a proxy on that machine makes every caller appear local.
  */
-function refuseProxy(headers: Headers): void {
+function rejectProxy(headers: Headers): void {
   const found = [...headers.keys()].find((name) => /^(forwarded|via|x-forwarded-.+)$/.test(name));
   if (found === undefined) return;
-  throw new Refusal(
+  throw new HttpError(
     'FORBIDDEN',
-    `The request has the header ${JSON.stringify(found)}: a proxy is in front of a server that has no authentication. Pass \`tokens\` or \`authorize\` to the server, or \`insecure: true\` if the proxy authenticates every caller.`,
+    `The request came through a proxy (header ${JSON.stringify(found)}), and the server has no authentication. Pass \`tokens\` or \`authorize\` to the server, or \`insecure: true\` if the proxy authenticates every caller.`,
     { status: 403, reason: 'proxy' },
   );
 }

@@ -1,20 +1,19 @@
 import { assertMeant } from '../../management/instance-filter.ts';
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
-import { allows, forbiddenDefinition, withoutNames } from './allowed-definitions.ts';
-import type { Backstage, Handlers } from '../call.ts';
+import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
+import type { ServerContext, Handlers } from '../server-context.ts';
 import { handlers } from '../handlers/table.ts';
-import { Refusal } from '../http/refusal.ts';
-import type { AnswerOf, RequestOf } from '../routes/route.ts';
+import { HttpError, toWireError } from '../http/errors.ts';
+import type { ResponseOf, RequestOf } from '../routes/route.ts';
 import type { RouteName, Routes } from '../routes/table.ts';
 import type { Caller } from './tokens.ts';
-import { toWireError } from '../http/wire-error.ts';
 
 type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
   readonly caller: Caller;
   readonly signal: AbortSignal;
 };
 
-/** The routes whose path names an instance. */
+/** Routes with an instance id in their path. */
 type InstanceRoute = {
   [Name in RouteName]: Routes[Name] extends { readonly path: `/v1/instances/{id}${string}` }
     ? Name
@@ -23,7 +22,7 @@ type InstanceRoute = {
       : never;
 }[RouteName];
 
-/** The routes whose path names a schedule. */
+/** Routes with a schedule name in their path. */
 type ScheduleRoute = {
   [Name in RouteName]: Routes[Name] extends { readonly path: `/v1/schedules/{name}${string}` }
     ? Name
@@ -31,135 +30,135 @@ type ScheduleRoute = {
 }[RouteName];
 
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
-type AnyHandler = (call: object, backstage: Backstage) => Promise<unknown>;
+type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
 
-// A page is filled from as many pages of the store at most; a shorter one has a cursor.
+// Maximum store pages read for one page of the response. A shorter page has a cursor.
 const maxPagesRead = 10;
 
 /**
- * The routes as a caller sees them who is restricted to some definitions. What a route would show or do beyond those is
- * left out, not found or refused; a route that cannot be restricted is refused. There is an entry for every route, so a
- * new one does not compile until its restriction was decided.
+ * The handlers for callers that are restricted to some definitions. Other definitions are omitted, not found or
+ * forbidden. A route that cannot be restricted returns 403. Every route has an entry, so a new route does not compile
+ * until its restriction is decided.
  */
 export const restrictedHandlers: Handlers<Routes> = {
-  async startInstance(call, backstage) {
+  async startInstance(call, context) {
     assertAllowed(call.caller, call.body.name);
-    return withoutNames(call.caller, call.body.id, handlers.startInstance(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.startInstance(call, context));
   },
-  async listInstances(call, backstage) {
+  async listInstances(call, context) {
     const { query, caller } = call;
     if (query.name !== undefined && !allows(caller, query.name)) return { items: [] };
     const wanted = query.limit ?? 100;
-    const items: AnswerOf<Routes['listInstances']>['items'][number][] = [];
+    const items: ResponseOf<Routes['listInstances']>['items'][number][] = [];
     let { cursor } = query;
-    // A page with payloads has up to 8 MiB already.
+    // A store page with payloads may already have 8 MiB.
     const maxPages = query.payloads === true ? 1 : maxPagesRead;
-    for (let page = 0; page < maxPages && items.length < wanted; page += 1) {
+    for (let pages = 0; pages < maxPages && items.length < wanted; pages += 1) {
       const part = { ...query, limit: wanted - items.length, cursor };
-      const answer = await handlers.listInstances({ ...call, query: part }, backstage);
-      items.push(...answer.items.filter(({ name }) => allows(caller, name)));
-      cursor = answer.nextCursor;
+      const page = await handlers.listInstances({ ...call, query: part }, context);
+      items.push(...page.items.filter(({ name }) => allows(caller, name)));
+      cursor = page.nextCursor;
       if (cursor === undefined) return { items };
     }
     return { items, ...(cursor !== undefined && { nextCursor: cursor }) };
   },
-  getInstance: ofInstance('getInstance'),
-  measureInstance: ofInstance('measureInstance'),
-  waitForInstance: ofInstance('waitForInstance'),
-  async waitForInstances(call, backstage) {
+  getInstance: forInstance('getInstance'),
+  measureInstance: forInstance('measureInstance'),
+  waitForInstance: forInstance('waitForInstance'),
+  async waitForInstances(call, context) {
     const { body, caller } = call;
-    const hidden = await hiddenAmong(body.ids, caller, backstage);
+    const hidden = await hiddenIds(body.ids, caller, context);
     if (hidden.length > 0) return { results: hidden.map(toMissing) };
-    const { results } = await handlers.waitForInstances(call, backstage);
+    const { results } = await handlers.waitForInstances(call, context);
     return {
       results: results.map((one) =>
         'instance' in one && !allows(caller, one.instance.name) ? toMissing(one.id) : one,
       ),
     };
   },
-  raiseEvent: ofInstance('raiseEvent'),
-  getInstanceTree: ofInstance('getInstanceTree'),
-  getHistory: ofInstance('getHistory'),
-  exportHistory: ofInstance('exportHistory'),
-  listExecutions: ofInstance('listExecutions'),
-  listRunning: ofInstance('listRunning'),
-  async watchInstance(call, backstage) {
-    await assertVisible(call, backstage);
-    return watchAllowed(call, await handlers.watchInstance(call, backstage));
+  raiseEvent: forInstance('raiseEvent'),
+  getInstanceTree: forInstance('getInstanceTree'),
+  getHistory: forInstance('getHistory'),
+  exportHistory: forInstance('exportHistory'),
+  listExecutions: forInstance('listExecutions'),
+  listRunning: forInstance('listRunning'),
+  async watchInstance(call, context) {
+    await assertVisible(call, context);
+    return watchAllowed(call, await handlers.watchInstance(call, context));
   },
 
-  cancelInstance: stopping('cancelInstance'),
-  terminateInstance: stopping('terminateInstance'),
+  cancelInstance: forStop('cancelInstance'),
+  terminateInstance: forStop('terminateInstance'),
 
-  deleteInstance: ofInstance('deleteInstance'),
-  pruneExecutions: ofInstance('pruneExecutions'),
-  async deleteInstances(call, backstage) {
+  deleteInstance: forInstance('deleteInstance'),
+  pruneExecutions: forInstance('pruneExecutions'),
+  async deleteInstances(call, context) {
     const { filter, all } = call.body;
     assertMeant(filter, all);
     const body = { ...call.body, filter: withNames(filter, call.caller) };
-    return handlers.deleteInstances({ ...call, body }, backstage);
+    return handlers.deleteInstances({ ...call, body }, context);
   },
-  async pruneExecutionsBulk(call, backstage) {
+  async pruneExecutionsBulk(call, context) {
     const { filter, all, keepLast, completedBefore } = call.body;
     assertMeant(filter, all, { keepLast, completedBefore });
     const body = { ...call.body, filter: withNames(filter, call.caller) };
-    return handlers.pruneExecutionsBulk({ ...call, body }, backstage);
+    return handlers.pruneExecutionsBulk({ ...call, body }, context);
   },
-  listAudit: denied,
+  listAudit: rejectRestricted,
 
-  getRetention: denied,
-  pauseRetention: denied,
-  resumeRetention: denied,
-  runRetention: denied,
+  getRetention: rejectRestricted,
+  pauseRetention: rejectRestricted,
+  resumeRetention: rejectRestricted,
+  runRetention: rejectRestricted,
 
-  async runTask(call, backstage) {
+  async runTask(call, context) {
     assertAllowed(call.caller, call.body.task);
-    return withoutNames(call.caller, call.body.id, handlers.runTask(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.runTask(call, context));
   },
-  async runTasks(call, backstage) {
+  async runTasks(call, context) {
     for (const { task } of call.body.requests) assertAllowed(call.caller, task);
-    return withoutNames(call.caller, undefined, handlers.runTasks(call, backstage));
+    return hideDefinitionName(call.caller, undefined, handlers.runTasks(call, context));
   },
 
-  async listFlows(call, backstage) {
-    const { items } = await handlers.listFlows(call, backstage);
+  async listFlows(call, context) {
+    const { items } = await handlers.listFlows(call, context);
     return { items: items.filter(({ name }) => allows(call.caller, name)) };
   },
-  async startFlow(call, backstage) {
+  async startFlow(call, context) {
     assertAllowed(call.caller, call.params.name);
-    return withoutNames(call.caller, call.body.id, handlers.startFlow(call, backstage));
+    return hideDefinitionName(call.caller, call.body.id, handlers.startFlow(call, context));
   },
-  getFlowRun: ofInstance('getFlowRun'),
-  listFlowItems: ofInstance('listFlowItems'),
-  signalFlow: ofInstance('signalFlow'),
+  getFlowRun: forInstance('getFlowRun'),
+  listFlowItems: forInstance('listFlowItems'),
+  signalFlow: forInstance('signalFlow'),
 
-  async listSchedules(call, backstage) {
-    const page = await handlers.listSchedules(call, backstage);
+  async listSchedules(call, context) {
+    const page = await handlers.listSchedules(call, context);
     return {
       ...page,
       items: page.items.filter(({ definition }) => mayStart(call.caller, definition)),
     };
   },
-  getSchedule: ofSchedule('getSchedule'),
-  async putSchedule(call, backstage) {
+  getSchedule: forSchedule('getSchedule'),
+  async putSchedule(call, context) {
     const { params, body, caller } = call;
     assertAllowed(caller, 'task' in body ? body.task : body.orchestration);
-    const before = await backstage.client.schedules.get(params.name);
+    const before = await context.client.schedules.get(params.name);
     if (before !== undefined && !mayStart(caller, before.definition)) {
-      throw new Refusal(
+      throw new HttpError(
         'FORBIDDEN',
-        `Schedule ${JSON.stringify(params.name)} starts a definition that the token does not allow. Choose another name.`,
+        `Schedule ${JSON.stringify(params.name)} exists and starts a definition that the token does not allow. Choose another name.`,
         { status: 403, reason: 'definition' },
       );
     }
-    return handlers.putSchedule(call, backstage);
+    return handlers.putSchedule(call, context);
   },
-  pauseSchedule: ofSchedule('pauseSchedule'),
-  resumeSchedule: ofSchedule('resumeSchedule'),
-  deleteSchedule: ofSchedule('deleteSchedule'),
-  nextRuns: ofSchedule('nextRuns'),
+  pauseSchedule: forSchedule('pauseSchedule'),
+  resumeSchedule: forSchedule('resumeSchedule'),
+  deleteSchedule: forSchedule('deleteSchedule'),
+  nextRuns: forSchedule('nextRuns'),
 
-  // These check by themselves whose session it is, and what a job runs.
+  // These handlers check the owner of the session and the definition of a job themselves.
   openSession: handlers.openSession,
   listSessions: handlers.listSessions,
   getSession: handlers.getSession,
@@ -177,22 +176,22 @@ export const restrictedHandlers: Handlers<Routes> = {
   readChunks: handlers.readChunks,
   streamJob: handlers.streamJob,
 
-  // These tell nothing of any definition.
+  // These return nothing about definitions.
   health: handlers.health,
   openApi: handlers.openApi,
-  queueDepths: denied,
-  systemMetrics: denied,
-  prometheus: denied,
-  async watchChanges(call, backstage) {
-    return changesOfAllowed(call, await handlers.watchChanges(call, backstage), backstage);
+  queueDepths: rejectRestricted,
+  systemMetrics: rejectRestricted,
+  prometheus: rejectRestricted,
+  async watchChanges(call, context) {
+    return changesOfAllowed(call, await handlers.watchChanges(call, context), context);
   },
 };
 
-/** A route that concerns the whole store: there is no part of it to show. */
-async function denied(): Promise<never> {
-  throw new Refusal(
+/** Rejects a route that concerns the whole store. */
+async function rejectRestricted(): Promise<never> {
+  throw new HttpError(
     'FORBIDDEN',
-    'This concerns all definitions, and the token is restricted to some. Use a token without `definitions`.',
+    'This route concerns all definitions. Use a token without `definitions`.',
     { status: 403, reason: 'definition' },
   );
 }
@@ -201,40 +200,40 @@ function assertAllowed(caller: Caller, name: string): void {
   if (!allows(caller, name)) throw forbiddenDefinition(name);
 }
 
-/** Lets a route do what it does where the instance is one that the caller may see. */
-function ofInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
-    await assertVisible(call, backstage);
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+/** Guards a route: throws `INSTANCE_NOT_FOUND` unless the caller may use the instance. */
+function forInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
+    await assertVisible(call, context);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
-/** As for an unknown instance: a request to stop is never an error. */
-function stopping<Name extends 'cancelInstance' | 'terminateInstance'>(
+/** Guards a stop: returns `found: false` unless the caller may use the instance. */
+function forStop<Name extends 'cancelInstance' | 'terminateInstance'>(
   name: Name,
 ): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     const { params, caller } = call as unknown as Named;
-    const hidden = await hiddenAmong([params.id], caller, backstage);
+    const hidden = await hiddenIds([params.id], caller, context);
     if (hidden.length > 0) return { found: false, changed: false, status: null };
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
 
-/** Lets a route do what it does where the schedule starts a definition that the caller may use. */
-function ofSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, backstage: Backstage): Promise<unknown> => {
+/** Guards a route: throws `SCHEDULE_NOT_FOUND` unless the caller may start the definition of the schedule. */
+function forSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
+  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
     const { params, caller } = call as unknown as CallOf<'getSchedule'>;
-    const schedule = await backstage.client.schedules.get(params.name);
+    const schedule = await context.client.schedules.get(params.name);
     if (schedule === undefined || !mayStart(caller, schedule.definition)) {
       throw new PerdureError(
         'SCHEDULE_NOT_FOUND',
-        `There is no schedule ${JSON.stringify(params.name)}.`,
+        `Schedule ${JSON.stringify(params.name)} does not exist.`,
       );
     }
-    return (handlers[name] as unknown as AnyHandler)(call, backstage);
+    return (handlers[name] as unknown as AnyHandler)(call, context);
   };
   return guarded as unknown as Handlers<Routes>[Name];
 }
@@ -246,16 +245,16 @@ function mayStart(
   return definition !== undefined && allows(caller, definition.starts.name);
 }
 
-async function assertVisible({ params, caller }: Named, backstage: Backstage): Promise<void> {
-  const hidden = await hiddenAmong([params.id], caller, backstage);
+async function assertVisible({ params, caller }: Named, context: ServerContext): Promise<void> {
+  const hidden = await hiddenIds([params.id], caller, context);
   if (hidden.length > 0) throw notFound(params.id);
 }
 
-/** Those of some instances that are unknown, or of a definition that the caller may not use: both look the same. */
-async function hiddenAmong(
+/** Returns the ids that are unknown or have a definition that the caller must not use. */
+async function hiddenIds(
   ids: readonly string[],
   caller: Caller,
-  { namesOf }: Backstage,
+  { namesOf }: ServerContext,
 ): Promise<readonly string[]> {
   const names = await namesOf(ids);
   return ids.filter((_, index) => {
@@ -268,32 +267,32 @@ function toMissing(id: string) {
   return { id, error: toWireError(notFound(id), false) };
 }
 
-/** The id may be given to another definition while it is watched. */
+/** Checks each message: the id may be reused by another definition during the stream. */
 async function* watchAllowed(
   { params, caller }: CallOf<'watchInstance'>,
-  messages: AsyncIterable<AnswerOf<Routes['watchInstance']>>,
-): AsyncGenerator<AnswerOf<Routes['watchInstance']>, void, undefined> {
+  messages: AsyncIterable<ResponseOf<Routes['watchInstance']>>,
+): AsyncGenerator<ResponseOf<Routes['watchInstance']>, void, undefined> {
   for await (const message of messages) {
     if (!allows(caller, message.name)) throw notFound(params.id);
     yield message;
   }
 }
 
-/** The ends and changes of instances that the caller may see; figures concern the whole store. */
+/** Filters changes by allowed definitions. Drops metrics, which concern the whole store. */
 async function* changesOfAllowed(
   { caller }: CallOf<'watchChanges'>,
-  messages: AsyncIterable<AnswerOf<Routes['watchChanges']>>,
-  backstage: Backstage,
-): AsyncGenerator<AnswerOf<Routes['watchChanges']>, void, undefined> {
+  messages: AsyncIterable<ResponseOf<Routes['watchChanges']>>,
+  context: ServerContext,
+): AsyncGenerator<ResponseOf<Routes['watchChanges']>, void, undefined> {
   for await (const message of messages) {
     if (message.kind === 'figures') continue;
-    const hidden = new Set(await hiddenAmong(message.ids, caller, backstage));
+    const hidden = new Set(await hiddenIds(message.ids, caller, context));
     const ids = message.ids.filter((id) => !hidden.has(id));
     if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
   }
 }
 
-/** A filter that selects nothing but what the caller may use. */
+/** Restricts a filter to the definitions of the caller. Throws 403 for other names in it. */
 function withNames<Filter extends { readonly name?: string | readonly string[] | undefined }>(
   filter: Filter | undefined,
   { definitions }: Caller,

@@ -4,12 +4,12 @@ import { silentLogger } from '../../model/logger.ts';
 import { TokenSource } from './token-source.ts';
 import { createToken } from './tokens.ts';
 
-it('a call that never settles leaves the last list in use, and is made again', async () => {
+it('a load that never settles keeps the last list in use and is retried', async () => {
   const { token, sha256 } = createToken();
   const list = [{ name: 'a', role: 'read', sha256 }] as const;
   let calls = 0;
   const source = new TokenSource({
-    // The first call gives a list, and no other settles.
+    // Only the first call settles.
     load: () => ((calls += 1) === 1 ? list : new Promise<never>(() => undefined)),
     clock: systemClock,
     logger: silentLogger,

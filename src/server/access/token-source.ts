@@ -1,30 +1,28 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
-import { unavailable } from '../http/refusal.ts';
+import { unavailable, withTimeout } from '../http/errors.ts';
 import { Tokens, type Caller, type ServerToken } from './tokens.ts';
 
-/** Returns the tokens that a server accepts now. */
+/** Returns the current list of accepted tokens. */
 export type LoadTokens = () => readonly ServerToken[] | Promise<readonly ServerToken[]>;
 
 export interface TokenSourceParams {
   readonly load: LoadTokens;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long a list is used before it is loaded again. */
+  /** Maximum age of a list before it is loaded again. */
   readonly maxAgeMs: number;
-  /** How long one call may take. Default 10 s. */
+  /** Timeout of one call, in milliseconds. Default: 10 s. */
   readonly longestLoadMs?: number | undefined;
 }
 
-// A token that was added just now is found soon; unknown tokens must not make the server load without pause.
+// An unknown token may have just been added. Reload for it, but at most once per second.
 const shortestAgeMs = 1_000;
-// A source that fails must neither lock out every caller immediately nor keep a revoked token valid for long.
+// While the source fails, the last list stays in use for this long.
 const longestAgeMs = 5 * 60_000;
-
-// A call that never settles must not keep every caller waiting for ever.
 const longestLoadMs = 10_000;
 
-/** Tokens from a function, which is called again as the list ages. */
+/** Tokens from a function. The list is loaded again when it is older than `maxAgeMs`. */
 export class TokenSource {
   readonly #params: TokenSourceParams;
   #tokens: Tokens | undefined;
@@ -36,12 +34,12 @@ export class TokenSource {
     this.#params = params;
   }
 
-  /** Loads the first list; rejects with what is wrong with it. */
+  /** Loads the first list. Rejects if the call fails or the list is invalid. */
   async start(): Promise<void> {
     await this.#load();
   }
 
-  /** Returns whose token it is; an unknown one is looked up in a newer list. */
+  /** Returns the caller of a token. For an unknown token, loads a newer list first. */
   async find(token: string): Promise<Caller | undefined> {
     const found = (await this.#noOlderThan(this.#params.maxAgeMs)).find(token);
     return found ?? (await this.#noOlderThan(shortestAgeMs)).find(token);
@@ -55,7 +53,7 @@ export class TokenSource {
     if (this.#tokens !== undefined && performance.now() - this.#loadedAt < longestAgeMs) {
       return this.#tokens;
     }
-    throw unavailable('The tokens of the server cannot be loaded.');
+    throw unavailable('The server cannot load its tokens.');
   }
 
   async #tryLoad(): Promise<void> {
@@ -63,7 +61,7 @@ export class TokenSource {
       this.#loading ??= this.#load();
       await this.#loading;
     } catch (error) {
-      this.#params.logger.error({ err: error }, 'the tokens cannot be loaded');
+      this.#params.logger.error({ error }, 'loading tokens failed');
     } finally {
       this.#loading = undefined;
     }
@@ -71,23 +69,11 @@ export class TokenSource {
 
   async #load(): Promise<void> {
     this.#triedAt = performance.now();
-    const { load, clock } = this.#params;
+    const { load, clock, longestLoadMs: ms = longestLoadMs } = this.#params;
     const startedAt = this.#triedAt;
-    this.#tokens = new Tokens(await inTime(load, this.#params.longestLoadMs), clock);
-    // From the call on: what changed while it ran may not be in the list.
+    const timeout = (): Error => new Error(`\`tokens()\` took longer than ${ms} ms.`);
+    this.#tokens = new Tokens(await withTimeout(load(), ms, timeout), clock);
+    // The age counts from the start of the call: the list may miss changes made while it ran.
     this.#loadedAt = startedAt;
-  }
-}
-
-async function inTime<Value>(
-  work: () => Value | Promise<Value>,
-  ms = longestLoadMs,
-): Promise<Value> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`The call took longer than ${ms} ms.`)), ms);
-  try {
-    return await Promise.race([work(), late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -6,33 +6,39 @@ import { invalidOption, readFields } from '../../model/option-fields.ts';
 import { readDefinitions, type AllowedDefinitions } from './allowed-definitions.ts';
 import { roles, type Role } from '../routes/route.ts';
 
-/** Somebody who may use the server, known by a token. */
+/** A token that the server accepts, with the rights of its bearer. */
 export interface ServerToken {
-  /** Who it is: the actor of what is done with it, and the owner of sessions. */
+  /** Recorded as the actor of operations and the owner of sessions. Unique among the tokens. */
   readonly name: string;
-  /** What may be done with it. */
+  /** `read`, `operate` or `admin`; each includes those before it. */
   readonly role: Role;
   /**
-   * The SHA-256 of the token in hex, as `createToken` returns it. Two while a token is rotated: the server accepts both,
-   * so add the new one, move callers over, then remove the old one.
+   * The SHA-256 of the token in hex, as returned by `createToken`. Pass two to rotate a token: the server accepts both
+   * until you remove the old one.
    */
   readonly sha256: string | readonly string[];
   /**
-   * Names of the orchestrations, tasks and flows that it may use, 100 at most; `*` stands for any text. Default: all.
-   * Routes that concern the whole store are then refused.
+   * Names of the orchestrations, tasks and flows that the token may use; `*` matches any text. At most 100. Default: all.
+   * A restricted token gets 403 from routes that concern the whole store.
    */
   readonly definitions?: string | readonly string[] | undefined;
-  /** From when on it is worth nothing. */
+  /** Expiry. Default: never. */
   readonly expiresAt?: Date | number | undefined;
 }
 
-/** Who asks, and what they may do. */
+/** An authenticated caller and its rights. */
 export interface Caller {
-  /** `null` where the server knows nobody by name. */
+  /** `null` if the server has no authentication. */
   readonly name: string | null;
   readonly role: Role;
-  /** The definitions that they may use. Absent: all. */
+  /** Allowed definitions. Absent: all. */
   readonly definitions?: AllowedDefinitions | undefined;
+}
+
+/** Returns the actor to record: the name of the token, then the actor that the caller gave. */
+export function actorOf({ name }: Caller, given: string | undefined): string | undefined {
+  if (name === null) return given;
+  return given === undefined ? name : `${name}: ${given}`;
 }
 
 interface CheckedToken extends Caller {
@@ -40,13 +46,13 @@ interface CheckedToken extends Caller {
   readonly expiresAt: number;
 }
 
-/** Makes a token of 32 random bytes, and what a server is to know of it. */
+/** Creates a token of 32 random bytes and its hash for `ServerToken.sha256`. */
 export function createToken(): { readonly token: string; readonly sha256: string } {
   const token = `perdure_${randomBytes(32).toString('base64url')}`;
   return { token, sha256: digestOf(token).toString('hex') };
 }
 
-/** Knows callers by their tokens. */
+/** A static list of tokens. Throws `INVALID_OPTION` for an invalid list. */
 export class Tokens {
   readonly #tokens: readonly CheckedToken[];
   readonly #clock: Clock;
@@ -59,7 +65,7 @@ export class Tokens {
     if (names.size < this.#tokens.length) {
       throw new PerdureError(
         'INVALID_OPTION',
-        'Two tokens have one name; give each its own. To rotate a token, pass both hashes as its sha256.',
+        'Two tokens have the same `name`. Use unique names; to rotate a token, pass both hashes as its `sha256`.',
       );
     }
     const digests = this.#tokens.flatMap((one) =>
@@ -68,12 +74,12 @@ export class Tokens {
     if (new Set(digests).size < digests.length) {
       throw new PerdureError(
         'INVALID_OPTION',
-        'Two tokens have the same sha256; make one for each with createToken().',
+        'Two tokens have the same `sha256`. Create each one with createToken().',
       );
     }
   }
 
-  /** Whose token it is; every token is compared, so that the time taken tells nothing. */
+  /** Returns the caller of a token. Compares every hash, so that the time does not depend on the match. */
   find(token: string): Caller | undefined {
     const digest = digestOf(token);
     const nowMs = this.#clock.now();
@@ -103,7 +109,7 @@ function readToken(token: unknown, index: number): CheckedToken {
   };
 }
 
-/** Reads the identity and the rights of a caller; throws `INVALID_OPTION` for invalid values. */
+/** Reads the name and rights of a caller. Throws `INVALID_OPTION` for invalid values. */
 export function readCaller(
   given: { readonly name?: unknown; readonly role?: unknown; readonly definitions?: unknown },
   what: string,
@@ -120,29 +126,29 @@ export function readCaller(
 }
 
 const maxHashes = 2;
-// The hash of a token that was never set: of an empty environment variable, for example.
+// The hash of an unset token, for example of an empty environment variable.
 const emptyHash = digestOf('').toString('hex');
 
 function readHashes(sha256: unknown, what: string): readonly Buffer[] {
   const hashes: readonly unknown[] = Array.isArray(sha256) ? sha256 : [sha256];
-  // What was given may be the token itself: it must not turn up in a log.
+  // The messages omit the value: it may be the token itself.
   if (hashes.length === 0 || hashes.length > maxHashes) {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${what}.sha256 must be one hash, or two while the token is rotated; it has ${hashes.length}.`,
+      `Invalid \`${what}.sha256\`: it has ${hashes.length} hashes. Pass one, or two to rotate the token.`,
     );
   }
   return hashes.map((hash) => {
     if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/i.test(hash)) {
       throw new PerdureError(
         'INVALID_OPTION',
-        `${what}.sha256 must be 64 hexadecimal digits: the sha256 that createToken() gives.`,
+        `Invalid \`${what}.sha256\`: must be 64 hexadecimal digits. Use the \`sha256\` returned by createToken().`,
       );
     }
     if (hash.toLowerCase() === emptyHash) {
       throw new PerdureError(
         'INVALID_OPTION',
-        `${what}.sha256 is the hash of an empty token. Make a token with createToken().`,
+        `Invalid \`${what}.sha256\`: it is the hash of an empty token. Create a token with createToken().`,
       );
     }
     return Buffer.from(hash, 'hex');

@@ -1,9 +1,10 @@
 import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
 import type { PruneResult } from '../../providers/contract/management.ts';
-import { actorOf, type Handlers } from '../call.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers } from '../server-context.ts';
 import type { deletionRoutes } from '../routes/deletion.ts';
 
-/** Deletes and prunes. */
+/** Handlers of the deletion, prune and audit routes. */
 export const deletionHandlers: Handlers<typeof deletionRoutes> = {
   deleteInstance({ params, body, caller }, { client }) {
     return client.deleteInstance(params.id, { ...body, actor: actorOf(caller, body.actor) });
@@ -18,12 +19,12 @@ export const deletionHandlers: Handlers<typeof deletionRoutes> = {
       rootsDeleted: 0,
       rootsSkipped: 0,
     };
-    return inTime(bulkMs, signal, (within) =>
+    return withinTime(bulkMs, signal, (limit) =>
       client.deleteInstanceBulk(filter, {
         all,
         dryRun,
         actor: actorOf(caller, actor),
-        signal: within,
+        signal: limit,
         onProgress: (progress) => {
           sum = progress;
         },
@@ -36,11 +37,11 @@ export const deletionHandlers: Handlers<typeof deletionRoutes> = {
   async pruneExecutionsBulk({ body, caller, signal }, { client, bulkMs }) {
     const { filter, actor, ...conditions } = body;
     let sum: PruneResult = { instancesProcessed: 0, executionsDeleted: 0, eventsDeleted: 0 };
-    const result = await inTime(bulkMs, signal, (within) =>
+    const result = await withinTime(bulkMs, signal, (limit) =>
       client.pruneExecutionsBulk(filter, {
         ...conditions,
         actor: actorOf(caller, actor),
-        signal: within,
+        signal: limit,
         onProgress: (progress) => {
           sum = progress;
         },
@@ -53,11 +54,11 @@ export const deletionHandlers: Handlers<typeof deletionRoutes> = {
   },
 };
 
-/** Works until the time of the request is over or its caller has gone; `undefined` if that came first. */
-async function inTime<Value>(
+/** Runs `work` until `ms` have passed or the caller disconnects. Returns `undefined` in that case. */
+async function withinTime<Value>(
   ms: number,
   signal: AbortSignal,
-  work: (within: AbortSignal) => Promise<Value>,
+  work: (limit: AbortSignal) => Promise<Value>,
 ): Promise<Value | undefined> {
   const controller = new AbortController();
   const stop = (): void => controller.abort();

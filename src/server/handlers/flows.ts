@@ -1,12 +1,12 @@
 import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts';
 import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { showFlowRun, showStep } from './serializers.ts';
+import { toFlowRunResponse, toStepResponse } from './serializers.ts';
 
-/** Starts flows, shows their runs, signals them. */
+/** Handlers of the flow routes. */
 export const flowHandlers: Handlers<typeof flowRoutes> = {
   async listFlows(_, { flows }) {
     const items = [...flows.values()].map(({ name, graph }) => ({ name, graph: { ...graph } }));
@@ -21,12 +21,12 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
   async getFlowRun({ params }, { client, showStacks }) {
     const run = await readFlowRun(client, params.id);
     if (run === undefined) throw notFound(params.id);
-    return showFlowRun(run, showStacks);
+    return toFlowRunResponse(run, showStacks);
   },
   async listFlowItems({ params, query }, { client, showStacks }) {
     const { step, ...options } = query;
     const page = await readFlowItems(client, params.id, step, options);
-    return { ...page, items: page.items.map((item) => showStep(item, showStacks)) };
+    return { ...page, items: page.items.map((item) => toStepResponse(item, showStacks)) };
   },
   async signalFlow({ params, body }, { client }) {
     const { name, payload, timeoutMs = longestPollMs } = body;
@@ -38,6 +38,6 @@ export const flowHandlers: Handlers<typeof flowRoutes> = {
 function unknownFlow(name: string): PerdureError {
   return new PerdureError(
     'UNREGISTERED',
-    `The server was given no flow ${JSON.stringify(name)}. Pass it to serve() as one of its flows.`,
+    `Unknown flow ${JSON.stringify(name)}. Add it to the \`flows\` of serve().`,
   );
 }

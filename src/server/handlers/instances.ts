@@ -1,16 +1,16 @@
+import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
 import { isTerminal } from '../../model/status.ts';
-import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance-info.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
-import type { Backstage, Handlers } from '../call.ts';
-import { firstSettled } from '../reading/first-settled.ts';
-import { fitting } from '../reading/page-by-bytes.ts';
+import { HttpError, toWireError } from '../http/errors.ts';
+import { firstSettled, pageByBytes } from './long-poll.ts';
 import type { instanceRoutes } from '../routes/instances.ts';
 import { longestPollMs } from '../routes/route.ts';
-import { toWireError } from '../http/wire-error.ts';
-import { showHistory, showInstance, writeExport } from './serializers.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers, ServerContext } from '../server-context.ts';
+import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
 
-/** Starts instances, shows them, talks to them. */
+/** Handlers of the instance routes. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
     const { name, input, id, version } = body;
@@ -20,45 +20,48 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listInstances({ query }, { client, showStacks }) {
     const { limit, cursor, payloads, ...filter } = query;
     const page = await client.list(filter, { limit, cursor, payloads });
-    return { ...page, items: page.items.map((info) => showInstance(info, showStacks)) };
+    return { ...page, items: page.items.map((info) => toInstanceResponse(info, showStacks)) };
   },
   async getInstance({ params }, { client, showStacks }) {
     const info = await client.get(params.id);
     if (info === undefined) throw notFound(params.id);
-    return showInstance(info, showStacks);
+    return toInstanceResponse(info, showStacks);
   },
   async measureInstance({ params }, { client, showStacks }) {
-    return showInstance(await client.getInstanceInfo(params.id), showStacks);
+    return toInstanceResponse(await client.getInstanceInfo(params.id), showStacks);
   },
-  async waitForInstance({ params, query, signal }, backstage) {
+  async waitForInstance({ params, query, signal }, context) {
     const { timeoutMs = longestPollMs } = query;
     const [ended] = await firstSettled(timeoutMs, signal, (inner) => [
-      waitFor(params.id, inner, backstage),
+      waitFor(params.id, inner, context),
     ]);
     if (ended !== undefined) return { over: true, instance: ended };
-    const info = await backstage.client.get(params.id);
+    const info = await context.client.get(params.id);
     if (info === undefined) throw notFound(params.id);
-    return { over: isTerminal(info.status), instance: showInstance(info, backstage.showStacks) };
+    return {
+      over: isTerminal(info.status),
+      instance: toInstanceResponse(info, context.showStacks),
+    };
   },
-  async waitForInstances({ body, signal }, backstage) {
+  async waitForInstances({ body, signal }, context) {
     const { ids, timeoutMs = longestPollMs } = body;
     const results = await firstSettled(timeoutMs, signal, (inner) =>
       [...new Set(ids)].map(async (id) => {
         try {
-          return { id, record: await backstage.completions.wait(id, undefined, inner) };
+          return { id, record: await context.completions.wait(id, undefined, inner) };
         } catch (error) {
-          // A server that goes away is asked again, there or elsewhere.
-          const isGone = inner.aborted || isPerdureError(error, 'CLOSED');
-          if (isGone || !isPerdureError(error)) throw error;
-          return { id, error: toWireError(error, backstage.showStacks) };
+          // The server is closing: the client repeats the request.
+          const isClosing = inner.aborted || isPerdureError(error, 'CLOSED');
+          if (isClosing || !isPerdureError(error)) throw error;
+          return { id, error: toWireError(error, context.showStacks) };
         }
       }),
     );
     const lengthOf = (one: (typeof results)[number]): number =>
       'record' in one ? (one.record.output?.length ?? 0) : 0;
     return {
-      results: fitting(results, lengthOf).map((one) =>
-        'record' in one ? { id: one.id, instance: show(one.record, backstage) } : one,
+      results: pageByBytes(results, lengthOf).map((one) =>
+        'record' in one ? { id: one.id, instance: toResponse(one.record, context) } : one,
       ),
     };
   },
@@ -66,14 +69,24 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     await client.raiseEvent(params.id, body.name, body.payload);
     return {};
   },
-  getInstanceTree({ params }, { client }) {
-    return client.getInstanceTree(params.id);
+  async getInstanceTree({ params }, { client }) {
+    const tree = await client.getInstanceTree(params.id);
+    const { allIds, size } = tree;
+    const fitting = pageByBytes(allIds, (id) => id.length);
+    if (fitting.length < allIds.length) throw treeTooLarge(params.id, size);
+    return tree;
+  },
+  cancelInstance({ params, body, caller }, { client }) {
+    return client.cancel(params.id, { ...body, actor: actorOf(caller, body.actor) });
+  },
+  terminateInstance({ params, body, caller }, { client }) {
+    return client.terminate(params.id, { ...body, actor: actorOf(caller, body.actor) });
   },
   async getHistory({ params, query }, { client, showStacks }) {
-    return showHistory(await client.history(params.id, query), showStacks);
+    return toHistoryResponse(await client.history(params.id, query), showStacks);
   },
   async exportHistory({ params, query }, { openExport, showStacks }) {
-    return writeExport(await openExport(params.id, query.executionId), showStacks);
+    return toExportChunks(await openExport(params.id, query.executionId), showStacks);
   },
   listExecutions({ params, query }, { client }) {
     return client.listExecutions(params.id, query);
@@ -81,34 +94,42 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async listRunning({ params }, { client }) {
     return { items: [...(await client.running(params.id))] };
   },
-  async watchInstance({ params, signal }, backstage) {
-    // Looked for before the answer begins, so that an unknown one is a 404.
-    if ((await backstage.client.get(params.id)) === undefined) throw notFound(params.id);
-    return watch(params.id, signal, backstage);
+  async watchInstance({ params, signal }, context) {
+    // Checked before the stream starts, so that an unknown id gets 404.
+    if ((await context.client.get(params.id)) === undefined) throw notFound(params.id);
+    return watch(params.id, signal, context);
   },
 };
 
 async function* watch(
   id: string,
   signal: AbortSignal,
-  { client, changes, showStacks }: Backstage,
+  { client, changes, showStacks }: ServerContext,
 ): AsyncGenerator<InstanceInfo, void, undefined> {
   let before = '';
-  for await (const _ of changes.moments(id, signal)) {
+  for await (const _ of changes.wakeups(id, signal)) {
     const info = await client.get(id);
     if (info === undefined) throw notFound(id);
-    const shown = showInstance(info, showStacks);
-    const text = JSON.stringify(shown);
-    if (text !== before) yield shown;
+    const response = toInstanceResponse(info, showStacks);
+    const text = JSON.stringify(response);
+    if (text !== before) yield response;
     before = text;
     if (isTerminal(info.status)) return;
   }
 }
 
-async function waitFor(id: string, signal: AbortSignal, backstage: Backstage) {
-  return show(await backstage.completions.wait(id, undefined, signal), backstage);
+function treeTooLarge(id: string, size: number): HttpError {
+  return new HttpError(
+    'PAYLOAD_TOO_LARGE',
+    `The tree of ${JSON.stringify(id)} has ${size} instances, which exceed one response of 8 MiB. List it level by level: GET /v1/instances?parentId=<id>.`,
+    { status: 413 },
+  );
 }
 
-function show(record: InstanceRecord, { showStacks }: Backstage) {
-  return showInstance(toInstanceInfo(record), showStacks);
+async function waitFor(id: string, signal: AbortSignal, context: ServerContext) {
+  return toResponse(await context.completions.wait(id, undefined, signal), context);
+}
+
+function toResponse(record: InstanceRecord, { showStacks }: ServerContext) {
+  return toInstanceResponse(toInstanceInfo(record), showStacks);
 }

@@ -8,21 +8,19 @@ import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
 import type { JobKey } from '../../providers/contract/sessions.ts';
-import { allows, forbiddenDefinition, withoutNames } from '../access/allowed-definitions.ts';
-import { actorOf, type Backstage, type Handlers } from '../call.ts';
-import { BoundedReads } from '../limits/bounded-reads.ts';
-import { firstSettled } from '../reading/first-settled.ts';
-import { fitting, maxAnswerLength } from '../reading/page-by-bytes.ts';
-import type { JobAccess } from '../access/job-bindings.ts';
+import { allows, forbiddenDefinition, hideDefinitionName } from '../access/allowed-definitions.ts';
+import type { Handlers, ServerContext } from '../server-context.ts';
+import { BoundedReads, pageByBytes, maxResponseLength, firstSettled } from './long-poll.ts';
+import type { JobAccess } from '../access/session-access.ts';
 import type { jobRoutes, newJob } from '../routes/jobs.ts';
-import { longestPollMs, type AnswerOf } from '../routes/route.ts';
-import type { Caller } from '../access/tokens.ts';
-import { toWireError } from '../http/wire-error.ts';
-import { showInstance } from './serializers.ts';
+import { longestPollMs, type ResponseOf } from '../routes/route.ts';
+import { actorOf, type Caller } from '../access/tokens.ts';
+import { toWireError } from '../http/errors.ts';
+import { toInstanceResponse } from './serializers.ts';
 
 type WireKey = { readonly id: string; readonly incarnation: string };
 
-/** Jobs that a caller names through a session. */
+/** Jobs of a session, as named by a caller. */
 interface NamedJobs {
   readonly sessionId: string;
   readonly keys: readonly JobKey[];
@@ -32,40 +30,44 @@ interface NamedJobs {
 const cleanupMs = 5 * 60_000;
 const noChunks: JobChunks = { chunks: [], over: true };
 const nothingYet: JobChunks = { chunks: [], over: false };
-// As many as a store serves at once; more would only hold more pages in memory.
-const readsAtOnce = 8;
-const chunksAtOnce = 100;
-// Chunks are forgotten as the next ones are read, so few are under way that a broken connection could lose.
-const streamedAtOnce = 16;
+// More concurrent reads would hold more pages in memory without being faster.
+const readConcurrency = 8;
+const defaultChunkLimit = 100;
+// Reading deletes the chunks before. A small page limits what a broken connection loses.
+const streamPageSize = 16;
 
-/** Jobs of sessions. */
+/** Handlers of the job routes. */
 export const jobHandlers: Handlers<typeof jobRoutes> = {
-  async submitJobs({ params, body, caller }, backstage) {
-    const { jobs, owners, bindings, payloadLimitBytes, showStacks } = backstage;
+  async submitJobs({ params, body, caller }, context) {
+    const { jobs, owners, bindings, payloadLimitBytes, showStacks } = context;
     await owners.check(params.id, caller);
     const results = await Promise.allSettled(
       body.jobs.map(async (job) => {
         if (!allows(caller, job.name)) throw forbiddenDefinition(job.name);
         const request = toRequest(params.id, job, payloadLimitBytes);
-        const created = await withoutNames(caller, request.key.instanceId, jobs.create(request));
+        const created = await hideDefinitionName(
+          caller,
+          request.key.instanceId,
+          jobs.create(request),
+        );
         if (created) bindings.remember(request.key, request.name);
       }),
     );
-    // A server that goes away is asked again, there or elsewhere, and what was submitted finds itself.
-    const gone = results.find(
+    // The server is closing: the client repeats the request, which is idempotent.
+    const closed = results.find(
       (result) => result.status === 'rejected' && isPerdureError(result.reason, 'CLOSED'),
     );
-    if (gone?.status === 'rejected') throw gone.reason;
+    if (closed?.status === 'rejected') throw closed.reason;
     return {
       results: results.map((result) =>
         result.status === 'fulfilled' ? {} : { error: toWireError(result.reason, showStacks) },
       ),
     };
   },
-  async waitForJobs({ params, body, caller, signal }, backstage) {
-    const { jobs, showStacks } = backstage;
+  async waitForJobs({ params, body, caller, signal }, context) {
+    const { jobs, showStacks } = context;
     const keys = body.jobs.map((key) => toKey(params.id, key));
-    const access = await accessTo({ sessionId: params.id, keys, caller }, backstage);
+    const access = await accessTo({ sessionId: params.id, keys, caller }, context);
     const { timeoutMs = longestPollMs } = body;
     const replies = await firstSettled(timeoutMs, signal, (inner) =>
       body.jobs.map(async ({ id, incarnation }, index) => {
@@ -75,9 +77,9 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
       }),
     );
     return {
-      replies: fitting(replies, ({ reply }) => lengthOf(reply)).map(({ reply, ...key }) => ({
+      replies: pageByBytes(replies, ({ reply }) => lengthOf(reply)).map(({ reply, ...key }) => ({
         ...key,
-        reply: showReply(reply, showStacks),
+        reply: toReplyResponse(reply, showStacks),
       })),
     };
   },
@@ -86,36 +88,36 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
     await Promise.all(body.jobs.map((key) => jobs.take(toKey(params.id, key))));
     return {};
   },
-  async abandonJobs({ params, body, caller }, backstage) {
+  async abandonJobs({ params, body, caller }, context) {
     const stop = toStop(body, caller);
     const keys = body.jobs.map((key) => toKey(params.id, key));
-    const results = await stopJobs({ sessionId: params.id, keys, caller }, backstage, (bound) =>
-      backstage.jobs.abandonAll(bound, stop),
+    const results = await stopJobs({ sessionId: params.id, keys, caller }, context, (bound) =>
+      context.jobs.abandonAll(bound, stop),
     );
     return { results };
   },
-  async cancelJobs({ params, body, caller }, backstage) {
+  async cancelJobs({ params, body, caller }, context) {
     const stop = toStop(body, caller);
     const keys = body.jobs.map((key) => toKey(params.id, key));
-    const results = await stopJobs({ sessionId: params.id, keys, caller }, backstage, (bound) =>
-      Promise.all(bound.map((key) => backstage.jobs.cancel(key, stop))),
+    const results = await stopJobs({ sessionId: params.id, keys, caller }, context, (bound) =>
+      Promise.all(bound.map((key) => context.jobs.cancel(key, stop))),
     );
     return { results };
   },
-  async getJob({ params, query, caller }, backstage) {
+  async getJob({ params, query, caller }, context) {
     const key = toKey(params.id, { id: params.jobId, incarnation: query.incarnation });
-    const [access] = await accessTo({ sessionId: params.id, keys: [key], caller }, backstage);
+    const [access] = await accessTo({ sessionId: params.id, keys: [key], caller }, context);
     if (access?.kind === 'none') throw notFound(params.jobId);
-    return showInstance(await backstage.jobs.status(key), backstage.showStacks);
+    return toInstanceResponse(await context.jobs.status(key), context.showStacks);
   },
-  async readChunks({ params, body, caller, signal }, backstage) {
-    const { jobs } = backstage;
-    const isHidden = await hiddenFrom(params.id, body.reads, caller, backstage);
+  async readChunks({ params, body, caller, signal }, context) {
+    const { jobs } = context;
+    const isHidden = await hiddenFrom(params.id, body.reads, caller, context);
     const { reads, timeoutMs = longestPollMs } = body;
-    // A request may name 1,000 jobs, or one of them 1,000 times; each has up to 4 MiB of chunks.
-    const bounds = new BoundedReads({ maxBytes: maxAnswerLength, atOnce: readsAtOnce });
+    // A request may name 1,000 jobs, or one job 1,000 times, each with up to 4 MiB of chunks.
+    const bounds = new BoundedReads({ maxBytes: maxResponseLength, concurrency: readConcurrency });
     const found = await firstSettled(timeoutMs, signal, (inner) =>
-      reads.map(async ({ id, incarnation, after = 0, limit = chunksAtOnce }, index) => {
+      reads.map(async ({ id, incarnation, after = 0, limit = defaultChunkLimit }, index) => {
         if (isHidden[index] === true) return { id, incarnation, page: noChunks };
         const request = { after, limit, wait: true };
         const key = toKey(params.id, { id, incarnation });
@@ -130,17 +132,17 @@ export const jobHandlers: Handlers<typeof jobRoutes> = {
       }),
     );
     return {
-      pages: fitting(found, ({ page }) => lengthOfPage(page)).map(({ page, ...key }) => ({
+      pages: pageByBytes(found, ({ page }) => lengthOfPage(page)).map(({ page, ...key }) => ({
         ...key,
-        ...showChunks(page),
+        ...toChunksResponse(page),
       })),
     };
   },
-  async streamJob({ params, body, caller, signal }, backstage) {
+  async streamJob({ params, body, caller, signal }, context) {
     const wanted = { id: params.jobId, incarnation: body.incarnation };
-    const [isHidden] = await hiddenFrom(params.id, [wanted], caller, backstage);
+    const [isHidden] = await hiddenFrom(params.id, [wanted], caller, context);
     if (isHidden === true) throw notFound(params.jobId);
-    return streamChunks(backstage.jobs, toKey(params.id, wanted), body.after ?? 0, signal);
+    return streamChunks(context.jobs, toKey(params.id, wanted), body.after ?? 0, signal);
   },
 };
 
@@ -150,24 +152,24 @@ function toKey(sessionId: string, { id, incarnation }: WireKey): JobKey {
 
 async function* streamChunks(
   ...[jobs, key, from, signal]: readonly [LocalJobs, JobKey, number, AbortSignal]
-): AsyncGenerator<AnswerOf<(typeof jobRoutes)['streamJob']>, void, undefined> {
+): AsyncGenerator<ResponseOf<(typeof jobRoutes)['streamJob']>, void, undefined> {
   let after = from;
   for (;;) {
-    const request = { after, limit: streamedAtOnce, wait: true };
-    const { chunks, over } = showChunks(await jobs.read(key, request, signal));
+    const request = { after, limit: streamPageSize, wait: true };
+    const { chunks, over } = toChunksResponse(await jobs.read(key, request, signal));
     for (const chunk of chunks) {
       yield { kind: 'chunk', ...chunk };
       after = chunk.seq;
     }
-    if (over && chunks.length < streamedAtOnce) break;
+    if (over && chunks.length < streamPageSize) break;
   }
   yield { kind: 'over' };
 }
 
-/** Checks that the session is the caller's, and returns what each key gives access to. */
+/** Checks that the caller may use the session. Returns the access that each key gives. */
 async function accessTo(
   { sessionId, keys, caller }: NamedJobs,
-  { owners, bindings }: Backstage,
+  { owners, bindings }: ServerContext,
 ): Promise<readonly JobAccess[]> {
   await owners.check(sessionId, caller);
   const access = await bindings.check(keys);
@@ -176,27 +178,32 @@ async function accessTo(
   );
 }
 
-/** Says which jobs the caller must not read. The store itself gives no chunks of another session's jobs. */
+/** Returns whether each job is hidden from the caller. The store itself hides jobs of other sessions. */
 async function hiddenFrom(
-  ...[sessionId, jobs, caller, backstage]: readonly [string, readonly WireKey[], Caller, Backstage]
+  ...[sessionId, jobs, caller, context]: readonly [
+    string,
+    readonly WireKey[],
+    Caller,
+    ServerContext,
+  ]
 ): Promise<readonly boolean[]> {
   if (caller.definitions === undefined) {
-    await backstage.owners.check(sessionId, caller);
+    await context.owners.check(sessionId, caller);
     return [];
   }
   const keys = jobs.map((key) => toKey(sessionId, key));
-  const access = await accessTo({ sessionId, keys, caller }, backstage);
+  const access = await accessTo({ sessionId, keys, caller }, context);
   return access.map(({ kind }) => kind === 'none');
 }
 
-/** Stops those that are jobs of the session; the others are not found, or have ended. */
+/** Stops the jobs that belong to the session. The others are reported as ended or not found. */
 async function stopJobs(
   jobs: NamedJobs,
-  backstage: Backstage,
+  context: ServerContext,
   stop: (bound: readonly JobKey[]) => Promise<readonly StopResult[]>,
 ): Promise<StopResult[]> {
   const { keys } = jobs;
-  const access = await accessTo(jobs, backstage);
+  const access = await accessTo(jobs, context);
   const bound = keys.filter((_, index) => access[index]?.kind === 'job');
   const results = bound.length === 0 ? [] : await stop(bound);
   const byKey = new Map(bound.map((key, index) => [key, results[index]]));
@@ -258,18 +265,18 @@ function toStop(
   };
 }
 
-/** A run that cannot be waited for, because it is no more, has that for its reply. */
+/** Returns the reply of a job. If the wait fails, its error is the reply. */
 async function replyOf(wait: Promise<JobReply>, signal: AbortSignal): Promise<JobReply> {
   try {
     return await wait;
   } catch (error) {
-    // A server that goes away is asked again, there or elsewhere: the job has not ended with it.
+    // The server is closing, which is not the outcome of the job: the client repeats the request.
     if (signal.aborted || isPerdureError(error, 'CLOSED')) throw error;
     return { kind: 'error', error: error as Error };
   }
 }
 
-function showReply(reply: JobReply, showStacks: boolean) {
+function toReplyResponse(reply: JobReply, showStacks: boolean) {
   if (reply.kind === 'error') {
     return { kind: 'error' as const, error: toWireError(reply.error, showStacks) };
   }
@@ -277,7 +284,7 @@ function showReply(reply: JobReply, showStacks: boolean) {
   return { kind: 'completed' as const, ...(output !== undefined && { output }) };
 }
 
-function showChunks({ chunks, over }: JobChunks) {
+function toChunksResponse({ chunks, over }: JobChunks) {
   return {
     chunks: chunks.map(({ seq, payload }) => ({ seq, value: decodePayload(payload) })),
     over,

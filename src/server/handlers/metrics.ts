@@ -1,9 +1,9 @@
-import type { Handlers } from '../call.ts';
-import { toPrometheus } from '../reading/prometheus.ts';
-import type { figureRoutes } from '../routes/metrics.ts';
+import type { Handlers } from '../server-context.ts';
+import { toPrometheus } from '../monitoring/prometheus.ts';
+import type { metricRoutes } from '../routes/metrics.ts';
 
-/** The store in figures, and the server itself. */
-export const figureHandlers: Handlers<typeof figureRoutes> = {
+/** Handlers of the health, metrics and change routes. */
+export const metricHandlers: Handlers<typeof metricRoutes> = {
   async health(_, { checkHealth }) {
     await checkHealth();
     return { status: 'ok' };
@@ -14,7 +14,7 @@ export const figureHandlers: Handlers<typeof figureRoutes> = {
   systemMetrics(_, { client }) {
     return client.systemMetrics();
   },
-  async prometheus(_, { client, clock, figures }) {
+  async prometheus(_, { client, clock, metrics: figures }) {
     const [system, queues] = await Promise.all([client.systemMetrics(), client.queueDepths()]);
     return toPrometheus({ system, queues, server: figures, nowMs: clock.now() });
   },

@@ -1,12 +1,13 @@
 import type { RetentionReport } from '../../management/retention-records.ts';
-import { actorOf, type Handlers } from '../call.ts';
+import { actorOf } from '../access/tokens.ts';
+import type { Handlers } from '../server-context.ts';
 import type { retentionRoutes } from '../routes/retention.ts';
 
-/** Looks after retention. */
+/** Handlers of the retention routes. */
 export const retentionHandlers: Handlers<typeof retentionRoutes> = {
   async getRetention(_, { client }) {
     const { lastReport, ...status } = await client.retention.status();
-    return { ...status, lastReport: showReport(lastReport) };
+    return { ...status, lastReport: toReportResponse(lastReport) };
   },
   async pauseRetention({ body, caller }, { client }) {
     await client.retention.pause({ actor: actorOf(caller, body.actor) });
@@ -24,16 +25,16 @@ export const retentionHandlers: Handlers<typeof retentionRoutes> = {
       actor: actorOf(caller, actor),
       signal,
     });
-    return { report: showReport(report) };
+    return { report: toReportResponse(report) };
   },
 };
 
-// The message of a store may quote statements and addresses; what it was asked to do comes before it.
-function showReport(report: RetentionReport | null): RetentionReport | null {
+// The message of a store may contain SQL and addresses, so only the name of the operation is kept.
+function toReportResponse(report: RetentionReport | null): RetentionReport | null {
   if (report === null) return null;
-  const show = (error: string): string => {
+  const redact = (error: string): string => {
     const operation = /^(\w+): /.exec(error)?.[1];
-    return `${operation === undefined ? 'The sweep' : operation} failed. The store itself has the whole report, for whoever opens it.`;
+    return `${operation === undefined ? 'The sweep' : operation} failed. Call \`client.retention.status()\` on the store for the full message.`;
   };
-  return { ...report, errors: report.errors.map(show) };
+  return { ...report, errors: report.errors.map(redact) };
 }

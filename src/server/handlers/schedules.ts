@@ -1,9 +1,9 @@
 import { PerdureError } from '../../model/failures/errors.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';
 
-/** Looks after schedules. */
+/** Handlers of the schedule routes. */
 export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
   listSchedules({ query }, { client }) {
     return client.schedules.list(query);
@@ -13,7 +13,7 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     if (schedule !== undefined) return schedule;
     throw new PerdureError(
       'SCHEDULE_NOT_FOUND',
-      `There is no schedule ${JSON.stringify(params.name)}.`,
+      `Schedule ${JSON.stringify(params.name)} does not exist.`,
     );
   },
   putSchedule({ params, body }, { client }) {

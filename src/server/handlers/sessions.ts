@@ -3,16 +3,16 @@ import { sessionNotFound } from '../../jobs/job-errors.ts';
 import type { SessionInfo } from '../../jobs/session-info.ts';
 import { readVariable, readVariables } from '../../jobs/session-options.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
-import type { Handlers } from '../call.ts';
-import { firstSettled } from '../reading/first-settled.ts';
+import type { Handlers } from '../server-context.ts';
+import { firstSettled } from './long-poll.ts';
 import { longestPollMs } from '../routes/route.ts';
 import type { sessionRoutes } from '../routes/sessions.ts';
-import { mayUse, showSession } from '../access/session-owners.ts';
+import { mayUse, toSessionResponse } from '../access/session-access.ts';
 import type { Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;
 
-/** Opens sessions, keeps them, shows them, ends them. */
+/** Handlers of the session routes. */
 export const sessionHandlers: Handlers<typeof sessionRoutes> = {
   async openSession({ body, caller }, { jobs, owners }) {
     const session = await jobs.openSession({
@@ -22,17 +22,17 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
       idleTimeoutMs: body.idleTimeoutMs,
       variables: readVariables(body.variables),
     });
-    // The id may be that of a session which is there, and somebody else's.
+    // A session with this id may already exist and belong to another caller.
     await owners.check(session.id, caller);
     return session;
   },
   async listSessions({ query, caller }, { jobs }) {
     const page = await jobs.listSessions({ ...query, limit: query.limit ?? defaultLimit });
-    const seen = page.items.filter((session) => maySee(session, caller));
-    return { ...page, items: seen.map((session) => showSession(session, caller)) };
+    const visible = page.items.filter((session) => isVisible(session, caller));
+    return { ...page, items: visible.map((session) => toSessionResponse(session, caller)) };
   },
   async getSession({ params, caller }, { jobs }) {
-    return showSession(await seenSession(params.id, caller, jobs), caller);
+    return toSessionResponse(await getVisibleSession(params.id, caller, jobs), caller);
   },
   async keepAlive({ params, caller }, { jobs, owners }) {
     await owners.check(params.id, caller);
@@ -63,19 +63,23 @@ export const sessionHandlers: Handlers<typeof sessionRoutes> = {
     const { limit = defaultLimit, after } = query;
     const page = await jobs.listJobs({ sessionId: params.id, limit, after });
     if (page.items.length > 0) return page;
-    // No jobs and no session are told apart.
+    // Distinguishes an empty session from an unknown one.
     if ((await jobs.getSession(params.id)) === undefined) throw sessionNotFound(params.id);
     return page;
   },
 };
 
-/** A caller who is restricted to some definitions sees no sessions of others: their jobs may be of any definition. */
-function maySee(session: SessionInfo, caller: Caller): boolean {
+/** Whether a session is visible. Restricted callers only see their own: other jobs may have any definition. */
+function isVisible(session: SessionInfo, caller: Caller): boolean {
   return caller.definitions === undefined || mayUse(session, caller);
 }
 
-async function seenSession(id: string, caller: Caller, jobs: LocalJobs): Promise<SessionInfo> {
+async function getVisibleSession(
+  id: string,
+  caller: Caller,
+  jobs: LocalJobs,
+): Promise<SessionInfo> {
   const session = await jobs.getSession(id);
-  if (session === undefined || !maySee(session, caller)) throw sessionNotFound(id);
+  if (session === undefined || !isVisible(session, caller)) throw sessionNotFound(id);
   return session;
 }

@@ -1,20 +1,18 @@
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { Routes } from '../routes/table.ts';
 import { deletionHandlers } from './deletion.ts';
-import { figureHandlers } from './metrics.ts';
+import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
 import { retentionHandlers } from './retention.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
-import { stoppingHandlers } from './stopping.ts';
 import { taskHandlers } from './tasks.ts';
 
-/** What is done for each route; the compiler misses none. */
+/** The handler of every route. A missing one does not compile. */
 export const handlers: Handlers<Routes> = {
   ...instanceHandlers,
-  ...stoppingHandlers,
   ...deletionHandlers,
   ...retentionHandlers,
   ...taskHandlers,
@@ -22,5 +20,5 @@ export const handlers: Handlers<Routes> = {
   ...scheduleHandlers,
   ...sessionHandlers,
   ...jobHandlers,
-  ...figureHandlers,
+  ...metricHandlers,
 };

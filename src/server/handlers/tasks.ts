@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import type { TaskRef } from '../../model/definition.ts';
-import type { Handlers } from '../call.ts';
+import type { Handlers } from '../server-context.ts';
 import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
 
-/** Runs tasks. */
+/** Handlers of the task routes. */
 export const taskHandlers: Handlers<typeof taskRoutes> = {
   async runTask({ body }, { client }) {
     const { task, input, options } = toRequest(body);
@@ -20,7 +20,7 @@ function toRequest({ task, input, onFail, ...options }: z.output<typeof taskRequ
   return { task: taskWith(task, onFail), input, options };
 }
 
-/** What the caller's definition says of its handler for failures, which the server does not have. */
+/** Returns a task by name. `onFail` comes from the caller, because the server has no definition of the task. */
 export function taskWith(name: string, onFail: boolean | undefined): TaskRef {
   return { kind: 'task', name, ...(onFail !== undefined && { runDefaults: { onFail } }) };
 }

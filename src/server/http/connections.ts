@@ -1,82 +1,83 @@
 import type { Server } from 'node:http';
 import { isIPv6, type Socket } from 'node:net';
 
-/** How many connections a server may have, and how long one may be idle that no request has authenticated. */
+/** Limits on the connections of a server. */
 export interface ConnectionLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
   readonly anonymousIdleMs: number;
 }
 
-/** What is known of a connection. */
-interface Open {
+/** The state of one connection. */
+interface ConnectionState {
   readonly network: string;
-  /** Requests that are being answered. */
-  inUse: number;
-  /** Whether a request on it was authenticated. */
-  isKnown: boolean;
+  /** Requests without a complete response. */
+  activeRequests: number;
+  /** Whether a request on the connection was authenticated. */
+  isAuthenticated: boolean;
   idleTimer: NodeJS.Timeout | undefined;
 }
 
 /**
- * The connections of a server. It bounds them: when all are taken, or all that one address may have, a new connection
- * replaces an idle one: first one that no request has authenticated, and of those the one idle for longest. Where none is
- * idle the new one is closed. Closing the server waits for the connections that are in use, and for no others.
+ * Bounds the connections of a server, in total and per address. At a limit, a new connection replaces an idle one:
+ * unauthenticated connections first, then the one idle for longest. If none is idle, the new connection is closed.
+ * Closing waits only for connections with active requests.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
-  /** The one that has been idle for longest comes first among those that are idle. */
-  readonly #open = new Map<Socket, Open>();
+  /** Idle connections are ordered by idle time, the longest first. */
+  readonly #open = new Map<Socket, ConnectionState>();
   readonly #countByNetwork = new Map<string, number>();
   #isClosing = false;
 
-  /** Looks after the connections of a server from now on. */
+  /** Tracks the connections that the server accepts from now on. */
   constructor(server: Server, limits: ConnectionLimits) {
     this.#limits = limits;
     server.on('connection', (socket: Socket) => this.#add(socket));
   }
 
-  /** A request came. */
-  begin(socket: Socket): void {
+  /** Call when a request arrives. */
+  requestStarted(socket: Socket): void {
     const open = this.#open.get(socket);
     if (open === undefined) return;
-    open.inUse += 1;
+    open.activeRequests += 1;
     clearTimeout(open.idleTimer);
   }
 
-  /** A request on the connection was authenticated. */
+  /** Call when a request on the connection was authenticated. */
   authenticate(socket: Socket): void {
     const open = this.#open.get(socket);
-    if (open !== undefined) open.isKnown = true;
+    if (open !== undefined) open.isAuthenticated = true;
   }
 
   /** Whether a request on the connection was authenticated. */
   isAuthenticated(socket: Socket): boolean {
-    return this.#open.get(socket)?.isKnown === true;
+    return this.#open.get(socket)?.isAuthenticated === true;
   }
 
-  /** Whether a connection has several requests that are not answered yet. */
+  /** Whether a connection has several requests without a complete response. */
   isPipelined(socket: Socket): boolean {
-    return (this.#open.get(socket)?.inUse ?? 0) > 1;
+    return (this.#open.get(socket)?.activeRequests ?? 0) > 1;
   }
 
-  /** A request was answered. */
-  end(socket: Socket): void {
+  /** Call when the response to a request was sent or given up. */
+  requestEnded(socket: Socket): void {
     const open = this.#open.get(socket);
     if (open === undefined) return;
-    open.inUse -= 1;
-    if (open.inUse > 0) return;
-    // It could be used again, and would keep the server waiting.
+    open.activeRequests -= 1;
+    if (open.activeRequests > 0) return;
+    // A kept-alive connection would delay the close.
     if (this.#isClosing) return socket.destroySoon();
     this.#open.delete(socket);
     this.#open.set(socket, open);
     this.#watchIdle(socket, open);
   }
 
-  /** Closes what is not in use now, and the rest as soon as it is answered. */
+  /** Closes idle connections now, and the others after their last response. */
   close(): void {
     this.#isClosing = true;
-    for (const [socket, { inUse }] of this.#open) if (inUse === 0) socket.destroy();
+    for (const [socket, { activeRequests }] of this.#open)
+      if (activeRequests === 0) socket.destroy();
   }
 
   #add(socket: Socket): void {
@@ -85,7 +86,12 @@ export class Connections {
       socket.destroy();
       return;
     }
-    const open: Open = { network, inUse: 0, isKnown: false, idleTimer: undefined };
+    const open: ConnectionState = {
+      network,
+      activeRequests: 0,
+      isAuthenticated: false,
+      idleTimer: undefined,
+    };
     this.#open.set(socket, open);
     this.#countByNetwork.set(network, this.#countOf(network) + 1);
     socket.once('close', () => this.#remove(socket));
@@ -106,7 +112,7 @@ export class Connections {
     return this.#countByNetwork.get(network) ?? 0;
   }
 
-  /** Whether one more connection may be opened; closes an idle one where that is needed. */
+  /** Whether one more connection is allowed. Closes an idle one if necessary. */
   #makeRoom(network: string): boolean {
     const { connections, connectionsPerAddress } = this.#limits;
     if (this.#countOf(network) >= connectionsPerAddress) return this.#dropIdle(network);
@@ -116,31 +122,31 @@ export class Connections {
   #dropIdle(network?: string): boolean {
     let known: Socket | undefined;
     for (const [socket, open] of this.#open) {
-      if (open.inUse > 0 || (network !== undefined && open.network !== network)) continue;
-      if (!open.isKnown) return this.#drop(socket);
+      if (open.activeRequests > 0 || (network !== undefined && open.network !== network)) continue;
+      if (!open.isAuthenticated) return this.#drop(socket);
       known ??= socket;
     }
     return known !== undefined && this.#drop(known);
   }
 
   #drop(socket: Socket): boolean {
-    // Counted out at once: its close event comes later.
+    // Removed immediately, because the close event comes later.
     this.#remove(socket);
     socket.destroy();
     return true;
   }
 
-  #watchIdle(socket: Socket, open: Open): void {
-    if (open.isKnown) return;
+  #watchIdle(socket: Socket, open: ConnectionState): void {
+    if (open.isAuthenticated) return;
     const { bytesRead } = socket;
     open.idleTimer = setTimeout(() => {
-      // A request that has begun to arrive has the time that headers may take.
+      // A request that has started to arrive has its own timeout (`headersMs`).
       if (socket.bytesRead === bytesRead) socket.destroy();
     }, this.#limits.anonymousIdleMs);
   }
 }
 
-/** What connections are counted by: an IPv4 address, or the /64 network of an IPv6 one, which one host may have. */
+/** Returns the key for limits by address: the IPv4 address, or the /64 network of an IPv6 address. */
 export function networkOf(address: string): string {
   const v4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (v4 !== undefined || !isIPv6(address)) return v4 ?? address;

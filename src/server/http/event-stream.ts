@@ -1,21 +1,21 @@
-/** What a stream of events needs besides its messages. */
+/** Options of an event stream. */
 export interface EventStreamOptions {
   readonly heartbeatMs: number;
-  /** What to say of an error that ends the stream. */
-  readonly showError: (error: unknown) => object;
-  /** Called once, however the stream ends; has to abort the signal, or a source that waits would go on waiting. */
+  /** Returns the data of the `error` event that ends a failed stream. */
+  readonly toErrorData: (error: unknown) => object;
+  /** Called once when the stream ends. Must abort `signal`, so that a waiting source stops. */
   readonly onEnd: () => void;
-  /** Aborts when the reader has left or the server shuts down; not an error unless `isRevoked` returns true. */
+  /** Aborts when the reader disconnects or the server closes. Not an error unless `isRevoked` returns true. */
   readonly signal: AbortSignal;
-  /** Whether the reader was cut off, and should be told why. */
+  /** Whether the reader lost its access; then the stream ends with an `error` event. */
   readonly isRevoked: () => boolean;
 }
 
 type Next = { readonly result: IteratorResult<unknown> } | { readonly error: unknown };
 
 /**
- * Messages as server-sent events. The next message is only asked for when the last one was taken, so a slow reader
- * makes its source wait; while there is none a comment says that the stream is there.
+ * Encodes messages as server-sent events. Pulls the next message when the reader has taken the last one, which gives
+ * backpressure. Sends a comment as a heartbeat while there is no message.
  */
 export function toEventStream(
   source: AsyncIterable<unknown>,
@@ -24,16 +24,16 @@ export function toEventStream(
   const encoder = new TextEncoder();
   const messages = source[Symbol.asyncIterator]();
   let pending: Promise<Next> | undefined;
-  let isOver = false;
+  let hasEnded = false;
   let isFirst = true;
   const finish = async (): Promise<void> => {
-    if (isOver) return;
-    isOver = true;
+    if (hasEnded) return;
+    hasEnded = true;
     options.onEnd();
     await messages.return?.();
   };
-  const take = async (): Promise<string | undefined> => {
-    // Says at once that the stream is open.
+  const nextChunk = async (): Promise<string | undefined> => {
+    // The first chunk shows immediately that the stream is open.
     if (isFirst) {
       isFirst = false;
       return ': open\n\n';
@@ -49,7 +49,7 @@ export function toEventStream(
       const text =
         options.signal.aborted && !options.isRevoked()
           ? undefined
-          : `event: error\ndata: ${JSON.stringify(options.showError(next.error))}\n\n`;
+          : `event: error\ndata: ${JSON.stringify(options.toErrorData(next.error))}\n\n`;
       await finish();
       return text;
     }
@@ -62,7 +62,7 @@ export function toEventStream(
   return new ReadableStream<Uint8Array>(
     {
       pull: async (controller) => {
-        const text = isOver ? undefined : await take();
+        const text = hasEnded ? undefined : await nextChunk();
         if (text === undefined) controller.close();
         else controller.enqueue(encoder.encode(text));
       },
@@ -74,7 +74,7 @@ export function toEventStream(
 
 function toEvent(message: unknown): string {
   const { seq } = message as { readonly seq?: number };
-  // JSON has no line breaks, which would end the event.
+  // `JSON.stringify` returns no line breaks, which would end the event.
   return `${seq === undefined ? '' : `id: ${seq}\n`}data: ${JSON.stringify(message)}\n\n`;
 }
 

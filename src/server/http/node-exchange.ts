@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-// Answers go out in pieces, so that a reader who takes them slowly is told from one who takes nothing.
+// Responses are written in pieces, to distinguish a slow reader from a stalled one.
 const pieceBytes = 64 * 1024;
 
-/** A request of Node as the web knows it; `undefined` where its address cannot be one. */
+/** Converts a Node request to a web `Request`. Returns `undefined` for an invalid URL. */
 export function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = 'GET', url = '' } = incoming;
-  // An absolute address, or one with two slashes, would name a host of its own.
+  // An absolute URL could name another host.
   if (!url.startsWith('/') || !URL.canParse(`http://server${url}`)) return undefined;
   const hasBody = method === 'POST';
   return new Request(`http://server${url}`, {
-    method: isOrdinary(method) ? method : 'HEAD',
+    method: isSupported(method) ? method : 'HEAD',
     headers: toHeaders(incoming),
     signal,
     ...(hasBody && { body: bodyOf(incoming), duplex: 'half' }),
   });
 }
 
-// Fetch knows no CONNECT, TRACE or TRACK; whatever it is, it is not allowed, as HEAD is not.
-function isOrdinary(method: string): boolean {
+// `Request` throws for CONNECT, TRACE and TRACK. They are passed as HEAD, which no route allows either.
+function isSupported(method: string): boolean {
   return /^(GET|POST|PUT|PATCH|DELETE|OPTIONS)$/.test(method);
 }
 
@@ -30,7 +30,7 @@ function toHeaders({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The body, read only as far as somebody asks for it; what nobody reads Node takes off the wire by itself. */
+/** Reads the body lazily. Node discards what is left unread. */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   let isAttached = false;
   return new ReadableStream<Uint8Array>(
@@ -44,7 +44,8 @@ function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
           });
           incoming.once('end', () => controller.close());
           incoming.once('close', () => {
-            if (!incoming.complete) controller.error(new Error('The request was cut off.'));
+            if (!incoming.complete)
+              controller.error(new Error('The connection closed before the request was complete.'));
           });
         }
         incoming.resume();
@@ -59,14 +60,13 @@ function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   );
 }
 
-/** Sends an answer; a reader who takes nothing for so long is cut off. */
+/** Sends a response. Drops the connection if the reader takes nothing for `stallMs`. */
 export async function sendResponse(
   response: Response,
   outgoing: ServerResponse,
   stallMs: number,
 ): Promise<void> {
   const reader = response.body?.getReader();
-  // Whatever it was about to say, nobody hears it.
   const giveUp = (): void => void reader?.cancel().catch(() => undefined);
   if (outgoing.destroyed) return giveUp();
   outgoing.once('close', giveUp);
@@ -83,7 +83,7 @@ export async function sendResponse(
     outgoing.end();
     if (!outgoing.writableFinished) await next(outgoing, 'finish', stallMs);
   } catch {
-    // The reader is gone or takes nothing: there is nobody left to tell.
+    // The reader disconnected or stalled.
     outgoing.destroy();
     giveUp();
   } finally {
@@ -91,7 +91,7 @@ export async function sendResponse(
   }
 }
 
-/** Waits for an event; rejects when the connection closes first, or too much time passes. */
+/** Waits for an event. Rejects after `stallMs`, or when the connection closes first. */
 function next(outgoing: ServerResponse, event: 'drain' | 'finish', stallMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     if (outgoing.destroyed) return reject(new Error('The connection is closed.'));
@@ -104,7 +104,7 @@ function next(outgoing: ServerResponse, event: 'drain' | 'finish', stallMs: numb
     };
     const happened = (): void => settle();
     const closed = (): void => settle(new Error('The connection is closed.'));
-    const timer = setTimeout(() => settle(new Error('The reader takes nothing.')), stallMs);
+    const timer = setTimeout(() => settle(new Error('The reader stalled.')), stallMs);
     outgoing.on(event, happened);
     outgoing.on('close', closed);
   });

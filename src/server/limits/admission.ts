@@ -1,38 +1,38 @@
-import { ByteBudget, type HeldBytes } from '../http/byte-budget.ts';
-import { Gate, Seats } from './concurrency-gate.ts';
+import { ByteBudget, type ByteReservation } from './byte-budget.ts';
+import { ConcurrencyLimit, CapacityLimit } from './concurrency-limit.ts';
 import type { ServerLimits } from './limits.ts';
 import { RateLimit } from './rate-limit.ts';
-import { rateLimited } from '../http/refusal.ts';
+import { rateLimited } from '../http/errors.ts';
 import type { RouteShape } from '../routes/route.ts';
 
-const nothing = (): void => undefined;
-// Twice a second's worth may come at once.
-const burst = 2;
+const noop = (): void => undefined;
+// Seconds' worth of writes that may arrive in a burst.
+const writeBurst = 2;
 
 /**
- * Decides when a request may be worked on, and how many bytes it may hold. Urgent requests (cancels, keep-alives,
- * shutdowns) need no place: a caller that stops work must not have to wait for that work. `/v1/health` is outside every
- * limit. `caller` is the name of a token, or an address where there are none.
+ * Applies the limits of the server to requests. Urgent requests (cancels, keep-alives, shutdowns) need no capacity: a
+ * caller that stops work must not wait for that work. Public routes are not limited. `caller` is the name of a token,
+ * or an address if the server has no tokens.
  */
 export class Admission {
-  readonly #gate: Gate;
-  readonly #waiting: Seats;
-  readonly #streams: Seats;
+  readonly #concurrency: ConcurrencyLimit;
+  readonly #waits: CapacityLimit;
+  readonly #streams: CapacityLimit;
   readonly #bodies: ByteBudget;
   readonly #urgentBodies: ByteBudget;
-  readonly #answers: ByteBudget;
-  readonly #changes: RateLimit;
+  readonly #responses: ByteBudget;
+  readonly #writes: RateLimit;
   readonly #wrongTokens: RateLimit;
 
   constructor(limits: ServerLimits) {
-    this.#gate = new Gate({
+    this.#concurrency = new ConcurrencyLimit({
       max: limits.concurrent,
       maxPerCaller: limits.concurrentPerToken,
       maxQueued: limits.queued,
       maxQueuedPerCaller: limits.queuedPerToken,
     });
-    this.#waiting = new Seats(limits.waiting, limits.waitingPerToken, 'requests that wait');
-    this.#streams = new Seats(limits.streams, limits.streamsPerToken, 'streams');
+    this.#waits = new CapacityLimit(limits.waiting, limits.waitingPerToken, 'long polls');
+    this.#streams = new CapacityLimit(limits.streams, limits.streamsPerToken, 'streams');
     this.#bodies = new ByteBudget({
       totalBytes: limits.bodyBudgetBytes,
       bytesPerCaller: limits.bodyBudgetBytesPerToken,
@@ -43,57 +43,58 @@ export class Admission {
       bytesPerCaller: limits.urgentBudgetBytesPerToken,
       what: 'urgent request bodies',
     });
-    this.#answers = new ByteBudget({
+    this.#responses = new ByteBudget({
       totalBytes: limits.answerBudgetBytes,
       bytesPerCaller: limits.answerBudgetBytesPerToken,
-      what: 'unread answers',
+      what: 'unread responses',
     });
-    this.#changes = new RateLimit(limits.changesPerSecond, 1_000, burst);
+    this.#writes = new RateLimit(limits.changesPerSecond, 1_000, writeBurst);
     this.#wrongTokens = new RateLimit(limits.wrongTokensPerMinute, 60_000);
   }
 
-  /** What is under way, for the figures of the server. */
+  /** Current load, by the `what` label of the metric `perdure_server_under_way`. */
   get gauges(): Readonly<Record<string, () => number>> {
     return {
-      working: () => this.#gate.inside,
-      queued: () => this.#gate.queued,
-      waiting: () => this.#waiting.taken,
+      working: () => this.#concurrency.active,
+      queued: () => this.#concurrency.queued,
+      waiting: () => this.#waits.taken,
       streams: () => this.#streams.taken,
       bodyBytes: () => this.#bodies.held,
       urgentBodyBytes: () => this.#urgentBodies.held,
-      answerBytes: () => this.#answers.held,
+      answerBytes: () => this.#responses.held,
     };
   }
 
-  /** Refuses a change above the rate of its caller, before its body is read. */
+  /** Throws 429 for a write above the rate of its caller. Called before the body is read. */
   checkRate(shape: RouteShape, caller: string): void {
     const isCounted = isLimited(shape) && shape.as !== 'events' && shape.waits !== true;
-    if (!isCounted || shape.method === 'GET' || this.#changes.take(caller)) return;
-    throw rateLimited('This token asks for too many changes in a second.');
+    if (!isCounted || shape.method === 'GET' || this.#writes.take(caller)) return;
+    throw rateLimited('This token sends too many writes.', this.#writes.refillMs(caller));
   }
 
-  /** Where the bytes of a request's body are counted. */
-  openBody({ urgent }: RouteShape, caller: string): HeldBytes {
+  /** Opens the reservation for the bytes of a request body. */
+  openBody({ urgent }: RouteShape, caller: string): ByteReservation {
     return (urgent === true ? this.#urgentBodies : this.#bodies).open(caller);
   }
 
-  /** Where the bytes of an answer are counted until they are read. */
-  openAnswer(caller: string): HeldBytes {
-    return this.#answers.open(caller);
+  /** Opens the reservation for the bytes of a response until it was sent. */
+  openResponse(caller: string): ByteReservation {
+    return this.#responses.open(caller);
   }
 
-  /** Lets a request in, now or when there is room, and returns how it leaves; refuses it otherwise. */
-  async enter(shape: RouteShape, caller: string, signal: AbortSignal): Promise<() => void> {
-    if (!isLimited(shape)) return nothing;
-    if (shape.as === 'events' || shape.exports === true) return this.#streams.take(caller);
-    if (shape.waits === true) return this.#waiting.take(caller);
-    return this.#gate.enter(caller, signal);
+  /** Resolves with a release function once there is capacity. Rejects with 429 or 503 if the queue is full. */
+  async admit(shape: RouteShape, caller: string, signal: AbortSignal): Promise<() => void> {
+    if (!isLimited(shape)) return noop;
+    if (shape.as === 'events' || shape.exports === true) return this.#streams.acquire(caller);
+    if (shape.waits === true) return this.#waits.acquire(caller);
+    return this.#concurrency.acquire(caller, signal);
   }
 
-  /** Counts a wrong token, and refuses an address that sends too many. */
+  /** Counts a wrong token. Throws 429 for an address that sends too many. */
   countWrongToken(address: string): void {
-    if (!this.#wrongTokens.take(address))
-      throw rateLimited('Too many wrong tokens came from here.');
+    if (this.#wrongTokens.take(address)) return;
+    const waitMs = this.#wrongTokens.refillMs(address);
+    throw rateLimited('Too many wrong tokens from this address.', waitMs);
   }
 }
 

@@ -1,64 +1,64 @@
 import { invalidOption, readFields } from '../../model/option-fields.ts';
 
-/** What one server takes on at most. */
+/** Limits of one server. `PerToken` limits count by address if the server has no tokens. */
 export interface ServerLimits {
-  /** The largest body of a request in bytes. Default 2 MiB and 64 KiB: the largest payload with what is around it. */
+  /** Maximum size of a request body, in bytes. Default: 2 MiB + 64 KiB, the largest payload and its envelope. */
   readonly bodyBytes: number;
-  /** The largest body of requests that carry many things at once. Default 8 MiB. */
+  /** Maximum body of batch requests, in bytes. Default: 8 MiB. */
   readonly bulkBodyBytes: number;
-  /** The largest body of urgent requests: cancels, keep-alives, shutdowns. Default 256 KiB. */
+  /** Maximum body of urgent requests (cancels, keep-alives, shutdowns), in bytes. Default: 256 KiB. */
   readonly urgentBodyBytes: number;
-  /** Bytes of bodies in memory, from the first byte read to the end of the request. Default 128 MiB. */
+  /** Maximum bytes of request bodies in memory, until their requests end. Default: 128 MiB. */
   readonly bodyBudgetBytes: number;
-  /** The part of `bodyBudgetBytes` that one token may hold. Default: half of it. */
+  /** Maximum share of `bodyBudgetBytes` for one token. Default: half. */
   readonly bodyBudgetBytesPerToken: number;
-  /** As `bodyBudgetBytes`, for the bodies of urgent requests, which have a budget of their own. Default 16 MiB. */
+  /** Like `bodyBudgetBytes`, for urgent requests, which have a separate budget. Default: 16 MiB. */
   readonly urgentBudgetBytes: number;
-  /** The part of `urgentBudgetBytes` that one token may hold. Default: half of it. */
+  /** Maximum share of `urgentBudgetBytes` for one token. Default: half. */
   readonly urgentBudgetBytesPerToken: number;
-  /** Bytes of answers that were made and not yet read by their callers. Default 256 MiB. */
+  /** Maximum bytes of responses that callers have not read yet. Default: 256 MiB. */
   readonly answerBudgetBytes: number;
-  /** The part of `answerBudgetBytes` that one token may hold. Default: half of it. */
+  /** Maximum share of `answerBudgetBytes` for one token. Default: half. */
   readonly answerBudgetBytesPerToken: number;
-  /** Parameters in the query of a request. Default 100. */
+  /** Maximum number of query parameters. Default: 100. */
   readonly queryParameters: number;
-  /** Requests that are worked on at once; others wait for their turn. Default 100. */
+  /** Maximum concurrent requests. Further requests are queued. Default: 100. */
   readonly concurrent: number;
-  /** Requests of one token that are worked on at once. Default: half of `concurrent`. */
+  /** Maximum concurrent requests of one token. Default: half of `concurrent`. */
   readonly concurrentPerToken: number;
-  /** Requests that wait for their turn; more are refused. Default 1,000. */
+  /** Maximum queued requests. Further requests get 503. Default: 1,000. */
   readonly queued: number;
-  /** Requests of one token that wait for their turn. Default: half of `queued`. */
+  /** Maximum queued requests of one token. Further requests get 429. Default: half of `queued`. */
   readonly queuedPerToken: number;
-  /** Requests that wait for something to happen. Default 1,000. */
+  /** Maximum concurrent long polls. Default: 1,000. */
   readonly waiting: number;
-  /** Requests of one token that wait for something to happen. Default: half of `waiting`. */
+  /** Maximum concurrent long polls of one token. Default: half of `waiting`. */
   readonly waitingPerToken: number;
-  /** Streams: of events, and exports. Default 100. */
+  /** Maximum concurrent event streams and exports. Default: 100. */
   readonly streams: number;
-  /** Streams of one token. Default: half of `streams`. */
+  /** Maximum concurrent streams and exports of one token. Default: half of `streams`. */
   readonly streamsPerToken: number;
-  /** Connections per listening address. When all are taken, a new one replaces the one idle for longest. Default 4,096. */
+  /** Maximum connections per listening address. Above it, a new one replaces an idle one. Default: 4,096. */
   readonly connections: number;
-  /** Connections from one address (IPv6: one /64 network). Behind a proxy, set it to `connections`. Default 1,024. */
+  /** Maximum connections from one address (IPv6: /64). Behind a proxy, set it to `connections`. Default: 1,024. */
   readonly connectionsPerAddress: number;
-  /** How long a connection may be idle before its first authenticated request, in milliseconds. Default 5 s. */
+  /** Idle timeout before the first authenticated request of a connection, in milliseconds. Default: 5,000. */
   readonly anonymousIdleMs: number;
-  /** Changes that one token may ask for in a second; twice as many at once. Default 1,000. */
+  /** Maximum writes per second of one token, with a burst of twice as many. Default: 1,000. */
   readonly changesPerSecond: number;
-  /** Wrong tokens from one address in a minute before they are answered with `RATE_LIMITED`. Default 10. */
+  /** Maximum wrong tokens per minute from one address. Further ones get 429. Default: 10. */
   readonly wrongTokensPerMinute: number;
-  /** How long the headers of a request may take, in milliseconds. Default 10 s. */
+  /** Timeout for the headers of a request, in milliseconds. Default: 10,000. */
   readonly headersMs: number;
-  /** How long a request may take to arrive, and an answer to be made or taken, in milliseconds. Default 30 s. */
+  /** Timeout for each phase: receiving, handling, and a stalled response, in milliseconds. Default: 30,000. */
   readonly requestMs: number;
-  /** How often a stream without news says that it is there, in milliseconds. Default 15 s. */
+  /** Interval of heartbeats on an idle event stream, in milliseconds. Default: 15,000. */
   readonly heartbeatMs: number;
 }
 
 const mib = 1024 * 1024;
 
-/** What one token may have, where it was not chosen: this part of the limit that all tokens share. */
+/** Limits per token that default to half of a total limit. */
 const sharedBy = {
   bodyBudgetBytesPerToken: 'bodyBudgetBytes',
   urgentBudgetBytesPerToken: 'urgentBudgetBytes',
@@ -91,7 +91,7 @@ const defaults: Omit<ServerLimits, keyof typeof sharedBy> = {
   heartbeatMs: 15_000,
 };
 
-/** Fills in what was not chosen; bad values are `INVALID_OPTION`. */
+/** Validates limits and applies defaults. Throws `INVALID_OPTION` for invalid values. */
 export function readLimits(limits: unknown): ServerLimits {
   const shares = Object.entries(sharedBy);
   const names = [...Object.keys(defaults), ...Object.keys(sharedBy)] as (keyof ServerLimits)[];
@@ -101,7 +101,7 @@ export function readLimits(limits: unknown): ServerLimits {
     const value = given[name];
     if (value === undefined) continue;
     if (!Number.isSafeInteger(value) || (value as number) < 1) {
-      throw invalidOption(`limits.${name}`, value, 'a whole number of 1 or more');
+      throw invalidOption(`limits.${name}`, value, 'an integer of at least 1');
     }
     chosen[name] = value as number;
   }

@@ -1,12 +1,12 @@
 interface Bucket {
-  left: number;
-  filledAt: number;
+  tokens: number;
+  refilledAt: number;
 }
 
-// Somebody who comes from everywhere must not fill the memory: the bucket unused for longest goes first.
+// Bounds the memory under requests from many addresses: the bucket unused for longest is dropped.
 const maxBuckets = 10_000;
 
-/** Lets each key do something so often in a time, and twice as often at once. */
+/** Token bucket per key: `count` requests per `periodMs`, with a burst of `burst` times `count`. */
 export class RateLimit {
   readonly #perMs: number;
   readonly #capacity: number;
@@ -17,20 +17,27 @@ export class RateLimit {
     this.#capacity = count * burst;
   }
 
-  /** Whether one more is within the limit; only then it counts. */
+  /** Takes a token. Returns false, and takes nothing, if the bucket is empty. */
   take(key: string, nowMs = performance.now()): boolean {
-    const bucket = this.#buckets.get(key) ?? { left: this.#capacity, filledAt: nowMs };
+    const bucket = this.#buckets.get(key) ?? { tokens: this.#capacity, refilledAt: nowMs };
     this.#buckets.delete(key);
     this.#buckets.set(key, bucket);
-    if (this.#buckets.size > maxBuckets) this.#forgetOldest();
-    bucket.left = Math.min(this.#capacity, bucket.left + (nowMs - bucket.filledAt) * this.#perMs);
-    bucket.filledAt = nowMs;
-    if (bucket.left < 1) return false;
-    bucket.left -= 1;
+    if (this.#buckets.size > maxBuckets) this.#dropOldest();
+    const refill = (nowMs - bucket.refilledAt) * this.#perMs;
+    bucket.tokens = Math.min(this.#capacity, bucket.tokens + refill);
+    bucket.refilledAt = nowMs;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens -= 1;
     return true;
   }
 
-  #forgetOldest(): void {
+  /** Milliseconds from the last `take` of a key until its bucket has a token. */
+  refillMs(key: string): number {
+    const { tokens } = this.#buckets.get(key) ?? { tokens: this.#capacity };
+    return Math.max(0, 1 - tokens) / this.#perMs;
+  }
+
+  #dropOldest(): void {
     const [oldest] = this.#buckets.keys();
     if (oldest !== undefined) this.#buckets.delete(oldest);
   }

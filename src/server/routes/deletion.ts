@@ -16,14 +16,14 @@ const prunedCounts = {
   eventsDeleted: z.number(),
 };
 
-/** What a deletion took away. */
+/** Number of deleted rows of a deletion. */
 export const deleted: z.ZodType<DeleteInstanceResult> = z.strictObject(deletedCounts);
-/** What a prune took away. */
+/** Number of deleted rows of a prune. */
 export const pruned: z.ZodType<PruneResult> = z.strictObject(prunedCounts);
 
-/** Whether a bulk operation came to its end; if not, the same request goes on. */
 const finished = z.boolean().meta({
-  description: 'False where the time of the request was over first: repeat it to go on.',
+  description:
+    'False if the time limit of the request was reached: repeat the request to continue.',
 });
 
 const many = <Item extends z.ZodType>(item: Item, max: number) =>
@@ -40,7 +40,7 @@ const filter = z.strictObject({
 const all = z
   .boolean()
   .optional()
-  .meta({ description: 'Confirms that everything is meant, where there is no condition.' });
+  .meta({ description: 'Confirms that a filter without conditions selects everything.' });
 
 const conditions = {
   keepLast: z.int().min(0).optional(),
@@ -64,29 +64,30 @@ const auditPage: z.ZodType<AuditPage> = z.strictObject({
   nextCursor: z.string().exactOptional(),
 });
 
-/** Deleting and pruning. */
+/** Routes to delete and prune instances, and to list the audit log. */
 export const deletionRoutes = {
   deleteInstance: route({
     method: 'POST',
     path: '/v1/instances/{id}/delete',
     role: 'admin',
-    summary: 'Deletes a root that is over with all its descendants, whole or not at all.',
+    summary:
+      'Deletes an ended root instance with all its descendants. `force` also deletes one that is active.',
     params: byId,
     body: z.strictObject({ force: z.boolean().optional(), actor: actor.optional() }),
-    answer: deleted,
+    response: deleted,
   }),
   deleteInstances: route({
     method: 'POST',
     path: '/v1/bulk/delete',
     role: 'admin',
-    summary: 'Deletes all roots that are over and that a filter selects.',
+    summary: 'Deletes all ended root instances that match a filter, with their descendants.',
     body: z.strictObject({
       filter: filter.optional(),
       all,
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       ...deletedCounts,
       rootsDeleted: z.number(),
       rootsSkipped: z.number(),
@@ -98,31 +99,31 @@ export const deletionRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/prune',
     role: 'admin',
-    summary: 'Deletes finished executions of an instance; the current one stays.',
+    summary: 'Deletes finished executions of an instance. The current execution stays.',
     params: byId,
     body: z.strictObject(conditions),
-    answer: pruned,
+    response: pruned,
   }),
   pruneExecutionsBulk: route({
     method: 'POST',
     path: '/v1/bulk/prune',
     role: 'admin',
-    summary: 'Deletes finished executions of all instances that a filter selects.',
+    summary: 'Deletes finished executions of all instances that match a filter.',
     body: z.strictObject({
       filter: filter.optional(),
       all,
       ...conditions,
       includeRunning: z.boolean().optional(),
     }),
-    answer: z.strictObject({ ...prunedCounts, finished }),
+    response: z.strictObject({ ...prunedCounts, finished }),
     bulk: true,
   }),
   listAudit: route({
     method: 'GET',
     path: '/v1/audit',
     role: 'admin',
-    summary: 'Lists what was deleted and pruned, the newest first.',
+    summary: 'Lists deletions and prunes, the newest first.',
     query: z.strictObject({ limit: limit.optional(), cursor: cursor.optional() }),
-    answer: auditPage,
+    response: auditPage,
   }),
 };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { instanceStatuses, type InstanceStatus, type TerminalStatus } from '../../model/status.ts';
 import { longestPollMs } from './route.ts';
 
-// Bounds of texts are checked where they are meant: schemas only keep out what could never be meant.
+// Handlers check the exact bounds of strings. Schemas only reject values that can never be valid.
 const text = (max: number) => z.string().min(1).max(max);
 
 /** An instance, session or job id. */
@@ -11,26 +11,26 @@ export const id = text(1_000);
 export const name = text(256);
 /** A version of an orchestration. */
 export const version = text(256);
-/** Why something is done. */
+/** Reason for a cancel or a terminate. */
 export const reason = z.string().max(10_000);
-/** Who asks, besides the token that says so. */
+/** The actor to record in addition to the name of the token. */
 export const actor = text(200);
-/** Milliseconds, or text like `30s`. */
+/** A duration: milliseconds, or a string such as `30s`. */
 export const duration = z
   .union([z.number(), z.string().max(60)])
-  .meta({ description: 'Milliseconds, or text like 250ms, 30s, 5m, 1h, 30d.' });
-/** Milliseconds since the epoch. */
-export const moment = z.number().meta({ description: 'Milliseconds since the epoch.' });
+  .meta({ description: 'Milliseconds, or a string such as 250ms, 30s, 5m, 1h or 30d.' });
+/** A time: milliseconds since the Unix epoch. */
+export const moment = z.number().meta({ description: 'Milliseconds since the Unix epoch.' });
 /** Any JSON value. */
 export const json = z.unknown().meta({ description: 'Any JSON value.' });
-/** Text by name. */
+/** Headers of a task run. */
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
-/** How an instance can stand. */
+/** Status of an instance. */
 export const status: z.ZodType<InstanceStatus> = z
   .enum(instanceStatuses as readonly [InstanceStatus])
-  .meta({ id: 'Status', description: 'How an instance stands.' });
-/** How an instance can end. */
+  .meta({ id: 'Status', description: 'Status of an instance.' });
+/** Terminal status of an instance. */
 export const terminalStatus: z.ZodType<TerminalStatus> = z.enum([
   'completed',
   'failed',
@@ -40,22 +40,22 @@ export const terminalStatus: z.ZodType<TerminalStatus> = z.enum([
   'expired',
 ]);
 
-/** A whole number in a query. */
+/** An integer in a query. */
 export function whole(min: number, max: number) {
   return z
     .string()
-    .regex(/^-?\d{1,16}$/, 'must be a whole number')
+    .regex(/^-?\d{1,16}$/, 'must be an integer')
     .transform(Number)
     .pipe(z.int().min(min).max(max));
 }
 
-/** A yes or no in a query. */
+/** A boolean in a query. */
 export const flag = z
   .enum(['true', 'false'])
   .transform((value) => value === 'true')
   .pipe(z.boolean());
 
-/** One or several values in a query, given as repeats of its name. */
+/** One or more values in a query, as a repeated parameter. */
 export function several<Item extends z.ZodType>(item: Item) {
   return z.preprocess(
     (value) => (typeof value === 'string' ? [value] : value),
@@ -63,18 +63,18 @@ export function several<Item extends z.ZodType>(item: Item) {
   );
 }
 
-/** How many entries a page may have. */
+/** Maximum entries of a page. */
 export const limit = whole(1, 1_000);
-/** Where a page begins. */
+/** Cursor of a page. */
 export const cursor = z.string().max(100);
-/** How long a request may stay open. */
+/** Timeout of a long poll, in milliseconds. */
 export const timeoutMs = whole(0, longestPollMs);
 /** A time in a query. */
 export const queryMoment = whole(-8_640_000_000_000_000, 8_640_000_000_000_000);
 
-/** The path of routes that concern one instance. */
+/** Path parameters of routes for one id. */
 export const byId = z.strictObject({ id });
-/** The path of routes that concern one thing with a name. */
+/** Path parameters of routes for one name. */
 export const byName = z.strictObject({ name });
-/** An answer that says nothing but that it was done. */
+/** An empty response. */
 export const done = z.strictObject({});

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { FlowItemPage } from '../../flows/reading/read-flow-run.ts';
 import type { FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import { byId, done, id, json, limit, moment, name, status, version, whole } from './fields.ts';
-import { failure } from './instance-responses.ts';
+import { failure } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
 const stepStatus = z.enum([
@@ -68,21 +68,21 @@ const flowRun: z.ZodType<FlowRun> = z
     ),
     onFail: stepState.exactOptional(),
   })
-  .meta({ id: 'FlowRun', description: 'A run of a flow with its steps.' });
+  .meta({ id: 'FlowRun', description: 'A flow run with its steps.' });
 
 const flowItems: z.ZodType<FlowItemPage> = z.strictObject({
   items: z.array(z.strictObject({ index: z.number(), item: json.exactOptional(), ...stateFields })),
   nextAfter: z.number().exactOptional(),
 });
 
-/** Flows that the server was given, and runs of all flows. */
+/** Routes of flows and flow runs. */
 export const flowRoutes = {
   listFlows: route({
     method: 'GET',
     path: '/v1/flows',
     role: 'read',
-    summary: 'Lists the flows that the server was given, with their graphs.',
-    answer: z.strictObject({
+    summary: 'Lists the flows of the server with their graphs.',
+    response: z.strictObject({
       items: z.array(z.strictObject({ name: z.string(), graph: z.record(z.string(), json) })),
     }),
   }),
@@ -90,7 +90,7 @@ export const flowRoutes = {
     method: 'POST',
     path: '/v1/flows/{name}/runs',
     role: 'operate',
-    summary: 'Starts a run of a flow that the server was given.',
+    summary: 'Starts a run of a flow of the server.',
     params: z.strictObject({ name }),
     body: z.strictObject({
       input: json.optional(),
@@ -98,41 +98,42 @@ export const flowRoutes = {
       version: version.optional(),
       priority: z.number().optional(),
     }),
-    answer: z.strictObject({ id: z.string() }),
+    response: z.strictObject({ id: z.string() }),
   }),
   getFlowRun: route({
     method: 'GET',
     path: '/v1/flow-runs/{id}',
     role: 'read',
-    summary: 'Reads a run of a flow with the state of every step.',
+    summary: 'Returns a flow run with the state of every step.',
     params: byId,
-    answer: flowRun,
+    response: flowRun,
   }),
   listFlowItems: route({
     method: 'GET',
     path: '/v1/flow-runs/{id}/items',
     role: 'read',
-    summary: 'Reads a page of the items of a map or generator step. A page ends at 8 MiB.',
+    summary: 'Returns a page of the items of a map or generator step. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       step: name,
       after: whole(-1, Number.MAX_SAFE_INTEGER).optional(),
       limit: limit.optional(),
     }),
-    answer: flowItems,
+    response: flowItems,
   }),
   signalFlow: route({
     method: 'POST',
     path: '/v1/flow-runs/{id}/signals',
     role: 'operate',
-    summary: 'Sends a signal to a run, and waits until it was taken or the time is up.',
+    summary:
+      'Sends a signal to a flow run. Waits until the run has received it or `timeoutMs` has passed.',
     params: byId,
     body: z.strictObject({
       name,
       payload: json.optional(),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: done,
+    response: done,
     waits: true,
   }),
 };

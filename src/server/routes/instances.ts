@@ -14,6 +14,9 @@ import {
   timeoutMs,
   version,
   whole,
+  actor,
+  duration,
+  reason,
 } from './fields.ts';
 import {
   executionPage,
@@ -24,33 +27,35 @@ import {
   instanceTree,
   measuredInstance,
   pendingWork,
-} from './instance-responses.ts';
-import { wireError } from './error-response.ts';
+  wireError,
+  stopResult,
+} from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
-const place = whole(0, Number.MAX_SAFE_INTEGER);
+const position = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** Starting instances, looking at them, talking to them. */
+/** Routes of instances: start, read, wait, signal, stop. */
 export const instanceRoutes = {
   startInstance: route({
     method: 'POST',
     path: '/v1/instances',
     role: 'operate',
-    summary: 'Starts an instance; the same start with the same id finds it.',
+    summary:
+      'Starts an instance. A repeated start with the same `id` and input returns the existing instance.',
     body: z.strictObject({
       name,
       input: json.optional(),
       id: id.optional(),
       version: version.optional(),
     }),
-    answer: z.strictObject({ id: z.string() }),
+    response: z.strictObject({ id: z.string() }),
   }),
   listInstances: route({
     method: 'GET',
     path: '/v1/instances',
     role: 'read',
     summary:
-      'Lists instances, the newest first, one page at a time. Outputs and custom statuses come with `payloads=true` alone; a page ends at 8 MiB.',
+      'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
       status: several(status).optional(),
       kind: z.enum(['orchestration', 'task', 'flow']).optional(),
@@ -64,32 +69,33 @@ export const instanceRoutes = {
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
-    answer: instancePage,
+    response: instancePage,
   }),
   getInstance: route({
     method: 'GET',
     path: '/v1/instances/{id}',
     role: 'read',
-    summary: 'Reads what is known of an instance.',
+    summary: 'Returns an instance.',
     params: byId,
-    answer: instanceInfo,
+    response: instanceInfo,
   }),
   measureInstance: route({
     method: 'GET',
     path: '/v1/instances/{id}/size',
     role: 'read',
-    summary: 'Reads an instance with what it holds in the store.',
+    summary: 'Returns an instance with the number of its rows in the store.',
     params: byId,
-    answer: measuredInstance,
+    response: measuredInstance,
   }),
   waitForInstance: route({
     method: 'GET',
     path: '/v1/instances/{id}/wait',
     role: 'read',
-    summary: 'Waits until an instance is over, or the time is up: `over` says which.',
+    summary:
+      'Waits until an instance has ended or `timeoutMs` has passed. `over` is true if it has ended.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
-    answer: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
+    response: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
     waits: true,
   }),
   waitForInstances: route({
@@ -97,12 +103,12 @@ export const instanceRoutes = {
     path: '/v1/bulk/wait',
     role: 'read',
     summary:
-      'Waits until at least one of some instances is over or cannot be waited for, or the time is up; answers those.',
+      'Waits until at least one of several instances has ended or is unknown, or `timeoutMs` has passed. Returns those instances.',
     body: z.strictObject({
       ids: z.array(id).min(1).max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       results: z.array(
         z.union([
           z.strictObject({ id: z.string(), instance: instanceInfo }),
@@ -116,41 +122,43 @@ export const instanceRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/events',
     role: 'operate',
-    summary: 'Sends an external event to an instance, where it waits until the code asks for it.',
+    summary:
+      'Sends an external event to an instance. It is buffered until `ctx.waitFor` consumes it.',
     params: byId,
     body: z.strictObject({ name, payload: json.optional() }),
-    answer: done,
+    response: done,
   }),
   getInstanceTree: route({
     method: 'GET',
     path: '/v1/instances/{id}/tree',
     role: 'read',
-    summary: 'Reads which instances an instance has below it.',
+    summary:
+      'Returns the ids of an instance and all its descendants. Above 8 MiB of ids: `PAYLOAD_TOO_LARGE`.',
     params: byId,
-    answer: instanceTree,
+    response: instanceTree,
   }),
   getHistory: route({
     method: 'GET',
     path: '/v1/instances/{id}/history',
     role: 'read',
     summary:
-      'Reads a page of the history of an execution, by default the current one. A page ends at 8 MiB.',
+      'Returns a page of the history of an execution. Default: the current one. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),
-      after: place.optional(),
+      after: position.optional(),
       limit: limit.optional(),
     }),
-    answer: historyPage,
+    response: historyPage,
   }),
   exportHistory: route({
     method: 'GET',
     path: '/v1/instances/{id}/export',
     role: 'read',
-    summary: 'Exports a whole execution, to replay code against.',
+    summary: 'Exports the history of an execution, for replay tests.',
     params: byId,
     query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
-    answer: exportedHistory,
+    response: exportedHistory,
     exports: true,
   }),
   listExecutions: route({
@@ -159,24 +167,53 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Lists the executions of an instance, the oldest first.',
     params: byId,
-    query: z.strictObject({ after: place.optional(), limit: limit.optional() }),
-    answer: executionPage,
+    query: z.strictObject({ after: position.optional(), limit: limit.optional() }),
+    response: executionPage,
   }),
   listRunning: route({
     method: 'GET',
     path: '/v1/instances/{id}/running',
     role: 'read',
-    summary: 'Lists the work of an instance that runs, waits for its next attempt or is queued.',
+    summary: 'Lists the activities and task runs of an instance that have no outcome yet.',
     params: byId,
-    answer: z.strictObject({ items: z.array(pendingWork) }),
+    response: z.strictObject({ items: z.array(pendingWork) }),
   }),
   watchInstance: route({
     method: 'GET',
     path: '/v1/instances/{id}/changes',
     role: 'read',
-    summary: 'Sends what is known of an instance whenever it changes, until it is over.',
+    summary: 'Streams an instance whenever it changes, until it has ended.',
     params: byId,
-    answer: instanceInfo,
+    response: instanceInfo,
     as: 'events',
+  }),
+  cancelInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/cancel',
+    role: 'operate',
+    summary: 'Requests the cancellation of an instance. The request is durable.',
+    params: byId,
+    body: z.strictObject({
+      reason: reason.optional(),
+      actor: actor.optional(),
+      cleanupTimeout: duration.optional(),
+    }),
+    response: stopResult,
+    urgent: true,
+  }),
+  terminateInstance: route({
+    method: 'POST',
+    path: '/v1/instances/{id}/terminate',
+    role: 'operate',
+    summary:
+      'Terminates an instance immediately, without running its code. `tree: true` terminates its descendants too; otherwise they are canceled.',
+    params: byId,
+    body: z.strictObject({
+      reason: reason.optional(),
+      actor: actor.optional(),
+      tree: z.boolean().optional(),
+    }),
+    response: stopResult,
+    urgent: true,
   }),
 };

@@ -1,16 +1,14 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
-import { wireError } from './error-response.ts';
+import { wireError, instanceInfo, stopResult } from './response-schemas.ts';
 import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
-import { instanceInfo, stopResult } from './instance-responses.ts';
 
-const incarnation = z
-  .string()
-  .min(8)
-  .max(100)
-  .meta({ description: 'Made by whoever submits the job: names this life of its id.' });
+const incarnation = z.string().min(8).max(100).meta({
+  description:
+    'Random id chosen by the submitter. Distinguishes the job from a deleted one with the same id.',
+});
 const key = z.strictObject({ id, incarnation });
-const several = z.array(key).min(1).max(1_000);
+const jobKeys = z.array(key).min(1).max(1_000);
 const byJob = z.strictObject({ id, jobId: id });
 
 const stop = {
@@ -21,7 +19,7 @@ const stop = {
 
 const ms = z.int().min(0).max(31_556_952_000_000);
 
-/** A job that is sent. */
+/** A job to submit. */
 export const newJob = z.strictObject({
   id,
   incarnation,
@@ -29,10 +27,9 @@ export const newJob = z.strictObject({
   name,
   version: version.optional(),
   input: json.optional(),
-  disposable: z
-    .boolean()
-    .optional()
-    .meta({ description: 'Its definition has a hook for a late success that nobody wants.' }),
+  disposable: z.boolean().optional().meta({
+    description: 'Whether the definition has a hook for results that the caller gave up.',
+  }),
   task: z
     .strictObject({
       priority: z.number().optional(),
@@ -52,22 +49,22 @@ const reply = z
     z.strictObject({ kind: z.literal('completed'), output: json.exactOptional() }),
     z.strictObject({ kind: z.literal('error'), error: wireError }),
   ])
-  .meta({ id: 'JobReply', description: 'The one reply of a job.' });
+  .meta({ id: 'JobReply', description: 'The outcome of a job.' });
 
 const chunk = z.strictObject({ seq: z.number(), value: json.exactOptional() });
 
-const place = z.int().min(0);
+const position = z.int().min(0);
 
-/** Jobs: runs that are attached to a session. */
+/** Routes of jobs: runs attached to a session. */
 export const jobRoutes = {
   submitJobs: route({
     method: 'POST',
     path: '/v1/sessions/{id}/jobs',
     role: 'operate',
-    summary: 'Submits jobs; each is answered on its own, in their order. A repeat finds itself.',
+    summary: 'Submits jobs. Returns a result for each, in order. Repeating the request is safe.',
     params: byId,
     body: z.strictObject({ jobs: z.array(newJob).min(1).max(1_000) }),
-    answer: z.strictObject({
+    response: z.strictObject({
       results: z.array(z.strictObject({ error: wireError.exactOptional() })),
     }),
     bulk: true,
@@ -77,67 +74,67 @@ export const jobRoutes = {
     path: '/v1/sessions/{id}/jobs/wait',
     role: 'operate',
     summary:
-      'Waits until at least one of some jobs is over, or the time is up; answers those that are.',
+      'Waits until at least one of several jobs has ended or `timeoutMs` has passed. Returns the replies of ended jobs.',
     params: byId,
     body: z.strictObject({
-      jobs: several,
+      jobs: jobKeys,
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({ replies: z.array(z.strictObject({ id, incarnation, reply })) }),
+    response: z.strictObject({ replies: z.array(z.strictObject({ id, incarnation, reply })) }),
     waits: true,
   }),
   takeJobs: route({
     method: 'POST',
     path: '/v1/sessions/{id}/jobs/taken',
     role: 'operate',
-    summary: 'Says that replies have reached their caller.',
+    summary: 'Acknowledges that the caller has received the replies of jobs.',
     params: byId,
-    body: z.strictObject({ jobs: several }),
-    answer: done,
+    body: z.strictObject({ jobs: jobKeys }),
+    response: done,
   }),
   abandonJobs: route({
     method: 'POST',
     path: '/v1/sessions/{id}/jobs/abandon',
     role: 'operate',
-    summary: 'Says that nobody wants the replies of jobs any more: asks those that run to stop.',
+    summary: 'Gives up the replies of jobs. Cancels the jobs that are active.',
     params: byId,
-    body: z.strictObject({ jobs: several, ...stop }),
-    answer: z.strictObject({ results: z.array(stopResult) }),
+    body: z.strictObject({ jobs: jobKeys, ...stop }),
+    response: z.strictObject({ results: z.array(stopResult) }),
     urgent: true,
   }),
   cancelJobs: route({
     method: 'POST',
     path: '/v1/sessions/{id}/jobs/cancel',
     role: 'operate',
-    summary: 'Asks jobs to stop whose reply is still wanted.',
+    summary: 'Cancels jobs. Their replies stay available.',
     params: byId,
-    body: z.strictObject({ jobs: several, ...stop }),
-    answer: z.strictObject({ results: z.array(stopResult) }),
+    body: z.strictObject({ jobs: jobKeys, ...stop }),
+    response: z.strictObject({ results: z.array(stopResult) }),
     urgent: true,
   }),
   getJob: route({
     method: 'GET',
     path: '/v1/sessions/{id}/jobs/{jobId}',
     role: 'operate',
-    summary: 'Reads what is known of the run of a job.',
+    summary: 'Returns the instance of a job.',
     params: byJob,
     query: z.strictObject({ incarnation }),
-    answer: instanceInfo,
+    response: instanceInfo,
   }),
-  // Reading forgets what was read before, so it is no GET.
+  // A read deletes earlier chunks, so the method is POST.
   readChunks: route({
     method: 'POST',
     path: '/v1/sessions/{id}/jobs/chunks',
     role: 'operate',
     summary:
-      'Waits until one of some jobs has emitted chunks after a number, or is over, or the time is up; forgets those up to the number. Never loses one.',
+      'Waits until one of several jobs has chunks after `after`, has ended, or `timeoutMs` has passed. Deletes the chunks up to `after`. Loses no chunk.',
     params: byId,
     body: z.strictObject({
       reads: z
         .array(
           z.strictObject({
             ...key.shape,
-            after: place.optional(),
+            after: position.optional(),
             limit: z.int().min(1).max(1_000).optional(),
           }),
         )
@@ -145,7 +142,7 @@ export const jobRoutes = {
         .max(1_000),
       timeoutMs: z.int().min(0).max(longestPollMs).optional(),
     }),
-    answer: z.strictObject({
+    response: z.strictObject({
       pages: z.array(z.strictObject({ ...key.shape, chunks: z.array(chunk), over: z.boolean() })),
     }),
     waits: true,
@@ -154,11 +151,10 @@ export const jobRoutes = {
     method: 'POST',
     path: '/v1/sessions/{id}/jobs/{jobId}/stream',
     role: 'operate',
-    summary:
-      'Sends the chunks of a job as they come. What was under way when a connection breaks is lost.',
+    summary: 'Streams the chunks of a job. Chunks in transit are lost if the connection breaks.',
     params: byJob,
-    body: z.strictObject({ incarnation, after: place.optional() }),
-    answer: z.union([
+    body: z.strictObject({ incarnation, after: position.optional() }),
+    response: z.union([
       z.strictObject({ kind: z.literal('chunk'), ...chunk.shape }),
       z.strictObject({ kind: z.literal('over') }),
     ]),

@@ -41,57 +41,58 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
   pendingReclaims: count,
 });
 
-/** The whole store in figures, and the server itself. */
-export const figureRoutes = {
+/** Routes of health, metrics, changes and the API description. */
+export const metricRoutes = {
   health: route({
     method: 'GET',
     path: '/v1/health',
     role: 'public',
-    summary: 'Says whether the server and its store answer.',
-    answer: z.strictObject({ status: z.literal('ok') }),
+    summary: 'Checks that the server and its store are available.',
+    response: z.strictObject({ status: z.literal('ok') }),
   }),
   queueDepths: route({
     method: 'GET',
     path: '/v1/queues',
     role: 'read',
-    summary: 'Counts what waits in the queues, and since when.',
-    answer: queueDepths,
+    summary: 'Returns the depth of the queues and the age of their oldest entries.',
+    response: queueDepths,
   }),
   systemMetrics: route({
     method: 'GET',
     path: '/v1/system',
     role: 'read',
-    summary: 'Counts what is in the store.',
-    answer: systemMetrics,
+    summary: 'Returns the number of instances by status and the size of the store.',
+    response: systemMetrics,
   }),
   prometheus: route({
     method: 'GET',
     path: '/v1/metrics',
     role: 'read',
-    summary: 'The figures of store, queues and server in the text format of Prometheus.',
+    summary:
+      'Returns the metrics of the store, the queues and the server in the text format of Prometheus.',
     as: 'text',
   }),
   openApi: route({
     method: 'GET',
     path: '/v1/openapi.json',
     role: 'read',
-    summary: 'This interface as an OpenAPI 3.1 document.',
-    answer: z.record(z.string(), z.unknown()),
+    summary: 'Returns this API as an OpenAPI 3.1 document.',
+    response: z.record(z.string(), z.unknown()),
   }),
   watchChanges: route({
     method: 'GET',
     path: '/v1/changes',
     role: 'read',
     summary:
-      'Sends ids of instances that ended or set their custom status, and the figures of store and queues whenever they change.',
-    answer: z.union([
+      'Streams the ids of instances that ended or set their custom status, and the metrics of the store and the queues when they change.',
+    response: z.union([
       z.strictObject({
         kind: z.literal('ended'),
         ids: z.array(z.string()),
         missed: z
           .literal(true)
           .exactOptional()
-          .meta({ description: 'Some ends or changes were lost: read the list again.' }),
+          .meta({ description: 'Some changes were dropped: list the instances again.' }),
       }),
       z.strictObject({ kind: z.literal('changed'), ids: z.array(z.string()) }),
       z.strictObject({ kind: z.literal('figures'), queues: queueDepths, system: systemMetrics }),

@@ -36,41 +36,41 @@ const retentionStatus: z.ZodType<RetentionStatus> = z.strictObject({
   fullWalkAt: moment.nullable(),
 });
 
-/** What workers delete by themselves. */
+/** Routes of retention. */
 export const retentionRoutes = {
   getRetention: route({
     method: 'GET',
     path: '/v1/retention',
     role: 'read',
-    summary: 'Tells where retention stands.',
-    answer: retentionStatus,
+    summary: 'Returns the policies, the pause and the last report of retention.',
+    response: retentionStatus,
   }),
   pauseRetention: route({
     method: 'POST',
     path: '/v1/retention/pause',
     role: 'admin',
-    summary: 'Keeps workers from sweeping.',
+    summary: 'Pauses the retention sweeps of all workers.',
     body: z.strictObject({ actor: actor.optional() }),
-    answer: done,
+    response: done,
   }),
   resumeRetention: route({
     method: 'POST',
     path: '/v1/retention/resume',
     role: 'admin',
-    summary: 'Lets workers sweep again.',
+    summary: 'Resumes retention sweeps.',
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   runRetention: route({
     method: 'POST',
     path: '/v1/retention/run',
     role: 'admin',
-    summary: 'Sweeps now; `report` is null when another sweep is under way.',
+    summary: 'Runs a sweep now. `report` is null if another sweep is running.',
     body: z.strictObject({
       policies: z.array(policy).max(1_000).optional(),
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
     }),
-    answer: z.strictObject({ report: report.nullable() }),
+    response: z.strictObject({ report: report.nullable() }),
   }),
 };

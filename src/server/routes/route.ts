@@ -1,41 +1,41 @@
 import type { z } from 'zod';
 
-/** What a caller may do: look, run and stop work, or delete and administer. Each includes those before it. */
+/** Rights of a caller: read, start and stop work, or delete and administer. Each includes those before it. */
 export type Role = 'read' | 'operate' | 'admin';
 
-/** The roles, the weakest first. */
+/** All roles, the weakest first. */
 export const roles: readonly Role[] = ['read', 'operate', 'admin'];
 
-/** One thing that can be asked of the server. Validation, roles, documents and the remote client all come from it. */
+/** A route. Validation, roles, the API reference and the remote client derive from it. */
 export interface RouteShape {
-  /** Reads are GET and change nothing; everything else is a POST with a JSON body. */
+  /** GET for reads, POST with a JSON body for everything else. */
   readonly method: 'GET' | 'POST';
-  /** A segment in braces is a parameter. */
+  /** Segments in braces are parameters. */
   readonly path: `/v1/${string}`;
-  /** Who may ask. `public` needs no token. */
+  /** The required role. `public` needs no token. */
   readonly role: Role | 'public';
-  /** One sentence for the reference. */
+  /** Description for the API reference. */
   readonly summary: string;
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
-  /** What comes back: one JSON value, or each message of a stream of events. Absent: text. */
-  readonly answer?: z.ZodType;
-  /** How it comes back. Default `json`. */
+  /** The JSON value of the response, or a message of its event stream. Absent: text. */
+  readonly response?: z.ZodType;
+  /** Format of the response. Default: `json`. */
   readonly as?: 'json' | 'text' | 'events';
-  /** Stops work or keeps it attached: waits for no place, and its body has a small limit and a budget of its own. */
+  /** Stops work or renews a lease: bypasses queues and rate limits. Its small body has a separate budget. */
   readonly urgent?: true;
-  /** Its JSON may be of any size: it is written while it is read, and takes the seat of a stream. */
+  /** The JSON has no size limit: it is streamed, and counts as a stream. */
   readonly exports?: true;
-  /** May stay open until something happens, for at most `longestPollMs`. */
+  /** A long poll: stays open for at most `longestPollMs`. */
   readonly waits?: true;
-  /** Changes something and may have a large answer, which counts as unread. Asking again must do no harm. */
+  /** A write with a large response, which counts against the response budget. Must be idempotent. */
   readonly large?: true;
-  /** The largest body in bytes, where it is not that of the server. */
+  /** A batch request: its body may have `bulkBodyBytes`. */
   readonly bulk?: true;
 }
 
-/** Keeps the exact types of a route. */
+/** Defines a route with its exact types. */
 export function route<const Shape extends RouteShape>(shape: Shape): Shape {
   return shape;
 }
@@ -45,17 +45,61 @@ type Part<Shape, Key extends string> =
     ? Readonly<Record<Key, z.output<Schema>>>
     : unknown;
 
-/** What a route is asked with, decoded: its `params`, `query` and `body`, as far as it has them. */
+/** The decoded `params`, `query` and `body` of a route. */
 export type RequestOf<Shape extends RouteShape> = Part<Shape, 'params'> &
   Part<Shape, 'query'> &
   Part<Shape, 'body'>;
 
-/** What a route answers: the JSON value, or one message of its stream. */
-export type AnswerOf<Shape extends RouteShape> = Shape extends {
-  readonly answer: infer Schema extends z.ZodType;
+/** The JSON value of a response, or one message of its stream. */
+export type ResponseOf<Shape extends RouteShape> = Shape extends {
+  readonly response: infer Schema extends z.ZodType;
 }
   ? z.output<Schema>
   : string;
 
-/** No request waits longer for something to happen; whoever still wants to know asks again. */
+/** Maximum duration of a long poll, in milliseconds. */
 export const longestPollMs = 30_000;
+
+/** Values of path parameters by name. */
+export type PathParams = Readonly<Record<string, string>>;
+
+/**
+ * Formats the path of a route. URL parsers remove the segments `.` and `..`, so these ids, and ids that begin with `~`,
+ * get the prefix `~`.
+ */
+export function writePath(path: string, params: PathParams = {}): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => writeSegment(params[name] ?? ''));
+}
+
+/** Parses a path. Returns `undefined` if it does not match the pattern or is not encoded correctly. */
+export function readPath(pattern: string, path: string): PathParams | undefined {
+  const wanted = pattern.split('/');
+  const given = path.split('/');
+  if (wanted.length !== given.length) return undefined;
+  const params: Record<string, string> = {};
+  for (const [index, segment] of wanted.entries()) {
+    const text = given[index] ?? '';
+    if (!segment.startsWith('{')) {
+      if (segment !== text) return undefined;
+      continue;
+    }
+    const value = readSegment(text);
+    if (value === undefined || value === '') return undefined;
+    params[segment.slice(1, -1)] = value;
+  }
+  return params;
+}
+
+function writeSegment(value: string): string {
+  const escaped = value === '.' || value === '..' || value.startsWith('~') ? `~${value}` : value;
+  return encodeURIComponent(escaped);
+}
+
+function readSegment(text: string): string | undefined {
+  try {
+    const value = decodeURIComponent(text);
+    return value.startsWith('~') ? value.slice(1) : value;
+  } catch {
+    return undefined;
+  }
+}

@@ -40,7 +40,7 @@ const schedule: z.ZodType<ScheduleInfo> = z
       })
       .exactOptional(),
   })
-  .meta({ id: 'Schedule', description: 'What is known of a schedule.' });
+  .meta({ id: 'Schedule', description: 'A schedule with its next and last tick.' });
 
 const schedulePage: z.ZodType<SchedulePage> = z.strictObject({
   items: z.array(schedule),
@@ -79,67 +79,67 @@ const newSchedule = z.union([
   }),
 ]);
 
-/** What is started at given times. */
+/** Routes of schedules. */
 export const scheduleRoutes = {
   listSchedules: route({
     method: 'GET',
     path: '/v1/schedules',
     role: 'read',
-    summary: 'Lists schedules by name, one page at a time.',
+    summary: 'Lists schedules, ordered by name.',
     query: z.strictObject({ limit: limit.optional(), after: name.optional() }),
-    answer: schedulePage,
+    response: schedulePage,
   }),
   getSchedule: route({
     method: 'GET',
     path: '/v1/schedules/{name}',
     role: 'read',
-    summary: 'Reads a schedule.',
+    summary: 'Returns a schedule.',
     params: byName,
-    answer: schedule,
+    response: schedule,
   }),
   putSchedule: route({
     method: 'POST',
     path: '/v1/schedules/{name}',
     role: 'operate',
-    summary: 'Creates a schedule, or changes the one of this name.',
+    summary: 'Creates or replaces a schedule.',
     params: byName,
     body: newSchedule,
-    answer: schedule,
+    response: schedule,
   }),
   pauseSchedule: route({
     method: 'POST',
     path: '/v1/schedules/{name}/pause',
     role: 'operate',
-    summary: 'Stops a schedule from firing until it is resumed.',
+    summary: 'Pauses a schedule.',
     params: byName,
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   resumeSchedule: route({
     method: 'POST',
     path: '/v1/schedules/{name}/resume',
     role: 'operate',
-    summary: 'Lets a paused schedule fire again, from its next tick on.',
+    summary: 'Resumes a paused schedule from its next tick.',
     params: byName,
     body: z.strictObject({}),
-    answer: done,
+    response: done,
   }),
   deleteSchedule: route({
     method: 'POST',
     path: '/v1/schedules/{name}/delete',
     role: 'admin',
-    summary: 'Deletes a schedule; what it started goes on.',
+    summary: 'Deletes a schedule. Runs that it started continue.',
     params: byName,
     body: z.strictObject({}),
-    answer: z.strictObject({ deleted: z.boolean() }),
+    response: z.strictObject({ deleted: z.boolean() }),
   }),
   nextRuns: route({
     method: 'GET',
     path: '/v1/schedules/{name}/next',
     role: 'read',
-    summary: 'Tells when a schedule fires next.',
+    summary: 'Returns the next ticks of a schedule.',
     params: byName,
     query: z.strictObject({ count: whole(1, 1_000).optional() }),
-    answer: z.strictObject({ runs: z.array(moment) }),
+    response: z.strictObject({ runs: z.array(moment) }),
   }),
 };

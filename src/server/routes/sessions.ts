@@ -19,11 +19,12 @@ const session: z.ZodType<SessionInfo> = z
     endedAt: moment.exactOptional(),
     variables: z.record(z.string(), z.string()),
     variablesHidden: z.literal(true).exactOptional().meta({
-      description: 'The session belongs to another token, so its variables are not shown.',
+      description:
+        'True if the variables are omitted because the session belongs to another token.',
     }),
     openJobs: z.number(),
   })
-  .meta({ id: 'Session', description: 'What is known of a session.' });
+  .meta({ id: 'Session', description: 'A session with its state and its number of open jobs.' });
 
 const sessionPage: z.ZodType<SessionPage> = z.strictObject({
   items: z.array(session),
@@ -46,51 +47,51 @@ const jobPage: z.ZodType<JobPage> = z.strictObject({
 
 const after = z.string().min(1).max(1_000).optional();
 
-/** Sessions, which hold jobs together. */
+/** Routes of sessions. */
 export const sessionRoutes = {
   openSession: route({
     method: 'POST',
     path: '/v1/sessions',
     role: 'operate',
-    summary: 'Opens a session; the same id again answers the one that is there.',
+    summary: 'Opens a session. An existing id returns the existing session.',
     body: z.strictObject({
       id,
       label: name.optional(),
       idleTimeoutMs: z.int().min(5_000).max(10_800_000),
       variables: z.record(variableName, z.string().max(65_536)).optional(),
     }),
-    answer: session,
+    response: session,
     large: true,
   }),
   listSessions: route({
     method: 'GET',
     path: '/v1/sessions',
     role: 'read',
-    summary: 'Lists sessions, the newest first, one page at a time. A page ends at 8 MiB.',
+    summary: 'Lists sessions, the newest first. A page ends at 8 MiB.',
     query: z.strictObject({
       state: several(state).optional(),
       label: name.optional(),
       limit: limit.optional(),
       after,
     }),
-    answer: sessionPage,
+    response: sessionPage,
   }),
   getSession: route({
     method: 'GET',
     path: '/v1/sessions/{id}',
     role: 'read',
-    summary: 'Reads what is known of a session.',
+    summary: 'Returns a session.',
     params: byId,
-    answer: session,
+    response: session,
   }),
   keepAlive: route({
     method: 'POST',
     path: '/v1/sessions/{id}/keep-alive',
     role: 'operate',
-    summary: 'Renews the lease of a session in every state but `ended`.',
+    summary: 'Renews the lease of a session that has not ended.',
     params: byId,
     body: z.strictObject({}),
-    answer: session,
+    response: session,
     urgent: true,
     large: true,
   }),
@@ -98,13 +99,16 @@ export const sessionRoutes = {
     method: 'POST',
     path: '/v1/sessions/{id}/shutdown',
     role: 'operate',
-    summary: 'Ends a session: `graceful` lets its jobs end, `forceful` cancels them.',
+    summary: 'Shuts down a session. `graceful` waits for its jobs, `forceful` cancels them.',
     params: byId,
     body: z.strictObject({
       mode: z.enum(['graceful', 'forceful']),
-      leaving: z.boolean().optional().meta({ description: 'Its client says goodbye.' }),
+      leaving: z
+        .boolean()
+        .optional()
+        .meta({ description: 'Whether the client disconnects; then `end` is `goodbye`.' }),
     }),
-    answer: session,
+    response: session,
     urgent: true,
     large: true,
   }),
@@ -112,22 +116,22 @@ export const sessionRoutes = {
     method: 'GET',
     path: '/v1/sessions/{id}/wait',
     role: 'operate',
-    summary: 'Waits until a session has ended or is no more, or the time is up.',
+    summary: 'Waits until a session has ended or was deleted, or `timeoutMs` has passed.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
-    answer: z.strictObject({ ended: z.boolean() }),
+    response: z.strictObject({ ended: z.boolean() }),
     waits: true,
   }),
   setSessionVariables: route({
     method: 'POST',
     path: '/v1/sessions/{id}/variables',
     role: 'operate',
-    summary: 'Sets variables of a session; null takes one away.',
+    summary: 'Sets variables of a session. `null` deletes a variable.',
     params: byId,
     body: z.strictObject({
       set: z.record(variableName, z.string().max(65_536).nullable()),
     }),
-    answer: session,
+    response: session,
     large: true,
   }),
   listJobs: route({
@@ -137,6 +141,6 @@ export const sessionRoutes = {
     summary: 'Lists the jobs of a session.',
     params: byId,
     query: z.strictObject({ limit: limit.optional(), after }),
-    answer: jobPage,
+    response: jobPage,
   }),
 };

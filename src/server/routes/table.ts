@@ -1,5 +1,5 @@
 import { deletionRoutes } from './deletion.ts';
-import { figureRoutes } from './metrics.ts';
+import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
@@ -7,13 +7,11 @@ import { retentionRoutes } from './retention.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
-import { stoppingRoutes } from './stopping.ts';
 import { taskRoutes } from './tasks.ts';
 
-/** Everything that can be asked of the server: what is not here is not served. */
+/** All routes of the server. */
 export const routes = {
   ...instanceRoutes,
-  ...stoppingRoutes,
   ...deletionRoutes,
   ...retentionRoutes,
   ...taskRoutes,
@@ -21,10 +19,10 @@ export const routes = {
   ...scheduleRoutes,
   ...sessionRoutes,
   ...jobRoutes,
-  ...figureRoutes,
+  ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
-/** The table of routes as a type, for whoever calls them. */
+/** The type of the route table. */
 export type Routes = typeof routes;
 
 /** The name of a route. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { duration, headers, id, json, moment, name } from './fields.ts';
 import { route } from './route.ts';
 
-/** How a task is run: the options of a run, and what its definition would have added. */
+/** The options of a task run, including those that its definition would add. */
 const taskRunFields = {
   priority: z.number().optional(),
   delay: duration.optional(),
@@ -14,10 +14,10 @@ const taskRunFields = {
   onFail: z
     .boolean()
     .optional()
-    .meta({ description: 'Whether the task has a handler for failures that is to run.' }),
+    .meta({ description: 'Whether to run the `onFail` handler of the task when it has failed.' }),
 };
 
-/** A task run that is asked for. */
+/** A task run to start. */
 export const taskRequest = z.strictObject({
   task: name,
   input: json.optional(),
@@ -27,23 +27,23 @@ export const taskRequest = z.strictObject({
 
 const taskRun = z.strictObject({ id: z.string(), created: z.boolean() });
 
-/** Running tasks. */
+/** Routes of tasks. */
 export const taskRoutes = {
   runTask: route({
     method: 'POST',
     path: '/v1/tasks',
     role: 'operate',
-    summary: 'Runs a task; `created` is false where a run with its id or key was there.',
+    summary: 'Starts a task run. `created` is false if a run with its `id` or `dedupeKey` exists.',
     body: taskRequest,
-    answer: taskRun,
+    response: taskRun,
   }),
   runTasks: route({
     method: 'POST',
     path: '/v1/tasks/batch',
     role: 'operate',
-    summary: 'Runs up to 1,000 tasks; all are checked before the first run is created.',
+    summary: 'Starts up to 1,000 task runs. All are validated before the first one is created.',
     body: z.strictObject({ requests: z.array(taskRequest).max(1_000) }),
-    answer: z.strictObject({ runs: z.array(taskRun) }),
+    response: z.strictObject({ runs: z.array(taskRun) }),
     bulk: true,
   }),
 };

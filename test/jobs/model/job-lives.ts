@@ -1,6 +1,5 @@
 import { Client } from '../../../src/client/client.ts';
-import type { Clock } from '../../../src/model/clock.ts';
-import { systemClock } from '../../../src/model/clock.ts';
+import { type Clock, systemClock } from '../../../src/model/clock.ts';
 import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';

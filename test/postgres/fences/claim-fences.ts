@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ConformanceCase } from '../../../src/testing/conformance/conformance-case.ts';
-import type { StoreUnderTest } from '../../../src/testing/conformance/store-under-test.ts';
-import { lockMs } from '../../../src/testing/conformance/store-under-test.ts';
+import { type StoreUnderTest, lockMs } from '../../../src/testing/conformance/store-under-test.ts';
 import {
   createTasks,
   expectStatus,

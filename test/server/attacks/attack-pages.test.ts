@@ -176,6 +176,23 @@ describeServer('a token with the role read', (open) => {
     expect([missing.status, codeOf(missing)]).toEqual([404, 'INSTANCE_NOT_FOUND']);
   });
 
+  it('getInstanceTree returns PAYLOAD_TOO_LARGE for more than 8 MiB of ids', async () => {
+    const server = await open();
+    const { provider } = Client.internals(server.perdure.client);
+    await server.perdure.client.start('collect', 1, { id: 'root' });
+    let children = 8_000;
+    const spy = vi.spyOn(provider, 'listChildren').mockImplementation(async (ids) => {
+      const names = Array.from({ length: children }, (_, n) => `${n}-`.padEnd(1_000, 'x'));
+      return ids.map((id) => (id === 'root' ? names : []));
+    });
+    onTestFinished(() => spy.mockRestore());
+    const request = { params: { id: 'root' } };
+    expect((await server.send('getInstanceTree', request)).status).toBe(200);
+    children = 9_000;
+    const rejected = await server.send('getInstanceTree', request);
+    expect([rejected.status, codeOf(rejected)]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
+  });
+
   it('lists sessions in pages of at most 8 MiB', async () => {
     const server = await open();
     const variables = Object.fromEntries(

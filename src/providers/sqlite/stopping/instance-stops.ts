@@ -5,12 +5,16 @@ import { planCancel, planTerminate, type CancelScope } from '../../rules/stops.t
 import type { Scope } from '../batches/group-commit.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import { parentOf, type FullRow, type InstanceRows } from '../tables/instance-rows.ts';
+import {
+  parentOf,
+  type FullRow,
+  type InstanceRows,
+  type TurnTarget,
+} from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
-import type { TurnTarget } from '../tables/instance-rows.ts';
 
 interface StopRequest {
   readonly reason: string;

@@ -1,8 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { CancelRequest } from '../../../model/cancel.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
-import { mustChangeOne } from './instance-rows.ts';
-import type { TurnTarget } from './instance-rows.ts';
+import { mustChangeOne, type TurnTarget } from './instance-rows.ts';
 
 interface CloseParams {
   readonly instanceKey: number;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
-import type { StoreUnderTest } from '../../store-under-test.ts';
+import { type StoreUnderTest, labels, lockMs } from '../../store-under-test.ts';
 import { event, newTurn, raised, workItem } from '../../sample-data.ts';
 import {
   expectCommitted,
@@ -8,7 +8,6 @@ import {
   expectLockLost,
   expectRefused,
 } from '../../expectations.ts';
-import { labels, lockMs } from '../../store-under-test.ts';
 
 async function claimThree(store: StoreUnderTest) {
   for (const id of ['a', 'b', 'c']) await store.begin(id);

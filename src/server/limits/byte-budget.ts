@@ -1,22 +1,22 @@
-import { rateLimited, unavailable } from './refusal.ts';
+import { rateLimited, unavailable } from '../http/errors.ts';
 
-/** How many bytes may be held, in all and for one caller. */
+/** Limits of a budget: in total and per caller. */
 export interface ByteBudgetParams {
   readonly totalBytes: number;
   readonly bytesPerCaller: number;
-  /** What the bytes are, for error messages: `request bodies`. */
+  /** Name of the bytes in error messages, for example `request bodies`. */
   readonly what: string;
 }
 
-/** The bytes that one request holds. */
-export interface HeldBytes {
-  /** Holds more bytes. Throws a refusal, and holds no more than before, where the budget has no room. */
+/** The bytes reserved for one request. */
+export interface ByteReservation {
+  /** Reserves more bytes. Throws 429 or 503, and reserves nothing, if a limit is exceeded. */
   readonly add: (bytes: number) => void;
-  /** Gives all of them back, for good: `add` throws from then on. Idempotent. */
+  /** Releases all bytes. Later calls of `add` throw. Idempotent. */
   readonly release: () => void;
 }
 
-/** A bound on bytes in memory: for the whole server, and for each caller, so that one cannot use up all of it. */
+/** Bounds bytes in memory, for the whole server and per caller. */
 export class ByteBudget {
   readonly #params: ByteBudgetParams;
   readonly #byCaller = new Map<string, number>();
@@ -26,13 +26,13 @@ export class ByteBudget {
     this.#params = params;
   }
 
-  /** The bytes that are held now. */
+  /** Bytes reserved now. */
   get held(): number {
     return this.#held;
   }
 
-  /** Begins to hold bytes for a caller; none yet. */
-  open(caller: string): HeldBytes {
+  /** Opens a reservation of 0 bytes for a caller. */
+  open(caller: string): ByteReservation {
     let own = 0;
     let isOpen = true;
     return {
@@ -52,12 +52,14 @@ export class ByteBudget {
   #take(caller: string, bytes: number): void {
     const { totalBytes, bytesPerCaller, what } = this.#params;
     const ofCaller = (this.#byCaller.get(caller) ?? 0) + bytes;
-    // One that is alone is always let through: its own size has a limit of its own.
+    // A request that is alone always passes: its size has its own limit.
     if (this.#held + bytes > totalBytes && this.#held > 0) {
-      throw unavailable(`The server holds ${this.#held} bytes of ${what}, of ${totalBytes}.`);
+      throw unavailable(
+        `The server already holds ${this.#held} of ${totalBytes} bytes of ${what}.`,
+      );
     }
     if (ofCaller > bytesPerCaller && ofCaller > bytes) {
-      throw rateLimited(`This token has more than ${bytesPerCaller} bytes of ${what} under way.`);
+      throw rateLimited(`This token exceeds its limit of ${bytesPerCaller} bytes of ${what}.`);
     }
     this.#byCaller.set(caller, ofCaller);
     this.#held += bytes;

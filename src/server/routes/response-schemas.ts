@@ -16,7 +16,7 @@ import { headers, json, moment, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
 
-/** What user code failed with. */
+/** A failure of user code. */
 export const failure: z.ZodType<Failure> = z
   .strictObject({
     name: z.string(),
@@ -31,7 +31,7 @@ export const failure: z.ZodType<Failure> = z
     platform: z.literal(true).exactOptional(),
     attempts: z.number().exactOptional(),
   })
-  .meta({ id: 'Failure', description: 'What user code failed with.' });
+  .meta({ id: 'Failure', description: 'A failure of user code.' });
 
 const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
   reason: z.string(),
@@ -39,7 +39,7 @@ const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
   requestedAt: moment,
 });
 
-/** An activity that a worker holds. */
+/** An activity claimed by a worker. */
 const runningItem: z.ZodType<RunningItem> = z.strictObject({
   operation: z.number(),
   name: z.string(),
@@ -50,7 +50,7 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
-/** Work that has no outcome yet. */
+/** An activity or task run without an outcome. */
 export const pendingWork: z.ZodType<PendingWork> = z
   .strictObject({
     kind: z.enum(['activity', 'task', 'onFail']),
@@ -69,7 +69,7 @@ export const pendingWork: z.ZodType<PendingWork> = z
     lockedUntil: moment.exactOptional(),
     cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
   })
-  .meta({ id: 'PendingWork', description: 'An activity or task run that has no outcome yet.' });
+  .meta({ id: 'PendingWork', description: 'An activity or task run without an outcome.' });
 
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   priority: z.number(),
@@ -109,12 +109,12 @@ const infoFields = {
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
 
-/** What is known of an instance. */
+/** An instance. */
 export const instanceInfo: z.ZodType<InstanceInfo> = z
   .strictObject(infoFields)
-  .meta({ id: 'Instance', description: 'What is known of an instance.' });
+  .meta({ id: 'Instance', description: 'An instance with its status, payloads and active work.' });
 
-/** What is known of an instance, with what it holds. */
+/** An instance with the number of its rows. */
 export const measuredInstance: z.ZodType<MeasuredInstance> = z.strictObject({
   ...infoFields,
   size: z.strictObject({
@@ -132,10 +132,14 @@ export const instancePage: z.ZodType<InstancePage> = z.strictObject({
   nextCursor: z.string().exactOptional(),
 });
 
-/** What became of a wish to stop. */
+/** The result of a cancel or terminate. */
 export const stopResult: z.ZodType<StopResult> = z
   .strictObject({ found: z.boolean(), changed: z.boolean(), status: status.nullable() })
-  .meta({ id: 'StopResult', description: 'What became of a wish to stop; never an error.' });
+  .meta({
+    id: 'StopResult',
+    description:
+      'The result of a cancel or terminate. An unknown id is not an error: `found` is false.',
+  });
 
 /** An instance with all its descendants. */
 export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
@@ -145,10 +149,11 @@ export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
   isRootOnly: z.boolean(),
 });
 
-// The kinds of events and their fields are those of the engine; here they only pass through.
-const historyEvent = z
-  .looseObject({ kind: z.string(), at: moment })
-  .meta({ id: 'HistoryEvent' }) as unknown as z.ZodType<HistoryEvent>;
+// The engine defines the kinds and fields of events, so the schema is loose.
+const historyEvent = z.looseObject({ kind: z.string(), at: moment }).meta({
+  id: 'HistoryEvent',
+  description: 'An event of a history. Its `kind` defines the other fields.',
+}) as unknown as z.ZodType<HistoryEvent>;
 
 /** A page of a history. */
 export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
@@ -158,7 +163,7 @@ export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
   pending: z.array(pendingWork).exactOptional(),
 });
 
-/** A whole execution. */
+/** The exported history of an execution. */
 export const exportedHistory: z.ZodType<ExportedHistory> = z.strictObject({
   instanceId: z.string(),
   incarnation: z.string(),
@@ -181,4 +186,45 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({
   items: z.array(executionRecord),
   nextAfter: z.number().exactOptional(),
+});
+
+/** A serialized error, with all fields to throw it again in the client. */
+export const wireError = z
+  .strictObject({
+    code: z.string(),
+    message: z.string(),
+    reason: z.string().exactOptional().meta({ description: 'Reason of the cancel.' }),
+    trigger: trigger.exactOptional(),
+    subject: z
+      .string()
+      .exactOptional()
+      .meta({ description: 'Name of the activity, task or instance that failed.' }),
+    failure: failure.exactOptional(),
+    eventId: z
+      .number()
+      .exactOptional()
+      .meta({ description: 'First event at which code and history disagree.' }),
+    operation: z
+      .string()
+      .exactOptional()
+      .meta({ description: 'Operation of the store that failed.' }),
+    outcomeUnknown: z
+      .boolean()
+      .exactOptional()
+      .meta({ description: 'Whether the operation may have been committed.' }),
+    retryable: z.boolean().exactOptional().meta({ description: 'Whether a retry can succeed.' }),
+    issues: z
+      .array(z.strictObject({ path: z.string(), message: z.string() }))
+      .exactOptional()
+      .meta({ description: 'Validation errors of the request.' }),
+  })
+  .meta({ id: 'Error', description: 'An error, without SQL, file paths or secrets.' });
+
+/** A serialized error. */
+export type WireError = z.output<typeof wireError>;
+
+/** The body of every error response. */
+export const errorResponse = z.strictObject({
+  error: wireError,
+  requestId: z.string().meta({ description: 'Identifies the request in the log of the server.' }),
 });

@@ -3,16 +3,16 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
-import type { ServerFigures } from './server-metrics.ts';
+import type { ServerMetrics } from './server-metrics.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 type Sample = readonly [labels: Labels, value: number];
 
-/** Writes figures in the text format of Prometheus. */
+/** Formats metrics in the text format of Prometheus. */
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
-  readonly server: ServerFigures;
+  readonly server: ServerMetrics;
   readonly nowMs: number;
 }): string {
   const { system, queues, server, nowMs } = params;
@@ -32,48 +32,45 @@ export function toPrometheus(params: {
     metric(
       'perdure_finished_executions',
       'gauge',
-      'Executions that continued as new and were not pruned.',
+      'Executions that continued as new and are not pruned.',
       [[{}, system.finishedExecutions]],
     ),
-    metric('perdure_storage_bytes', 'gauge', 'What the store takes up.', [
+    metric('perdure_storage_bytes', 'gauge', 'Size of the store, in bytes.', [
       [{}, system.storageBytes],
     ]),
-    metric('perdure_reclaimable_bytes', 'gauge', 'What a vacuum could give back.', [
+    metric('perdure_reclaimable_bytes', 'gauge', 'Bytes that a vacuum could reclaim.', [
       [{}, system.reclaimableBytes],
     ]),
-    metric(
-      'perdure_pending_reclaims',
-      'gauge',
-      'Rows of deleted instances that are to be taken away.',
-      [[{}, system.pendingReclaims]],
-    ),
-    metric('perdure_queue_depth', 'gauge', 'Entries of the queues.', byState),
+    metric('perdure_pending_reclaims', 'gauge', 'Rows of deleted instances that await deletion.', [
+      [{}, system.pendingReclaims],
+    ]),
+    metric('perdure_queue_depth', 'gauge', 'Queue entries by queue and state.', byState),
     metric(
       'perdure_queue_oldest_ready_seconds',
       'gauge',
-      'How long the entry that may be claimed has waited longest.',
+      'Age of the oldest claimable entry, in seconds.',
       depths.map(([queue, depth]) => [{ queue }, ageOf(depth, nowMs)]),
     ),
-    metric('perdure_queue_messages', 'gauge', 'Messages to instances, timers included.', [
+    metric('perdure_queue_messages', 'gauge', 'Messages to instances, including timers.', [
       [{}, queues.messages],
     ]),
     metric(
       'perdure_server_under_way',
       'gauge',
-      'What the server is doing right now.',
+      'Current load of the server: requests, streams and bytes.',
       server.gauges.map(([what, value]) => [{ what }, value]),
     ),
     metric(
       'perdure_server_answers_total',
       'counter',
-      'Answers of the server by route and status.',
-      server.answers.map(({ route, status, count }) => [{ route, status }, count]),
+      'Responses by route and status.',
+      server.responses.map(({ route, status, count }) => [{ route, status }, count]),
     ),
     metric(
       'perdure_server_refused_total',
       'counter',
-      'Requests refused with 401 or 403, by status and reason.',
-      server.refused.map(({ status, reason, count }) => [{ status, reason }, count]),
+      'Requests rejected with 401 or 403, by status and reason.',
+      server.rejections.map(({ status, reason, count }) => [{ status, reason }, count]),
     ),
   ].join('');
 }
@@ -86,15 +83,15 @@ function ageOf({ oldestReadyAt }: QueueDepth, nowMs: number): number {
   return oldestReadyAt === null ? 0 : Math.max(0, nowMs - oldestReadyAt) / 1_000;
 }
 
-// Names and labels here are ours: none of them needs escaping. The four parts of a metric are its line format.
+// No name or label value needs escaping: none comes from a user.
 function metric(
   ...[name, type, help, samples]: readonly [string, 'gauge' | 'counter', string, readonly Sample[]]
 ): string {
-  const lines = samples.map(([labels, value]) => `${name}${showLabels(labels)} ${value}\n`);
+  const lines = samples.map(([labels, value]) => `${name}${formatLabels(labels)} ${value}\n`);
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }
 
-function showLabels(labels: Labels): string {
+function formatLabels(labels: Labels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }

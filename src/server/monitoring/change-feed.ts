@@ -2,50 +2,50 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import type { QueueDepths, SystemMetrics } from '../../providers/contract/management.ts';
 
-/** Something changed. */
+/** A message of the feed. `figures` has the metrics of the store. */
 export type Change =
   | { readonly kind: 'ended'; readonly ids: string[]; readonly missed?: true }
   | { readonly kind: 'changed'; readonly ids: string[] }
   | { readonly kind: 'figures'; readonly queues: QueueDepths; readonly system: SystemMetrics };
 
-/** Whoever listens: what they have not been told yet. */
+/** A subscriber, with the changes that it has not received yet. */
 interface Listener {
   readonly ended: Set<string>;
   /** Instances whose custom status was set. */
   readonly changed: Set<string>;
   missed: boolean;
-  figures: Extract<Change, { kind: 'figures' }> | undefined;
+  metrics: Extract<Change, { kind: 'figures' }> | undefined;
   wake: () => void;
 }
 
-// A start in this process makes no hint, so figures are also read without one.
-const lookEveryMs = 1_000;
-const maxIdsKept = 10_000;
-const maxIdsTold = 1_000;
+// A start in this process sends no hint, so metrics are polled.
+const pollIntervalMs = 1_000;
+const maxBacklogIds = 10_000;
+const maxIdsPerMessage = 1_000;
 
 /**
- * Tells of changes. However many listen, the store is read once; however slow one of them is, what it has not been
- * told is kept in bounded space; and when nobody listens nothing is read.
+ * Publishes changes to subscribers. All subscribers share one poll of the store, which runs only while there is one.
+ * The backlog of a slow subscriber is bounded; if it overflows, the subscriber gets `missed`.
  */
 export class ChangeFeed {
   readonly #provider: Provider;
   readonly #listeners = new Set<Listener>();
   #stopListening: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #shown = '';
-  #figures: Listener['figures'];
+  #lastJson = '';
+  #metrics: Listener['metrics'];
 
   constructor(provider: Provider) {
     this.#provider = provider;
   }
 
-  /** Changes as they come: ids of instances that ended or whose custom status was set, and figures whenever they differ. */
+  /** Yields ids of instances that ended or set their custom status, and metrics when they change. */
   async *changes(signal: AbortSignal): AsyncGenerator<Change, void, undefined> {
     const listener: Listener = {
       ended: new Set(),
       changed: new Set(),
       missed: false,
-      figures: this.#figures,
+      metrics: this.#metrics,
       wake: () => undefined,
     };
     this.#add(listener);
@@ -53,15 +53,15 @@ export class ChangeFeed {
       for (;;) {
         const change = takeChange(listener);
         if (change !== undefined) yield change;
-        else await woken(listener, signal);
+        else await waitForWake(listener, signal);
       }
     } finally {
       this.#remove(listener);
     }
   }
 
-  /** The moments at which an instance may have changed, the first of them now. */
-  async *moments(instanceId: string, signal: AbortSignal): AsyncGenerator<void, void, undefined> {
+  /** Yields immediately, then whenever an instance may have changed: on a hint, or after 1 s. */
+  async *wakeups(instanceId: string, signal: AbortSignal): AsyncGenerator<void, void, undefined> {
     let wake = (): void => undefined;
     const stop = this.#provider.hints((hint) => {
       if (concerns(hint, instanceId)) wake();
@@ -72,12 +72,14 @@ export class ChangeFeed {
         wake = resolve;
         yield;
         const pause = new AbortController();
-        const giveUp = (): void => pause.abort();
-        signal.addEventListener('abort', giveUp, { once: true });
-        const look = delay(lookEveryMs, undefined, { signal: pause.signal }).catch(() => undefined);
-        await Promise.race([promise, look]);
+        const onAbort = (): void => pause.abort();
+        signal.addEventListener('abort', onAbort, { once: true });
+        const poll = delay(pollIntervalMs, undefined, { signal: pause.signal }).catch(
+          () => undefined,
+        );
+        await Promise.race([promise, poll]);
         pause.abort();
-        signal.removeEventListener('abort', giveUp);
+        signal.removeEventListener('abort', onAbort);
         signal.throwIfAborted();
       }
     } finally {
@@ -89,7 +91,7 @@ export class ChangeFeed {
     this.#listeners.add(listener);
     if (this.#listeners.size > 1) return;
     this.#stopListening = this.#provider.hints((hint) => this.#onHint(hint));
-    this.#look();
+    this.#poll();
   }
 
   #remove(listener: Listener): void {
@@ -98,8 +100,8 @@ export class ChangeFeed {
     this.#stopListening?.();
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#figures = undefined;
-    this.#shown = '';
+    this.#metrics = undefined;
+    this.#lastJson = '';
   }
 
   #onHint(hint: Hint): void {
@@ -111,38 +113,38 @@ export class ChangeFeed {
     }
   }
 
-  /** Reads the figures, tells of them if they differ, and looks again later: never twice at once. */
-  #look(): void {
+  /** Reads the metrics, publishes them if they changed, and schedules the next poll. */
+  #poll(): void {
     const reads = Promise.all([this.#provider.queueDepths(), this.#provider.systemMetrics()]);
     reads
       .then(
-        ([queues, system]) => this.#tell({ kind: 'figures', queues, system }),
-        // A store that cannot be read now is read again; whoever asks it for more is told why.
+        ([queues, system]) => this.#publish({ kind: 'figures', queues, system }),
+        // A failed read is retried by the next poll.
         () => undefined,
       )
       .finally(() => {
         if (this.#listeners.size === 0) return;
         clearTimeout(this.#timer);
-        this.#timer = setTimeout(() => this.#look(), lookEveryMs);
+        this.#timer = setTimeout(() => this.#poll(), pollIntervalMs);
       });
   }
 
-  #tell(figures: Extract<Change, { kind: 'figures' }>): void {
-    const shown = JSON.stringify(figures);
-    if (shown === this.#shown || this.#listeners.size === 0) return;
-    this.#shown = shown;
-    this.#figures = figures;
+  #publish(metrics: Extract<Change, { kind: 'figures' }>): void {
+    const json = JSON.stringify(metrics);
+    if (json === this.#lastJson || this.#listeners.size === 0) return;
+    this.#lastJson = json;
+    this.#metrics = metrics;
     for (const listener of this.#listeners) {
-      listener.figures = figures;
+      listener.metrics = metrics;
       listener.wake();
     }
   }
 }
 
-/** Keeps ids for a listener; when they are too many it is told that it missed some. */
+/** Adds ids to the backlog of a subscriber. If it overflows, drops them and sets `missed`. */
 function addIds(listener: Listener, kind: 'ended' | 'changed', ids: readonly string[]): void {
   for (const id of ids) listener[kind].add(id);
-  if (listener[kind].size <= maxIdsKept) return;
+  if (listener[kind].size <= maxBacklogIds) return;
   listener[kind].clear();
   listener.missed = true;
 }
@@ -153,22 +155,22 @@ function takeChange(listener: Listener): Change | undefined {
     return { kind: 'ended', ids: [], missed: true };
   }
   for (const kind of ['ended', 'changed'] as const) {
-    const ids = [...listener[kind]].slice(0, maxIdsTold);
+    const ids = [...listener[kind]].slice(0, maxIdsPerMessage);
     for (const id of ids) listener[kind].delete(id);
     if (ids.length > 0) return { kind, ids };
   }
-  const { figures } = listener;
-  listener.figures = undefined;
-  return figures;
+  const { metrics } = listener;
+  listener.metrics = undefined;
+  return metrics;
 }
 
-function woken(listener: Listener, signal: AbortSignal): Promise<void> {
+function waitForWake(listener: Listener, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const giveUp = (): void => reject(signal.reason as Error);
-    if (signal.aborted) return giveUp();
-    signal.addEventListener('abort', giveUp, { once: true });
+    const onAbort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
     listener.wake = () => {
-      signal.removeEventListener('abort', giveUp);
+      signal.removeEventListener('abort', onAbort);
       resolve();
     };
   });
