@@ -125,15 +125,15 @@ export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
 
 // Deleting, pruning, retention
-export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance-bulk.ts';
+export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance.ts';
 export type { DeleteOptions } from './management/delete-instance.ts';
 export type { InstanceFilter } from './management/instance-filter.ts';
 export type { InstanceTree } from './management/instance-tree.ts';
-export type { PruneConditions } from './management/prune-conditions.ts';
-export type { BulkPruneOptions } from './management/prune-executions-bulk.ts';
+export type { PruneConditions } from './management/management-options.ts';
+export type { BulkPruneOptions } from './management/prune-executions.ts';
 export type { PruneOptions } from './management/prune-executions.ts';
 export type { RetentionControl, RunRetentionOptions } from './management/retention-control.ts';
-export type { RetentionOptions } from './management/retention-options.ts';
+export type { RetentionOptions } from './management/retention-policy.ts';
 export type {
   ExecutionRetention,
   InstanceRetention,

@@ -1,4 +1,4 @@
-import { matchNames, readNamePatterns, type NameMatcher } from '../../management/name-pattern.ts';
+import { matchNames, readNamePatterns, type NameMatcher } from '../../management/instance-filter.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
 import { Refusal } from '../http/refusal.ts';
 import type { Caller } from './tokens.ts';

@@ -1,4 +1,4 @@
-import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
+import type { DeleteProgress } from '../../management/delete-instance.ts';
 import type { PruneResult } from '../../providers/contract/management.ts';
 import { actorOf, type Handlers } from '../call.ts';
 import type { deletionRoutes } from '../routes/deletion.ts';
