@@ -15,7 +15,7 @@ import {
   or,
   type Condition,
 } from 'perdure/flows';
-import { holds } from '../../src/flows/interpreter/condition-evaluation.ts';
+import { holds } from '../../src/flows/definition/condition.ts';
 import { referenceTo, type Ref } from '../../src/flows/definition/reference.ts';
 
 interface Order {

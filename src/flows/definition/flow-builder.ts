@@ -8,7 +8,7 @@ import {
 } from '../../index.ts';
 import { requireCondition } from './condition.ts';
 import { defineFlow } from './flow-definition.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
+import { invalidFlow, type FlowFailure } from './flow-errors.ts';
 import {
   callOptionNames,
   freezeCall,
@@ -20,7 +20,6 @@ import {
   type StepNode,
 } from './graph.ts';
 import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
-import { invalidFlow } from './invalid-flow.ts';
 import { pathOf, referencesTo, referenceTo, type Path } from './reference.ts';
 import { onFailActivity, stepActivities, type StepCode } from '../interpreter/step-activities.ts';
 import type { StepContext } from '../interpreter/step-context.ts';

@@ -1,6 +1,7 @@
 import {
   flowVersion,
   orchestration,
+  isPerdureError,
   type OnAbandoned,
   type ActivityDefinition,
   type Client,
@@ -8,10 +9,12 @@ import {
   type OrchestrationDefinition,
   type StandardSchema,
   type RunFlowOptions,
+  type StartOptions,
 } from '../../index.ts';
-import type { FlowGraph, RunInput } from './graph.ts';
 import { interpret } from '../interpreter/interpret.ts';
-import { startFlow } from '../start-flow.ts';
+import { readRunInput } from './run-format.ts';
+import { isSameJson } from './condition.ts';
+import type { FlowGraph, RunInput } from './graph.ts';
 
 /** A flow that workers can run and clients can start. */
 export interface FlowDefinition<Input = unknown, Output = unknown> {
@@ -79,4 +82,31 @@ function runSchema(schema: StandardSchema): StandardSchema<RunInput> {
       },
     },
   };
+}
+
+/**
+ * Starts a run with its graph frozen into it. The same start after the flow was redefined finds the run that is
+ * there, which goes on as it was defined when it began.
+ */
+export async function startFlow(
+  client: Client,
+  definition: OrchestrationDefinition<RunInput>,
+  start: { readonly run: RunInput; readonly options: StartOptions | undefined },
+): Promise<Handle> {
+  const { run, options } = start;
+  try {
+    return await client.start(definition, run, options);
+  } catch (error) {
+    const id = options?.id;
+    if (id === undefined || !isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
+    const earlier = await readRunInput(client, id);
+    const isSame =
+      earlier?.flow.name === run.flow.name && isSameJson(earlier.input, asJson(run.input));
+    if (!isSame) throw error;
+    return client.handle(id);
+  }
+}
+
+function asJson(value: unknown): unknown {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 }

@@ -2,7 +2,7 @@ import type { CallOptions, EventToken, OnAbandoned, StandardSchema } from '../..
 import type { Condition } from './condition.ts';
 import { FlowBuilder } from './flow-builder.ts';
 import type { FlowDefinition } from './flow-definition.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
+import type { FlowFailure } from './flow-errors.ts';
 import type { GeneratorContext } from '../interpreter/generator-activity.ts';
 import { checkFlowName } from './graph-check.ts';
 import type { Ref, Reference } from './reference.ts';

@@ -1,6 +1,6 @@
 import { inputName, sourceOf, type FlowGraph, type StepNode } from './graph.ts';
 import { pathsOf } from './condition.ts';
-import { invalidFlow } from './invalid-flow.ts';
+import { invalidFlow } from './flow-errors.ts';
 
 /** Names that the inputs of a handler use for something else. */
 const reserved: readonly string[] = [inputName, 'signal'];

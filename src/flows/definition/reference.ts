@@ -1,4 +1,4 @@
-import { invalidFlow } from './invalid-flow.ts';
+import { invalidFlow } from './flow-errors.ts';
 
 declare const target: unique symbol;
 

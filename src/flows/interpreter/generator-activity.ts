@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isPerdureError, type ActivityContext } from '../../index.ts';
 import { itemsEvent } from '../definition/graph.ts';
 import { LiveStepContext, type StepContext } from './step-context.ts';
-import type { GeneratedItems, StepResult } from './step-result.ts';
+import type { GeneratedItems, StepResult } from '../definition/run-format.ts';
 
 /** What the code of a generator is given besides its inputs. */
 export interface GeneratorContext extends Omit<StepContext, 'completeEarly'> {

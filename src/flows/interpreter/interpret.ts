@@ -4,7 +4,7 @@ import {
   type OrchestrationContext,
   PerdureError,
 } from '../../index.ts';
-import { StepFailedError, toFailure, type FlowFailure } from '../reading/flow-failure.ts';
+import { StepFailedError, toFailure, type FlowFailure } from '../definition/flow-errors.ts';
 import { activityNames, thawCall, type RunInput } from '../definition/graph.ts';
 import { EarlyEnd, LiveFlow, selectOutput, type FlowCode } from './live-flow.ts';
 

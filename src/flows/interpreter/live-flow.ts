@@ -5,9 +5,7 @@ import {
   type OrchestrationContext,
   type StandardSchema,
 } from '../../index.ts';
-import { holds } from './condition-evaluation.ts';
-import { StepFailedError } from '../reading/flow-failure.ts';
-import type { FlowStatus } from '../reading/flow-status.ts';
+import { holds } from '../definition/condition.ts';
 import {
   dependenciesOf,
   hasItems,
@@ -18,12 +16,12 @@ import {
   type FlowGraph,
   type FrozenCall,
   type RunInput,
+  type StepNode,
 } from '../definition/graph.ts';
-import { ItemError } from './item-runs.ts';
-import { LiveStep } from './live-step.ts';
-import { OutputStream } from './output-stream.ts';
-import { Signals } from '../definition/signals.ts';
-import type { StepResult } from './step-result.ts';
+import { Signals } from './signals.ts';
+import { StepFailedError } from '../definition/flow-errors.ts';
+import type { FlowStatus, StepResult } from '../definition/run-format.ts';
+import { ItemError, OutputStream } from './items.ts';
 import { runStep } from './step-runs.ts';
 
 /** What a worker has of a flow besides the graph of a run. */
@@ -236,4 +234,50 @@ export function selectOutput(flow: LiveFlow): unknown {
     'NO_OUTPUT',
     `Flow '${flow.graph.name}' has no output candidate: ${flow.graph.output.join(', ')} were all skipped. Add a step to its output that always runs.`,
   );
+}
+
+/** One step of a running flow: what it has come to, and a promise for those who depend on it. */
+export class LiveStep {
+  readonly node: StepNode;
+  /** The outputs of its items, for a map or generator. */
+  readonly stream: OutputStream | undefined;
+  /** Resolves when the step has completed or was skipped; a failure ends the flow and needs no promise. */
+  readonly settled: Promise<void>;
+  /** What its handler was given of dependencies and signals, once it began. */
+  given: Readonly<Record<string, unknown>> | undefined;
+  readonly #resolve: () => void;
+  #state: 'open' | 'completed' | 'skipped' = 'open';
+  #output: unknown;
+
+  constructor(node: StepNode, stream: OutputStream | undefined) {
+    this.node = node;
+    this.stream = stream;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.settled = promise;
+    this.#resolve = resolve;
+  }
+
+  get name(): string {
+    return this.node.name;
+  }
+
+  get isCompleted(): boolean {
+    return this.#state === 'completed';
+  }
+
+  /** `undefined` for a step that was skipped. */
+  get output(): unknown {
+    return this.#output;
+  }
+
+  complete(output: unknown): void {
+    this.#state = 'completed';
+    this.#output = output;
+    this.#resolve();
+  }
+
+  skip(): void {
+    this.#state = 'skipped';
+    this.#resolve();
+  }
 }

@@ -4,11 +4,11 @@ import {
   type ActivityDefinition,
   type CallOptions,
 } from '../../index.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
+import type { FlowFailure } from '../definition/flow-errors.ts';
 import { generate, type GeneratorContext } from './generator-activity.ts';
 import { activityNames } from '../definition/graph.ts';
 import { LiveStepContext, type StepContext } from './step-context.ts';
-import type { ItemInput, ReduceInput, StepResult } from './step-result.ts';
+import type { ItemInput, ReduceInput, StepResult } from '../definition/run-format.ts';
 
 type Inputs = Readonly<Record<string, unknown>>;
 

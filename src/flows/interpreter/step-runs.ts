@@ -6,12 +6,10 @@ import {
   itemsEvent,
   type StepNode,
 } from '../definition/graph.ts';
-import { ItemRuns } from './item-runs.ts';
-import type { LiveFlow } from './live-flow.ts';
-import type { LiveStep } from './live-step.ts';
-import type { OutputStream } from './output-stream.ts';
+import { ItemRuns, type OutputStream } from './items.ts';
+import type { LiveFlow, LiveStep } from './live-flow.ts';
 import { follow, showPath } from '../definition/reference.ts';
-import type { GeneratedItems, ReduceInput } from './step-result.ts';
+import type { GeneratedItems, ReduceInput } from '../definition/run-format.ts';
 
 const defaultConcurrency = 1_000;
 const defaultBatch = 100;

@@ -1,7 +1,6 @@
 import type { Client, Failure, HistoryEvent, PendingWork } from '../../index.ts';
 import { activityNames, decisiveOutputs, hasItems, type RunInput } from '../definition/graph.ts';
-import { decodeRunInput } from '../interpreter/run-input.ts';
-import type { ReduceInput, StepResult } from '../interpreter/step-result.ts';
+import { decodeRunInput, type ReduceInput, type StepResult } from '../definition/run-format.ts';
 
 /** One call of an activity, as the history tells it. */
 export interface RecordedCall {

@@ -1,8 +1,8 @@
 import { isPerdureError, type Failure, type InstanceInfo } from '../../index.ts';
-import { holds } from '../interpreter/condition-evaluation.ts';
+import { holds } from '../definition/condition.ts';
 import type { FlowHistory, RecordedCall } from './flow-history.ts';
 import type { FlowItem, FlowStep, ItemCounts, StepState, StepStatus } from './flow-run.ts';
-import { statusOf, takenSignal } from './flow-status.ts';
+import { statusOf, takenSignal } from '../definition/run-format.ts';
 import {
   activityNames,
   dependenciesOf,

@@ -1,5 +1,5 @@
-import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts';
-import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
+import { readFlowItems, readFlowRun } from '../../flows/reading/flow-run.ts';
+import { signalFlow } from '../../flows/interpreter/signals.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import type { Handlers } from '../call.ts';

@@ -64,3 +64,8 @@ export function toFailure(error: unknown): Failure {
   }
   return { name: 'Error', message: String(error) };
 }
+
+/** A flow that cannot be built, and what to do about it. */
+export function invalidFlow(message: string): PerdureError {
+  return new PerdureError('INVALID_FLOW', message);
+}
