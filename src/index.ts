@@ -4,14 +4,14 @@ import './require-node.ts';
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
 export type { CallOptions } from './orchestration/call-options.ts';
-export { isolatedActivity } from './orchestration/isolated-activity.ts';
-export type { IsolatedHandler } from './orchestration/isolated-activity.ts';
+export { isolatedActivity } from './orchestration/activity.ts';
+export type { IsolatedHandler } from './orchestration/activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
 export type {
   OrchestrationDefinition,
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
-export { event } from './orchestration/event.ts';
+export { event } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/values/flow-version.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
@@ -47,7 +47,7 @@ export type {
   AttemptContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
-export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
+export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
 export type { Headers } from './model/task-options.ts';
 

@@ -1,7 +1,7 @@
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
 import type { CancelTrigger } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
-import type { InputArguments } from './input-arguments.ts';
+import type { InputArguments } from './call-options.ts';
 
 /** Why an activity should stop. */
 export interface CancelInfo {
@@ -72,3 +72,18 @@ export interface ActivityContext extends AttemptContext {
   pointOfNoReturn(): Promise<void>;
   readonly client: ActivityClient;
 }
+
+/** What the handler of an abandoned result is given besides that result. */
+export interface AbandonedContext {
+  /** The id of the run that completed although nobody wanted it any more. */
+  readonly instanceId: string;
+  /** The name of the activity, task, orchestration or flow. */
+  readonly name: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly client: ActivityClient;
+  readonly log: Logger;
+}
+
+/** Disposes of a result that came when its caller had gone: closes, deletes or refunds what was made. */
+export type OnAbandoned<Output> = (output: Output, context: AbandonedContext) => unknown;

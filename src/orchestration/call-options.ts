@@ -1,10 +1,10 @@
+import type { ActivityOptions } from '../model/activity-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import type { ActivityOptions } from '../model/activity-options.ts';
-import { checkPriority } from '../model/values/priority.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { checkPriority } from '../model/values/priority.ts';
 
 /** How an activity is tried: defaults of its definition, or the choice of one call. */
 export interface CallOptions {
@@ -134,3 +134,11 @@ export function chooseCallOptions(
     cancellation: checkCancellation(cancellation ?? byName.cancellation),
   };
 }
+
+/**
+ * The arguments after a definition: the input may be left out when its type allows `undefined`. NoInfer: the
+ * definition alone decides the type, or a wrong input would widen it instead of being refused.
+ */
+export type InputArguments<Input, Options> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: Options]
+  : [input: NoInfer<Input>, options?: Options];

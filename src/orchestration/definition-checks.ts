@@ -1,5 +1,6 @@
 import type { StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import type { OnAbandoned } from './activity-context.ts';
 
 /** Refuses a handler that is not a function, and options that no definition has. */
 export function checkDefinition(definition: {
@@ -44,5 +45,18 @@ export function checkSchema<Input, Output>(
   throw new PerdureError(
     'INVALID_OPTION',
     `The schema of ${what} does not have the Standard Schema interface. Use zod 3.24 or newer, valibot, arktype, or anything with '~standard'.`,
+  );
+}
+
+/** Returns the handler as a part of a definition; refuses what is no function. */
+export function readOnAbandoned<Output>(
+  what: string,
+  onAbandoned: OnAbandoned<Output> | undefined,
+): { readonly onAbandoned?: OnAbandoned<Output> } {
+  if (onAbandoned === undefined) return {};
+  if (typeof onAbandoned === 'function') return { onAbandoned };
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `onAbandoned of ${what} is no function. Pass a function.`,
   );
 }

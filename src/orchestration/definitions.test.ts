@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { StandardSchema } from '../model/definition.ts';
 import { activity } from './activity.ts';
-import { event } from './event.ts';
-import { orchestration } from './orchestration.ts';
+import { event, orchestration } from './orchestration.ts';
 
 const handler = async () => undefined;
 const badNames: readonly unknown[] = ['', 'x'.repeat(257), 'a\nb', '\ud800', 5, null, undefined];

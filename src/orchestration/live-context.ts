@@ -1,11 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
-import { PerdureError } from '../model/failures/errors.ts';
 import type { ExecutionStarted } from '../model/event.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { encodePayload, type Payload } from '../model/values/payload.ts';
+import { validateEvent } from '../model/values/validate-input.ts';
+import { runOutsideScope } from '../replay/cancellation/scope.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import {
@@ -16,8 +18,6 @@ import {
   type ScheduleDefaults,
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
-import { contextLogger } from './context-logger.ts';
-import { validateEvent } from '../model/values/validate-input.ts';
 import { checkOptions } from './definition-checks.ts';
 import type {
   ChildOptions,
@@ -326,4 +326,29 @@ function parserOf(event: EventToken | string): ((payload: unknown) => unknown) |
   if (typeof event === 'string' || event.schema === undefined) return undefined;
   const { name, schema } = event;
   return AsyncLocalStorage.bind((payload: unknown) => validateEvent(schema, payload, name));
+}
+
+/**
+ * A logger for code inside an orchestration: silent during replay, with fields that name the instance. The sink
+ * runs outside the orchestration, so it may use timers and I/O, and what it throws is not the code's failure.
+ */
+export function contextLogger(options: {
+  readonly sink: Logger;
+  readonly fields: object;
+  readonly isSilent: () => boolean;
+}): Logger {
+  const { sink, fields, isSilent } = options;
+  const write =
+    (level: keyof Logger) =>
+    (extra: object, message: string): void => {
+      if (isSilent()) return;
+      runOutsideScope(() => {
+        try {
+          sink[level]({ ...fields, ...extra }, message);
+        } catch (error) {
+          process.emitWarning(`A log sink failed: ${String(error)}`, { type: 'PerdureWarning' });
+        }
+      });
+    };
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }

@@ -3,8 +3,7 @@ import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definit
 import type { Duration } from '../model/values/duration.ts';
 import type { Logger } from '../model/logger.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
-import type { CallOptions } from './call-options.ts';
-import type { InputArguments } from './input-arguments.ts';
+import type { CallOptions, InputArguments } from './call-options.ts';
 
 /** How a child is started. */
 export interface ChildOptions {

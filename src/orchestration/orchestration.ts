@@ -1,7 +1,12 @@
-import type { OrchestrationRef, StandardSchema } from '../model/definition.ts';
+import type { OrchestrationRef, StandardSchema, EventToken } from '../model/definition.ts';
 import { checkName } from '../model/values/names.ts';
-import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
-import { checkDefinition, checkSchema } from './definition-checks.ts';
+import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
+import {
+  checkDefinition,
+  checkSchema,
+  checkOptions,
+  readOnAbandoned,
+} from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
 /** How an orchestration is defined: its version and its schema. */
@@ -43,4 +48,17 @@ export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
     ...readOnAbandoned(what, options.onAbandoned),
     handler,
   });
+}
+
+/**
+ * Names an external event and the type of its payload, for `raiseEvent` and `waitFor`. A schema checks the payload
+ * where it is raised and where it is received; it must be synchronous.
+ */
+export function event<Parsed = undefined, Value = Parsed>(
+  name: string,
+  options: { readonly schema?: StandardSchema<Value, Parsed> | undefined } = {},
+): EventToken<Value, Parsed> {
+  const what = `event '${checkName(name, 'Event name')}'`;
+  checkOptions(what, options, ['schema']);
+  return Object.freeze({ kind: 'event', name, schema: checkSchema(options.schema, what) });
 }
