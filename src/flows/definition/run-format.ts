@@ -1,7 +1,7 @@
-import { PerdureError, type InstanceInfo, type Client } from '../../index.ts';
+import { PerdureError, type Client, type InstanceInfo, type InstanceStatus } from '../../index.ts';
 import type { RunInput } from './graph.ts';
 
-/** What a run was started with; `undefined` while nobody has begun it. */
+/** Reads the input of a run; `undefined` while no worker has started it. */
 export async function readRunInput(client: Client, id: string): Promise<RunInput | undefined> {
   const { items } = await client.history(id, { limit: 1 });
   const first = items[0]?.event;
@@ -9,56 +9,61 @@ export async function readRunInput(client: Client, id: string): Promise<RunInput
   return decodeRunInput(id, first.payload);
 }
 
-/** Reads the input of a run; throws for an instance that is none. */
+/** Decodes the input of a run. Throws `INVALID_INPUT` if the instance is not a run of a flow. */
 export function decodeRunInput(id: string, payload: string | null): RunInput {
   const input = JSON.parse(payload ?? 'null') as Partial<RunInput> | null;
   if (typeof input === 'object' && input?.flow?.format === 1) return input as RunInput;
   throw new PerdureError(
     'INVALID_INPUT',
-    `Instance '${id}' is not a run of a flow that this version can read. Look at it with client.get() and client.history().`,
+    `Instance ${JSON.stringify(id)} is not a flow run that this version can read. Use client.get() and client.history() instead.`,
   );
 }
 
-/** What a run shows of itself while it goes on: its custom status. */
+/** The custom status of a run. */
 export interface FlowStatus {
-  /** The token of each signal that was taken. */
+  /** The token of each signal that the run received, by signal name. */
   readonly signals?: Readonly<Record<string, string>>;
   readonly completedEarly?: { readonly step: string; readonly reason: string };
 }
 
-/** What a run shows of itself. */
 export function statusOf(info: InstanceInfo): FlowStatus {
   return (info.customStatus as FlowStatus | undefined) ?? {};
 }
 
-/** The token of the signal that a run has taken under a name, which may be one that every object has. */
+/** Returns the token of a signal that the run received. Safe for names such as `constructor`. */
 export function takenSignal({ signals = {} }: FlowStatus, name: string): string | undefined {
   return Object.hasOwn(signals, name) ? signals[name] : undefined;
 }
 
-/** What the activity of a step answers: the handler's output, or that the flow is complete with it. */
+/** Whether a run in this status starts steps and receives signals. */
+export function isActive(status: InstanceStatus): boolean {
+  return status === 'pending' || status === 'running';
+}
+
+/** The result of a step's activity: the handler's output, or an early completion of the flow. */
 export type StepResult =
   | { readonly output?: unknown; readonly attempt?: number }
   | { readonly early: true; readonly output?: unknown; readonly reason: string };
 
-/** What a reduce is given for one batch. */
+/** The activity input for one batch of a reduce. */
 export interface ReduceInput {
   readonly accumulator?: unknown;
   readonly items: readonly unknown[];
-  /** The place of the first of these items. */
+  /** The index of the first item of the batch. */
   readonly offset: number;
   readonly inputs?: Readonly<Record<string, unknown>>;
 }
 
-/** What the handler of an item is given. */
+/** The activity input for one item of a map or generator. */
 export interface ItemInput {
   readonly item?: unknown;
   readonly index: number;
   readonly inputs?: Readonly<Record<string, unknown>>;
 }
 
-/** Items that a generator reports; `offset` is the place of the first. */
+/** A batch of items that a generator sends to its run as an event. */
 export interface GeneratedItems {
+  /** The index of the first item of the batch. */
   readonly offset: number;
   readonly items: readonly unknown[];
 }

@@ -5,7 +5,7 @@ import {
   type OrchestrationContext,
   type StandardSchema,
 } from '../../index.ts';
-import { holds } from '../definition/condition.ts';
+import { StepFailedError } from '../definition/flow-errors.ts';
 import {
   dependenciesOf,
   hasItems,
@@ -18,10 +18,10 @@ import {
   type RunInput,
   type StepNode,
 } from '../definition/graph.ts';
-import { Signals } from './signals.ts';
-import { StepFailedError } from '../definition/flow-errors.ts';
 import type { FlowStatus, StepResult } from '../definition/run-format.ts';
 import { ItemError, OutputStream } from './items.ts';
+import { Signals } from './signals.ts';
+import { cancelReasons, isSkipped, type FlowValues } from './step-rules.ts';
 import { runStep } from './step-runs.ts';
 
 /** What a worker has of a flow besides the graph of a run. */
@@ -48,7 +48,7 @@ export class EarlyEnd extends Error {
  * A flow while it runs: every step waits for its dependencies on its own, the first that fails or completes the flow
  * stops all others. The work of a turn is that of the steps and items that it concerns.
  */
-export class LiveFlow {
+export class LiveFlow implements FlowValues {
   readonly ctx: OrchestrationContext<RunInput>;
   readonly graph: FlowGraph;
   readonly input: unknown;
@@ -112,11 +112,8 @@ export class LiveFlow {
     return Object.fromEntries(done.map(({ name, output }) => [name, output]));
   }
 
-  /** What the handler of a step is given of its dependencies. */
-  inputsOf({ node }: LiveStep): Readonly<Record<string, unknown>> {
-    return Object.fromEntries(
-      [...node.needs, ...node.optional].map((name) => [name, this.step(name).output]),
-    );
+  outputOf(step: string): unknown {
+    return this.step(step).output;
   }
 
   /** What came with the signal of a step. */
@@ -170,12 +167,8 @@ export class LiveFlow {
     const { node } = step;
     const dependencies = dependenciesOf(node, this.graph);
     await Promise.all(dependencies.map((name) => this.step(name).settled));
-    if (node.when !== undefined && !holds(node.when, this.#values(step))) step.skip();
+    if (isSkipped(node, this)) step.skip();
     else step.complete(await runStep(this, step));
-  }
-
-  #values(step: LiveStep): Readonly<Record<string, unknown>> {
-    return { ...this.inputsOf(step), input: this.input };
   }
 
   /**
@@ -202,10 +195,10 @@ export class LiveFlow {
     if (error instanceof EarlyEnd) {
       this.#end = error;
       this.#show({ completedEarly: { step: name, reason: error.reason } });
-      this.#stop(`completed early: ${name}`);
+      this.#stop(cancelReasons.completedEarly(name));
     } else {
       this.#end = this.#toFailed(step, thrown);
-      this.#stop(`sibling failed: ${name}`);
+      this.#stop(cancelReasons.siblingFailed(name));
     }
     return this.#end;
   }

@@ -1,22 +1,16 @@
-import { isPerdureError, PerdureError, type DurablePromise } from '../../index.ts';
-import {
-  activityNames,
-  inputName,
-  isStreamed,
-  itemsEvent,
-  type StepNode,
-} from '../definition/graph.ts';
+import { isPerdureError, type DurablePromise } from '../../index.ts';
+import { activityNames, isStreamed, itemsEvent, type StepNode } from '../definition/graph.ts';
+import type { GeneratedItems, ReduceInput } from '../definition/run-format.ts';
 import { ItemRuns, type OutputStream } from './items.ts';
 import type { LiveFlow, LiveStep } from './live-flow.ts';
-import { follow, showPath } from '../definition/reference.ts';
-import type { GeneratedItems, ReduceInput } from '../definition/run-format.ts';
+import { dependencyOutputs, sourceItems } from './step-rules.ts';
 
 const defaultConcurrency = 1_000;
 const defaultBatch = 100;
 
 /** Runs a step whose dependencies have settled, and answers its output. */
 export async function runStep(flow: LiveFlow, step: LiveStep): Promise<unknown> {
-  const given = { ...(await flow.signalOf(step)), ...flow.inputsOf(step) };
+  const given = { ...(await flow.signalOf(step)), ...dependencyOutputs(step.node, flow) };
   step.given = given;
   switch (step.node.kind) {
     case 'step':
@@ -34,7 +28,7 @@ type Given = Readonly<Record<string, unknown>>;
 
 async function runMap(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
   const stream = streamOf(step);
-  const items = sourceItems(flow, step.node);
+  const items = sourceItems(step.node, flow);
   const runs = itemRuns(flow, step, given);
   runs.add(items);
   runs.complete();
@@ -125,7 +119,7 @@ function batchesOf(flow: LiveFlow, step: LiveStep): () => Promise<readonly unkno
     const reader = flow.readerOf(step);
     return () => source.take(reader, size);
   }
-  const items = sourceItems(flow, node);
+  const items = sourceItems(node, flow);
   let taken = 0;
   return async () => {
     taken += size;
@@ -141,24 +135,6 @@ function itemRuns(flow: LiveFlow, { node, stream }: LiveStep, given: Given): Ite
     run: (item, index) => flow.call(activity, { item, index, ...inputs }, node.call),
     onOutput: (index, output) => stream?.set(index, output),
   });
-}
-
-/** The array that a map or reduce works on; anything else fails the step. */
-function sourceItems(flow: LiveFlow, { over, name: step }: StepNode): readonly unknown[] {
-  const [source, ...keys] = over ?? [inputName];
-  const value = follow(source === inputName ? flow.input : flow.step(source).output, keys);
-  if (Array.isArray(value)) return value;
-  throw notAnArray(step, showPath(over ?? [inputName]), value);
-}
-
-/** Says what a map or reduce was given instead of an array. */
-export function notAnArray(step: string, source: string, value: unknown): PerdureError {
-  const found =
-    value === null ? 'null' : value === undefined ? 'not there' : `of type ${typeof value}`;
-  return new PerdureError(
-    'INVALID_INPUT',
-    `Step '${step}' takes the items of ${source}, which is no array but ${found}. Let it be an array, an empty one if there is nothing.`,
-  );
 }
 
 function name(flow: LiveFlow, node: StepNode): string {
