@@ -5,14 +5,14 @@ import type { InstanceStatus } from '../model/status.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { addDeleted, nothingDeleted, deleteSelected } from './delete-selected.ts';
+import { addDeleted, deleteSelected, nothingDeleted } from './delete-selected.ts';
 import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import { readInstanceTree } from './instance-tree.ts';
 import {
+  checkCallback,
   newAuditEntry,
   readActor,
   readFlag,
-  checkCallback,
   readSignal,
 } from './management-options.ts';
 import { Pacer, reclaim } from './pacer.ts';

@@ -6,13 +6,13 @@ import type { PruneResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import {
+  checkCallback,
   newAuditEntry,
+  pruneShape,
   readActor,
   readFlag,
-  readSignal,
-  pruneShape,
   readPruneConditions,
-  checkCallback,
+  readSignal,
   type PruneConditions,
 } from './management-options.ts';
 import { Pacer, reclaim } from './pacer.ts';

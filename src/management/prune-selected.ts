@@ -1,7 +1,7 @@
 import type { AuditEntry, PruneResult, ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import type { Pacer } from './pacer.ts';
 import type { CheckedPrune } from './management-options.ts';
+import type { Pacer } from './pacer.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
 
 /** An instance, and which of its executions go. */

@@ -3,7 +3,7 @@ import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { matchNames, readNamePatterns } from './instance-filter.ts';
-import { readCount, readTerminalStatuses, readFlag } from './management-options.ts';
+import { readCount, readFlag, readTerminalStatuses } from './management-options.ts';
 
 /** How long roots are kept after their end, with all that is below them. */
 export interface InstanceRetention {

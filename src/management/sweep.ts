@@ -5,8 +5,8 @@ import type { ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import {
   addDeleted,
-  nothingDeleted,
   deleteSelected,
+  nothingDeleted,
   type SelectedDeletion,
 } from './delete-selected.ts';
 import { newAuditEntry } from './management-options.ts';

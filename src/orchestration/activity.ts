@@ -1,7 +1,7 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { checkName } from '../model/values/names.ts';
-import type { AbandonedContext, OnAbandoned, ActivityContext } from './activity-context.ts';
+import type { AbandonedContext, ActivityContext, OnAbandoned } from './activity-context.ts';
 import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
 import { checkDefinition, checkSchema, readOnAbandoned } from './definition-checks.ts';
 

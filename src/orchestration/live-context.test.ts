@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { drive, kindsOf, TurnDriver } from '../../test/replay/turn-driver.ts';
 import { activity } from './activity.ts';
-import { event, orchestration } from './orchestration.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
+import { event, orchestration } from './orchestration.ts';
 
 const charge = activity('charge', async (_, amount: number) => `charged ${amount}`);
 const careful = activity('careful', async () => 'ok', {

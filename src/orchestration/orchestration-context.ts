@@ -1,7 +1,7 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
-import type { Duration } from '../model/values/duration.ts';
 import type { Logger } from '../model/logger.ts';
+import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { CallOptions, InputArguments } from './call-options.ts';
 

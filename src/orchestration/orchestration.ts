@@ -1,10 +1,10 @@
-import type { OrchestrationRef, StandardSchema, EventToken } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, StandardSchema } from '../model/definition.ts';
 import { checkName } from '../model/values/names.ts';
 import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
 import {
   checkDefinition,
-  checkSchema,
   checkOptions,
+  checkSchema,
   readOnAbandoned,
 } from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';

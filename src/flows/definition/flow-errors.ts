@@ -35,6 +35,7 @@ export class StepFailedError extends PerdureError {
     const { flow, step, index, given, error } = options;
     const failure = toFailure(error);
     const item = index === undefined ? '' : `, item ${index},`;
+    // The history records this message, and replay compares it: do not change its text.
     super('STEP_FAILED', `Step '${step}'${item} of flow '${flow}' failed: ${failure.message}`, {
       cause: error instanceof FailedError ? error.cause : error,
     });
@@ -73,4 +74,9 @@ export function toFailure(error: unknown): Failure {
 /** Creates the error for a flow definition that is not valid. */
 export function invalidFlow(message: string): PerdureError {
   return new PerdureError('INVALID_FLOW', message);
+}
+
+/** Quotes a value for an error message. */
+export function quote(value: unknown): string {
+  return JSON.stringify(value) ?? String(value);
 }

@@ -1,4 +1,4 @@
-/** One item failed. */
+/** Thrown when an item of a map or generator fails. */
 export class ItemError extends Error {
   readonly index: number;
   readonly item: unknown;
@@ -10,9 +10,9 @@ export class ItemError extends Error {
   }
 }
 
-/** Runs the items of a map or generator, a bounded number at a time, in order; the work per item does not grow with their number. */
+/** Runs the items of a map or generator in order, with limited concurrency. Constant work per item. */
 export class ItemRuns {
-  /** Resolves when no more items come and all have completed; rejects with the first failure. */
+  /** Resolves after `complete` was called and all items have completed. Rejects with the first `ItemError`. */
   readonly done: Promise<void>;
   readonly #concurrency: number;
   readonly #run: (item: unknown, index: number) => Promise<unknown>;
@@ -37,7 +37,7 @@ export class ItemRuns {
     this.#settle = { resolve, reject };
   }
 
-  /** How many items there are so far. */
+  /** The number of items added so far. */
   get count(): number {
     return this.#items.length;
   }
@@ -47,7 +47,7 @@ export class ItemRuns {
     this.#fill();
   }
 
-  /** No more items will come. */
+  /** Call after the last item was added. */
   complete(): void {
     this.#isComplete = true;
     this.#fill();
@@ -87,15 +87,15 @@ export class ItemRuns {
   }
 }
 
-/** Waits for a number of outputs in a row. */
+/** A reader that waits for the first `until` outputs. */
 interface Waiter {
   readonly until: number;
   readonly resolve: () => void;
 }
 
 /**
- * The outputs of the items of a step, by place. Those who fold them take them in order while later ones are still to
- * come; what nobody asks for as a whole is let go once it was taken by all.
+ * The outputs of a step's items, by index. Reduces read them in order while the step runs. Unless `keepsAll` is set, an
+ * output is released once every reader has taken it.
  */
 export class OutputStream {
   readonly #keepsAll: boolean;
@@ -103,7 +103,7 @@ export class OutputStream {
   readonly #isThere: boolean[] = [];
   readonly #taken: number[] = [];
   #released = 0;
-  /** How many from the start are there without a gap. */
+  /** The number of outputs from the start without a gap. */
   #ready = 0;
   #total: number | undefined;
   #waiters: Waiter[] = [];
@@ -118,20 +118,20 @@ export class OutputStream {
   }
 
   set(index: number, output: unknown): void {
-    // JSON has no `undefined` in arrays, and these are passed on as one.
+    // The outputs are passed on as an array, and JSON has no `undefined` in arrays.
     this.#outputs[index] = output === undefined ? null : output;
     this.#isThere[index] = true;
     while (this.#isThere[this.#ready] === true) this.#ready += 1;
     this.#wake();
   }
 
-  /** No more will come than these. */
+  /** Call when all `total` outputs were set. */
   end(total: number): void {
     this.#total = total;
     this.#wake();
   }
 
-  /** Up to `max` outputs from a place on, as soon as that many or the last ones are there; none at the end. */
+  /** Resolves with the reader's next `max` outputs, or fewer at the end; with none after the last. */
   async take(reader: number, max: number): Promise<readonly unknown[]> {
     const from = this.#taken[reader] ?? 0;
     const until = from + max;
@@ -144,7 +144,7 @@ export class OutputStream {
     return taken;
   }
 
-  /** All outputs in order, for a stream that keeps them. */
+  /** Returns all outputs in order. Complete only with `keepsAll`. */
   all(): readonly unknown[] {
     return this.#outputs;
   }

@@ -2,32 +2,34 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   PerdureError,
+  type Client,
   type EventToken,
   type OrchestrationContext,
   type StandardSchema,
-  type Client,
 } from '../../index.ts';
-import { statusOf, takenSignal, readRunInput } from '../definition/run-format.ts';
+import { quote } from '../definition/flow-errors.ts';
 import { signalEvent, type FlowGraph } from '../definition/graph.ts';
+import { isActive, readRunInput, statusOf, takenSignal } from '../definition/run-format.ts';
 
-/** How a signal is sent. */
+/** Options of `signalFlow`. */
 export interface SignalOptions {
-  /** How long to wait until the run has taken it. Default 30 s. */
+  /** How long to wait until the run has received the signal, in milliseconds. Default: 30,000. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** The payload may be left out where `undefined` is one. */
+/** The arguments after the signal. The payload is optional if its type allows `undefined`. */
 export type SignalArguments<Value> = undefined extends Value
   ? [payload?: NoInfer<Value>, options?: SignalOptions]
   : [payload: NoInfer<Value>, options?: SignalOptions];
 
-const firstPauseMs = 2;
-const longestPauseMs = 100;
+const minPollMs = 2;
+const maxPollMs = 100;
 
 /**
- * Sends a signal to a run of a flow, and resolves when the run has taken it, whether or not its step is ready for it.
- * A signal is taken once: a later one rejects with `SIGNAL_ALREADY_DELIVERED`, one that the flow does not know with
- * `UNKNOWN_SIGNAL`, and one that comes too late with `INSTANCE_OVER`.
+ * Sends a signal to a flow run. Resolves when the run has received it, even if its step is not ready yet.
+ *
+ * A run receives each signal once. Rejects with `SIGNAL_ALREADY_DELIVERED` for a repeated signal, `UNKNOWN_SIGNAL` if the
+ * flow has no such signal, `INSTANCE_OVER` if the run has ended, and `TIMEOUT`.
  */
 export function signalFlow<Value>(
   client: Client,
@@ -42,7 +44,7 @@ export function signalFlow(
   payload?: unknown,
   options?: SignalOptions,
 ): Promise<void>;
-// The payload and the options follow the signal as they do in `raiseEvent`.
+// The payload and the options follow the signal, as in `raiseEvent`.
 export async function signalFlow(
   client: Client,
   id: string,
@@ -52,35 +54,35 @@ export async function signalFlow(
   const name = typeof signal === 'string' ? signal : signal.name;
   const deadline = performance.now() + (options?.timeoutMs ?? 30_000);
   await poll(deadline, name, () => isKnown(client, id, name));
-  const before = await look(client, id, name);
+  const before = await readTaken(client, id, name);
   if (before.taken !== undefined) throw alreadyDelivered(id, name);
   const sent: SentSignal = { token: randomUUID(), payload };
   const schema = typeof signal === 'string' ? undefined : signal.schema;
   await client.raiseEvent(id, sentEvent(name, schema), sent);
   await poll(deadline, name, async () => {
-    const { taken } = await look(client, id, name);
+    const { taken } = await readTaken(client, id, name);
     if (taken !== undefined && taken !== sent.token) throw alreadyDelivered(id, name);
     return taken !== undefined;
   });
 }
 
-/** Whether the run has begun and knows the signal; throws when it does not. */
+/** Whether a worker has started the run. Throws `UNKNOWN_SIGNAL` if its flow has no such signal. */
 async function isKnown(client: Client, id: string, name: string): Promise<boolean> {
   const run = await readRunInput(client, id);
   if (run === undefined) {
-    await look(client, id, name);
+    await readTaken(client, id, name);
     return false;
   }
   const known = run.flow.steps.flatMap(({ signal }) => (signal === undefined ? [] : [signal]));
   if (known.includes(name)) return true;
   throw new PerdureError(
     'UNKNOWN_SIGNAL',
-    `Run '${id}' of flow '${run.flow.name}' waits for no signal '${name}'. ${known.length === 0 ? 'It has none' : `It has: ${known.join(', ')}`}.`,
+    `Flow ${quote(run.flow.name)} of run ${quote(id)} has no signal ${quote(name)}. Signals: ${known.join(', ') || 'none'}.`,
   );
 }
 
-/** The token of the signal that the run has taken, if any; throws when it is too late for one. */
-async function look(
+/** Reads the token of the signal that the run has received. Throws `INSTANCE_OVER` if it can receive none. */
+async function readTaken(
   client: Client,
   id: string,
   name: string,
@@ -88,41 +90,44 @@ async function look(
   const info = await client.handle(id).status();
   const taken = takenSignal(statusOf(info), name);
   if (taken !== undefined) return { taken };
-  if (info.status === 'pending' || info.status === 'running') return { taken: undefined };
+  if (isActive(info.status)) return { taken: undefined };
   throw new PerdureError(
     'INSTANCE_OVER',
-    `Run '${id}' is ${info.status}, so signal '${name}' was not taken. See with get() how it ended.`,
+    `Run ${quote(id)} is ${info.status}, so it did not receive signal ${quote(name)}. Read its outcome with client.get().`,
   );
 }
 
 async function poll(deadline: number, name: string, isDone: () => Promise<boolean>): Promise<void> {
-  let pauseMs = firstPauseMs;
+  let pauseMs = minPollMs;
   while (!(await isDone())) {
     if (performance.now() >= deadline) {
       throw new PerdureError(
         'TIMEOUT',
-        `No worker has taken signal '${name}' yet. If it was sent, it is kept, and taken when one runs the flow. Is a worker running that has it?`,
+        `Timed out waiting for the run to receive signal ${quote(name)}. If it was sent, the run receives it when a worker runs the flow. Check that such a worker is running.`,
       );
     }
     await delay(pauseMs);
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+    pauseMs = Math.min(pauseMs * 2, maxPollMs);
   }
 }
 
 function alreadyDelivered(id: string, name: string): PerdureError {
   return new PerdureError(
     'SIGNAL_ALREADY_DELIVERED',
-    `Run '${id}' has already taken a signal '${name}', and takes one only. This one has no effect.`,
+    `Run ${quote(id)} has already received signal ${quote(name)}. Each signal is received once; this one has no effect.`,
   );
 }
 
-/** A signal on its way: the token tells the sender whether it was this one that was taken. */
+/** The payload of a signal's event. */
 export interface SentSignal {
   readonly token: string;
   readonly payload?: unknown;
 }
 
-/** The event that carries a signal. A schema checks what comes with it; `onSent` hears the token of what it checks. */
+/**
+ * Returns the event that carries a signal. With a schema, the event validates the signal's payload, after it passed
+ * the token to `onSent`.
+ */
 export function sentEvent(
   signal: string,
   schema: StandardSchema | undefined,
@@ -146,7 +151,7 @@ function sentSchema(
         const sent = value as SentSignal;
         onSent?.(sent.token);
         const result = schema['~standard'].validate(sent.payload);
-        // A promise is passed on, for the event to be refused: its schema must be synchronous.
+        // Return a promise as it is: the event rejects it, because schemas must be synchronous.
         if ('then' in result) return result as Promise<never>;
         return result.issues === undefined
           ? { value: { token: sent.token, payload: result.value } }
@@ -156,11 +161,11 @@ function sentSchema(
   };
 }
 
-/** The signals of a run: each is taken as soon as it comes, whether or not its step is ready for it, and only once. */
+/** Receives the signals of a run: each one once, as soon as it arrives, even before its step is ready. */
 export class Signals {
   readonly #waits = new Map<string, Promise<unknown>>();
 
-  /** Listens for all signals of a graph, checks them by their schemas; `onTaken` hears the token of each. */
+  /** Waits for all signals of a graph, and validates their payloads. Calls `onTaken` with the token of each. */
   constructor(
     ctx: Pick<OrchestrationContext, 'waitFor'>,
     graph: FlowGraph,
@@ -180,18 +185,18 @@ export class Signals {
           return payload;
         },
         (error: unknown) => {
-          // A payload that does not fit was taken, too: its step fails, and its sender need not wait.
+          // An invalid payload is received, too: its step fails, and its sender stops waiting.
           if (sent !== undefined) onTaken(signal, sent);
           throw error;
         },
       );
-      // The step that waits hears of a cancel; one that does not wait yet has nothing to hear.
+      // `payloadOf` rejects for the step that waits. Without one, the rejection must not be unhandled.
       taken.catch(() => undefined);
       this.#waits.set(signal, taken);
     }
   }
 
-  /** What came with a signal, once it is there. */
+  /** Resolves with the payload of a signal, once it was received. */
   async payloadOf(signal: string): Promise<unknown> {
     return this.#waits.get(signal);
   }

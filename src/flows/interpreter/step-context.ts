@@ -6,6 +6,7 @@ import {
   type CancelInfo,
   type Logger,
 } from '../../index.ts';
+import { quote } from '../definition/flow-errors.ts';
 
 /** The context of a step's handler. */
 export interface StepContext<Early = never> extends AttemptContext {
@@ -130,7 +131,7 @@ export class LiveStepContext implements StepContext<unknown> {
   completeEarly(output: unknown, reason: string): never {
     this.#assertRunning('cannot complete its flow any more. Call completeEarly() in the handler');
     this.#early ??= { output, reason };
-    throw new CompletedEarly(`Step '${this.step}' completed the flow: ${reason}`);
+    throw new CompletedEarly(`Step ${quote(this.step)} completed the flow: ${reason}`);
   }
 
   #assertRunning(consequence: string): void {
