@@ -5,41 +5,41 @@ import type { AbandonedContext, ActivityContext, OnAbandoned } from './activity-
 import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
 import { checkDefinition, checkSchema, readOnAbandoned } from './definition-checks.ts';
 
-/** How an activity is defined: its schema, and the defaults of its calls. */
+/** Options of an activity definition, including the defaults of its calls. */
 export interface ActivityDefinitionOptions<
   Parsed,
   Output = unknown,
   Input = Parsed,
 > extends CallOptions {
-  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  /** A Standard Schema that validates the input. The handler receives its output. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
-  /** Disposes of what the handler returned after it was asked to stop, when nobody waits for it any more. */
+  /** Disposes of a result that the handler returned after its call was canceled. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
-/** A named function with side effects, run by a worker, at least once. */
+/** A named function with side effects. A worker runs it at least once. */
 export interface ActivityDefinition<
   Input = unknown,
   Output = unknown,
   Parsed = Input,
 > extends ActivityRef<Input, Output> {
   readonly defaults: CallOptions;
-  /** Where its handler is found, when it runs in a thread of its own. */
+  /** The location of the handler of an isolated activity. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
-  // A method, so that definitions of all inputs fit into one list.
+  // A method, so that definitions with different input types are assignable to one array type.
   handler(context: ActivityContext, input: Parsed): Output | Promise<Output>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
 const knownOptions = ['input', 'onAbandoned', ...callOptionNames];
 
-/** Defines an activity: a function that may do I/O. Its input and result are stored as JSON. */
+/** Defines an activity: a function that may do I/O. Its input and output are stored as JSON. */
 export function activity<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: ActivityContext, input: Parsed) => Output | Promise<Output>,
   options: ActivityDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
 ): ActivityDefinition<Input, Output, Parsed> {
-  const what = `activity '${checkName(name, 'Activity name')}'`;
+  const what = `activity ${JSON.stringify(checkName(name, 'Activity name'))}`;
   checkDefinition({ what, handler, options, known: knownOptions });
   const { input, onAbandoned, ...defaults } = options;
   checkCallOptions(defaults);
@@ -53,17 +53,17 @@ export function activity<Parsed = void, Output = unknown, Input = Parsed>(
   });
 }
 
-/** Where the handler of an isolated activity or task is found: closures cannot move to another thread. */
+/** The location of an isolated handler. A closure cannot be passed to another thread. */
 export interface IsolatedHandler {
-  /** The module, as a URL: `new URL('./resize.ts', import.meta.url)`. */
+  /** The URL of the module: `new URL('./resize.ts', import.meta.url)`. */
   readonly module: URL | string;
-  /** The name under which the module exports the handler. Default `'default'`. */
+  /** The export name of the handler. Default: `'default'`. */
   readonly exportName?: string | undefined;
 }
 
 /**
- * Defines an activity that runs in a worker thread of its own. A handler that ignores its signal past the grace
- * period is really stopped: its thread is terminated.
+ * Defines an activity whose handler runs in its own worker thread. If the handler ignores its signal, the thread is
+ * terminated after the grace.
  */
 export function isolatedActivity<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
@@ -72,13 +72,15 @@ export function isolatedActivity<Parsed = void, Output = unknown, Input = Parsed
 ): ActivityDefinition<Input, Output, Parsed> {
   const isolated = locateHandler(handler);
   const runsElsewhere = (): never => {
-    throw new Error(`Activity '${name}' runs in a thread of its own.`);
+    throw new Error(
+      `The handler of isolated activity ${JSON.stringify(name)} runs in its own thread.`,
+    );
   };
   const definition = activity<Parsed, Output, Input>(name, runsElsewhere, options);
   return Object.freeze({ ...definition, isolated });
 }
 
-/** Where the handler is found, as text that a thread can be given. */
+/** Returns the location of a handler as strings, which can be passed to a thread. */
 export function locateHandler({ module, exportName = 'default' }: IsolatedHandler): {
   readonly module: string;
   readonly exportName: string;
@@ -92,6 +94,6 @@ function checkModule(module: unknown): string {
     return href;
   throw new PerdureError(
     'INVALID_OPTION',
-    `The module of an isolated handler must be a file URL: new URL('./handler.ts', import.meta.url).`,
+    `Invalid \`module\` ${JSON.stringify(module) ?? String(module)} of an isolated handler: must be a file, data or node URL, such as new URL('./handler.ts', import.meta.url).`,
   );
 }
