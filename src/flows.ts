@@ -7,7 +7,7 @@ export type { FlowDefinition } from './flows/definition/flow-definition.ts';
 export type { StepContext } from './flows/interpreter/step-context.ts';
 export type { GeneratorContext } from './flows/interpreter/generator-activity.ts';
 export type { FlowGraph, StepKind, StepNode } from './flows/definition/graph.ts';
-export type { FlowFailure } from './flows/reading/flow-failure.ts';
+export type { FlowFailure } from './flows/definition/flow-errors.ts';
 
 // Conditions
 export {
@@ -28,10 +28,10 @@ export type { Condition } from './flows/definition/condition.ts';
 export type { Reference } from './flows/definition/reference.ts';
 
 // Runs: signals, and the state of each step
-export { signalFlow } from './flows/interpreter/signal-flow.ts';
-export type { SignalArguments, SignalOptions } from './flows/interpreter/signal-flow.ts';
-export { readFlowItems, readFlowRun } from './flows/reading/read-flow-run.ts';
-export type { FlowItemPage, ItemPageOptions } from './flows/reading/read-flow-run.ts';
+export { signalFlow } from './flows/interpreter/signals.ts';
+export type { SignalArguments, SignalOptions } from './flows/interpreter/signals.ts';
+export { readFlowItems, readFlowRun } from './flows/reading/flow-run.ts';
+export type { FlowItemPage, ItemPageOptions } from './flows/reading/flow-run.ts';
 export type {
   FlowItem,
   FlowRun,

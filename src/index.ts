@@ -4,14 +4,14 @@ import './require-node.ts';
 export { activity } from './orchestration/activity.ts';
 export type { ActivityDefinition, ActivityDefinitionOptions } from './orchestration/activity.ts';
 export type { CallOptions } from './orchestration/call-options.ts';
-export { isolatedActivity } from './orchestration/isolated-activity.ts';
-export type { IsolatedHandler } from './orchestration/isolated-activity.ts';
+export { isolatedActivity } from './orchestration/activity.ts';
+export type { IsolatedHandler } from './orchestration/activity.ts';
 export { orchestration } from './orchestration/orchestration.ts';
 export type {
   OrchestrationDefinition,
   OrchestrationDefinitionOptions,
 } from './orchestration/orchestration.ts';
-export { event } from './orchestration/event.ts';
+export { event } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
 export { isolatedTask } from './tasks/isolated-task.ts';
 export { task } from './tasks/task.ts';
@@ -47,7 +47,7 @@ export type {
   AttemptContext,
   CancelInfo,
 } from './orchestration/activity-context.ts';
-export type { AbandonedContext, OnAbandoned } from './orchestration/abandoned-context.ts';
+export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
 export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
 export type { Headers } from './model/work-item-options.ts';
 
@@ -125,15 +125,15 @@ export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
 
 // Deleting, pruning, retention
-export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance-bulk.ts';
+export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance.ts';
 export type { DeleteOptions } from './management/delete-instance.ts';
 export type { InstanceFilter } from './management/instance-filter.ts';
 export type { InstanceTree } from './management/instance-tree.ts';
-export type { PruneConditions } from './management/prune-conditions.ts';
-export type { BulkPruneOptions } from './management/prune-executions-bulk.ts';
+export type { PruneConditions } from './management/management-options.ts';
+export type { BulkPruneOptions } from './management/prune-executions.ts';
 export type { PruneOptions } from './management/prune-executions.ts';
 export type { RetentionControl, RunRetentionOptions } from './management/retention-control.ts';
-export type { RetentionOptions } from './management/retention-options.ts';
+export type { RetentionOptions } from './management/retention-policy.ts';
 export type {
   ExecutionRetention,
   InstanceRetention,

@@ -24,4 +24,4 @@ export type {
   CorruptRows,
   ProviderUnderTest,
   SkippedCase,
-} from './testing/conformance/provider-under-test.ts';
+} from './testing/conformance/run-case.ts';

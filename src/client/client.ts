@@ -4,12 +4,20 @@ import type { Session } from '../jobs/session.ts';
 import type { OpenSessionOptions } from '../jobs/session-options.ts';
 import type { Sessions } from '../jobs/sessions.ts';
 import type { Submitter } from '../jobs/submit.ts';
-import { deleteInstanceBulk, type BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
-import { deleteInstance, type DeleteOptions } from '../management/delete-instance.ts';
+import {
+  deleteInstanceBulk,
+  deleteInstance,
+  type BulkDeleteOptions,
+  type DeleteOptions,
+} from '../management/delete-instance.ts';
 import type { InstanceFilter } from '../management/instance-filter.ts';
 import { readInstanceTree, type InstanceTree } from '../management/instance-tree.ts';
-import { pruneExecutionsBulk, type BulkPruneOptions } from '../management/prune-executions-bulk.ts';
-import { pruneExecutions, type PruneOptions } from '../management/prune-executions.ts';
+import {
+  pruneExecutionsBulk,
+  pruneExecutions,
+  type BulkPruneOptions,
+  type PruneOptions,
+} from '../management/prune-executions.ts';
 import { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventToken, OrchestrationRef, TaskRef } from '../model/definition.ts';

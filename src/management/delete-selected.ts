@@ -4,7 +4,6 @@ import type {
   ScannedInstance,
 } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { addDeleted, nothingDeleted, rowsOf } from './counts.ts';
 import { readInstanceTrees, type InstanceTree } from './instance-tree.ts';
 import type { Pacer } from './pacer.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
@@ -98,4 +97,26 @@ function takeFitting(trees: readonly InstanceTree[]): readonly InstanceTree[] {
 
 function rootOf(root: ScannedInstance | undefined): { rootIncarnation?: string } {
   return root === undefined ? {} : { rootIncarnation: root.incarnation };
+}
+
+export const nothingDeleted: DeleteInstanceResult = {
+  instancesDeleted: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+  queueMessagesDeleted: 0,
+};
+
+export function addDeleted(a: DeleteInstanceResult, b: DeleteInstanceResult): DeleteInstanceResult {
+  return {
+    instancesDeleted: a.instancesDeleted + b.instancesDeleted,
+    executionsDeleted: a.executionsDeleted + b.executionsDeleted,
+    eventsDeleted: a.eventsDeleted + b.eventsDeleted,
+    queueMessagesDeleted: a.queueMessagesDeleted + b.queueMessagesDeleted,
+  };
+}
+
+/** Returns the number of deleted rows. */
+function rowsOf(deleted: DeleteInstanceResult): number {
+  const { instancesDeleted, executionsDeleted, eventsDeleted, queueMessagesDeleted } = deleted;
+  return instancesDeleted + executionsDeleted + eventsDeleted + queueMessagesDeleted;
 }

@@ -1,14 +1,22 @@
-import { checkInstanceId } from '../model/values/names.ts';
 import { notFound } from '../model/failures/errors.ts';
+import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
+import type { InstanceStatus } from '../model/status.ts';
 import type { PruneResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { newAuditEntry } from './audit-entry.ts';
-import { readActor, readFlag, readSignal } from './option-values.ts';
-import { Pacer } from './pacer.ts';
-import { pruneShape, readPruneConditions, type PruneConditions } from './prune-conditions.ts';
-import { pruneBatch } from './prune-selected.ts';
-import { reclaim } from './reclaim.ts';
+import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import {
+  checkCallback,
+  newAuditEntry,
+  pruneShape,
+  readActor,
+  readFlag,
+  readPruneConditions,
+  readSignal,
+  type PruneConditions,
+} from './management-options.ts';
+import { Pacer, reclaim } from './pacer.ts';
+import { addPruned, nothingPruned, pruneBatch, pruneSelected } from './prune-selected.ts';
 
 /** How to prune the executions of one instance. */
 export interface PruneOptions extends PruneConditions {
@@ -43,4 +51,68 @@ export async function pruneExecutions(
   if (found === 0) throw notFound(instanceId);
   if (result.executionsDeleted > 0 && !dryRun) await reclaim(store, pacer, result.eventsDeleted);
   return { ...result, instancesProcessed: 1 };
+}
+
+/** How to prune the executions of many instances. */
+export interface BulkPruneOptions extends PruneOptions {
+  /** Confirms that neither the filter nor `keepLast` and `completedBefore` set a condition. Default false. */
+  readonly all?: boolean | undefined;
+  /** Also finished executions of instances that are not over: eternal runs. Default false. */
+  readonly includeRunning?: boolean | undefined;
+  /** Called after each batch, with the sums so far. */
+  readonly onProgress?: ((progress: PruneResult) => void) | undefined;
+}
+
+const bulkOptionKeys = [
+  'all',
+  'keepLast',
+  'completedBefore',
+  'includeRunning',
+  'dryRun',
+  'actor',
+  'onProgress',
+  'signal',
+] as const;
+
+const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
+
+/** Deletes finished executions of the instances that a filter selects, in small transactions. */
+export async function pruneExecutionsBulk(
+  store: Provider,
+  filter?: InstanceFilter,
+  options?: BulkPruneOptions,
+): Promise<PruneResult> {
+  const { limit, shape, statuses, ...selection } = readInstanceFilter(filter);
+  const given = readFields(options, 'options', bulkOptionKeys, 'INVALID_OPTION');
+  const conditions = readPruneConditions(given);
+  const { keepLast, completedBefore } = given;
+  assertMeant(filter, given.all, { keepLast, completedBefore });
+  const includeRunning = readFlag('includeRunning', given.includeRunning);
+  checkCallback('onProgress', given.onProgress);
+  const dryRun = readFlag('dryRun', given.dryRun);
+  const pacer = new Pacer(readSignal(given.signal));
+  let sum = nothingPruned;
+  await pruneSelected(store, {
+    selection: {
+      ...selection,
+      statuses: includeRunning ? [...statuses, ...runningStatuses] : statuses,
+      rootsOnly: false,
+      withFinishedExecutions: true,
+    },
+    conditionsOf: () => conditions,
+    limit,
+    dryRun,
+    audit: newAuditEntry('pruneBulk', readActor(given.actor), {
+      ...shape,
+      ...pruneShape(conditions),
+      ...(includeRunning && { includeRunning }),
+    }),
+    pacer,
+    onStep: (result) => {
+      sum = addPruned(sum, result);
+      options?.onProgress?.(sum);
+    },
+  });
+  if (!dryRun && sum.executionsDeleted > 0) await reclaim(store, pacer);
+  return sum;
 }

@@ -1,8 +1,7 @@
 import type { AuditEntry, PruneResult, ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { addPruned, nothingPruned } from './counts.ts';
+import type { CheckedPrune } from './management-options.ts';
 import type { Pacer } from './pacer.ts';
-import type { CheckedPrune } from './prune-conditions.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
 
 /** An instance, and which of its executions go. */
@@ -87,4 +86,18 @@ export async function pruneBatch(
     due = dryRun ? [] : due.filter((_, index) => answers[index]?.left === true);
   }
   return { found, result: { ...result, instancesProcessed: touched.size } };
+}
+
+export const nothingPruned: PruneResult = {
+  instancesProcessed: 0,
+  executionsDeleted: 0,
+  eventsDeleted: 0,
+};
+
+export function addPruned(a: PruneResult, b: PruneResult): PruneResult {
+  return {
+    instancesProcessed: a.instancesProcessed + b.instancesProcessed,
+    executionsDeleted: a.executionsDeleted + b.executionsDeleted,
+    eventsDeleted: a.eventsDeleted + b.eventsDeleted,
+  };
 }

@@ -3,7 +3,7 @@ import { PerdureError } from '../model/failures/errors.ts';
 import { readFields } from '../model/option-fields.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { readActor, readFlag, readSignal } from './option-values.ts';
+import { readActor, readFlag, readSignal } from './management-options.ts';
 import { readRetentionPolicies, type RetentionPolicy } from './retention-policy.ts';
 import {
   readRetention,
@@ -11,8 +11,8 @@ import {
   type RetentionReport,
   type RetentionStatus,
 } from './retention-records.ts';
-import { runSweep } from './run-sweep.ts';
-import { SweepLease } from './sweep-lease.ts';
+import { runSweep } from './sweep.ts';
+import { SweepLease } from './sweeper.ts';
 
 /** How to sweep by hand. */
 export interface RunRetentionOptions {

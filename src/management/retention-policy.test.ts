@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resolveRetention } from './retention-options.ts';
-import { readRetentionPolicies } from './retention-policy.ts';
+import { readRetentionPolicies, resolveRetention } from './retention-policy.ts';
 import { isDue } from './sweep.ts';
 
 const day = 86_400_000;

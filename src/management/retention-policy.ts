@@ -1,9 +1,9 @@
-import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { TerminalStatus } from '../model/status.ts';
-import { matchNames, readNamePatterns } from './name-pattern.ts';
-import { readCount, readTerminalStatuses } from './option-values.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { matchNames, readNamePatterns } from './instance-filter.ts';
+import { readCount, readFlag, readTerminalStatuses } from './management-options.ts';
 
 /** How long roots are kept after their end, with all that is below them. */
 export interface InstanceRetention {
@@ -134,4 +134,44 @@ function shadowed(what: string): PerdureError {
     'INVALID_OPTION',
     `${what} could never decide, because an earlier policy matches all that it matches. Put the particular before the general, or take one of them out.`,
   );
+}
+
+/** What the workers of a store delete by themselves. All of them should be told the same; one of them does it. */
+export interface RetentionOptions {
+  /** What is kept, and for how long; the first that matches decides. */
+  readonly policies: readonly RetentionPolicy[];
+  /** How often to look. Default 1 hour. */
+  readonly interval?: Duration;
+  /** Only report what would go. Default false. */
+  readonly dryRun?: boolean;
+}
+
+/** Retention options with every field decided. */
+export interface ResolvedRetention {
+  readonly rules: RetentionRules;
+  /** As they were given, for whoever asks for a sweep later. */
+  readonly policies: readonly RetentionPolicy[];
+  readonly intervalMs: number;
+  readonly dryRun: boolean;
+}
+
+const minIntervalMs = 1_000;
+
+/** Fills in the defaults and refuses what makes no sense with `INVALID_OPTION`. */
+export function resolveRetention(options: unknown): ResolvedRetention {
+  const given = readFields(
+    options,
+    'retention',
+    ['policies', 'interval', 'dryRun'] as const,
+    'INVALID_OPTION',
+  );
+  const interval = (given.interval ?? '1h') as Duration;
+  const intervalMs = toMs(interval, 'retention.interval');
+  if (intervalMs < minIntervalMs) {
+    throw invalidOption('retention.interval', interval, '1 s or more');
+  }
+  const rules = readRetentionPolicies(given.policies);
+  // A copy: the caller may change the array while sweeps go on.
+  const policies = structuredClone(given.policies) as readonly RetentionPolicy[];
+  return { rules, policies, intervalMs, dryRun: readFlag('retention.dryRun', given.dryRun) };
 }

@@ -2,7 +2,7 @@ import type { InstanceStatus } from '../model/status.ts';
 import type { InstanceRecord } from '../providers/contract/instances.ts';
 import type { ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { matchNames } from './name-pattern.ts';
+import { matchNames } from './instance-filter.ts';
 import type { Pacer } from './pacer.ts';
 
 /** Which instances to look for: all conditions must hold, and an absent one always does. */

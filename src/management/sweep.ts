@@ -1,15 +1,19 @@
+import type { Clock } from '../model/clock.ts';
 import { ProviderError } from '../model/failures/errors.ts';
 import { instanceStatuses } from '../model/status.ts';
 import type { ScannedInstance } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { newAuditEntry } from './audit-entry.ts';
-import { addDeleted, addPruned, nothingDeleted, nothingPruned } from './counts.ts';
-import { deleteSelected, type SelectedDeletion } from './delete-selected.ts';
-import { Pacer } from './pacer.ts';
-import { pruneSelected, type SelectedPrune } from './prune-selected.ts';
-import { reclaim } from './reclaim.ts';
+import {
+  addDeleted,
+  deleteSelected,
+  nothingDeleted,
+  type SelectedDeletion,
+} from './delete-selected.ts';
+import { newAuditEntry } from './management-options.ts';
+import { Pacer, reclaim } from './pacer.ts';
+import { addPruned, nothingPruned, pruneSelected, type SelectedPrune } from './prune-selected.ts';
 import type { InstanceRule, RetentionRules } from './retention-policy.ts';
-import type { RetentionReport } from './retention-records.ts';
+import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 
 /** What a sweep is to do. */
 export interface SweepParams {
@@ -150,4 +154,39 @@ function shapeOf({ instances, executions }: RetentionRules): object {
 function describe(error: unknown): string {
   const operation = error instanceof ProviderError ? `${error.operation}: ` : '';
   return `${operation}${error instanceof Error ? error.message : String(error)}`.slice(0, 1_000);
+}
+
+/** A sweep by somebody. */
+export interface SweepRun {
+  readonly store: Provider;
+  readonly clock: Clock;
+  readonly rules: RetentionRules;
+  readonly dryRun: boolean;
+  readonly sweeper: string;
+  readonly signal?: AbortSignal | undefined;
+  readonly interrupted: () => Promise<Interruption | undefined>;
+}
+
+const fullWalkEveryMs = 24 * 3_600_000;
+
+/** Sweeps once and makes the report of it. */
+export async function runSweep(run: SweepRun): Promise<RetentionReport> {
+  const { store, clock, rules, dryRun, sweeper, signal, interrupted } = run;
+  const startedAt = clock.now();
+  const fullWalkAt = await readRetention(store, 'fullWalkAt').catch(() => null);
+  const fullWalk =
+    fullWalkAt === null || startedAt >= fullWalkAt + fullWalkEveryMs || startedAt < fullWalkAt;
+  const counts = await sweep(store, {
+    rules,
+    nowMs: startedAt,
+    dryRun,
+    actor: sweeper,
+    fullWalk,
+    signal,
+    interrupted,
+  });
+  if (fullWalk && !dryRun && counts.outcome === 'done') {
+    await writeRetention(store, 'fullWalkAt', startedAt);
+  }
+  return { startedAt, endedAt: clock.now(), sweeper, dryRun, ...counts };
 }

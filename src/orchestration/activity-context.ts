@@ -1,9 +1,9 @@
 import type { EventToken, OrchestrationRef } from '../model/definition.ts';
 import type { CancelTrigger } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
-import type { InputArguments } from './input-arguments.ts';
+import type { InputArguments } from './call-options.ts';
 
-/** Why an activity should stop. */
+/** Why a handler should stop. */
 export interface CancelInfo {
   readonly reason: string;
   readonly trigger: CancelTrigger;
@@ -11,7 +11,7 @@ export interface CancelInfo {
 
 /** The part of a client that an activity can use. */
 export interface ActivityClient {
-  /** Starts an instance and answers its handle. */
+  /** Starts an instance and resolves with its handle. */
   start<Input, Output>(
     orchestration: OrchestrationRef<Input, Output>,
     ...args: InputArguments<Input, { readonly id?: string | undefined }>
@@ -27,48 +27,63 @@ export interface ActivityClient {
     event: EventToken<Value, unknown> | string,
     payload?: Value,
   ): Promise<void>;
-  /** Asks an instance to stop, this one included. */
+  /** Cancels an instance, which may be the caller's own. */
   cancel(id: string, options?: { readonly reason?: string | undefined }): Promise<unknown>;
-  /** Reads what is known of an instance; `undefined` for an unknown id. */
+  /** Reads an instance; `undefined` for an unknown id. */
   get(id: string): Promise<{ readonly id: string; readonly status: string } | undefined>;
 }
 
-/** What every handler is given besides its input, be it of an activity, a task or a step of a flow. */
+/** The context that the handlers of activities, tasks and flow steps have in common. */
 export interface AttemptContext {
   /** 1 for the first attempt. */
   readonly attempt: number;
-  /** The same for every attempt of this call and for no other: hand it to services that can deduplicate. */
+  /** Unique per call, and stable across its attempts. Pass it to services that can deduplicate. */
   readonly idempotencyKey: string;
-  /** Aborted when the handler should stop; its `reason` is a `CanceledError` whose `trigger` tells why. */
+  /** Aborted when the handler should stop. Its `reason` is a `CanceledError` with the `trigger`. */
   readonly signal: AbortSignal;
   readonly isCanceled: boolean;
   /** Throws the `CanceledError` if the handler should stop. */
   throwIfCanceled(): void;
   /** Resolves once the handler should stop. */
   canceled(): Promise<CancelInfo>;
-  /** Reports progress: an attempt after a crash finds the details as `lastHeartbeat`. */
+  /** Reports progress. The next attempt gets the details as `lastHeartbeat`. */
   heartbeat(details?: unknown): void;
-  /** What an earlier attempt last reported. */
+  /** The details of the last heartbeat of an earlier attempt. */
   readonly lastHeartbeat: unknown;
   /**
-   * Adds a chunk to the stream of the job that this run is; waits while the reader is behind. Resolves with `false` when
-   * nobody reads: no job, or its caller has gone. Rejects with the `CanceledError` when the handler should stop.
+   * Adds a chunk to the stream of the run's job. Applies backpressure: waits while the reader is behind. Resolves with
+   * `false` if there is no reader: the run is not a job, or its caller has gone. Rejects with the `CanceledError` when the
+   * handler should stop.
    */
   emit(chunk: unknown): Promise<boolean>;
   readonly log: Logger;
 }
 
-/** What the handler of an activity is given besides its input. */
+/** The context of an activity handler. */
 export interface ActivityContext extends AttemptContext {
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestrationName: string;
   readonly activityName: string;
   /**
-   * Asks the store for leave to go past the point from which the work can no longer be undone. Once it resolves,
-   * cancel, timeouts and lost races no longer reach this activity; it rejects if one already has. Only for calls with
-   * `cancellation: 'wait'`.
+   * Sets the point of no return. Once it resolves, cancels, timeouts and lost races no longer reach this activity. Rejects
+   * if one already has. Only for calls with `cancellation: 'wait'`.
    */
   pointOfNoReturn(): Promise<void>;
   readonly client: ActivityClient;
 }
+
+/** The context of an `onAbandoned` handler. */
+export interface AbandonedContext {
+  /** The id of the run that returned the abandoned result. */
+  readonly instanceId: string;
+  /** The name of the activity, task, orchestration or flow. */
+  readonly name: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly client: ActivityClient;
+  readonly log: Logger;
+}
+
+/** Disposes of a result whose caller no longer waits: for example, closes, deletes or refunds it. */
+export type OnAbandoned<Output> = (output: Output, context: AbandonedContext) => unknown;

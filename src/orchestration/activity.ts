@@ -1,46 +1,46 @@
 import type { ActivityRef, StandardSchema } from '../model/definition.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import { checkName } from '../model/values/names.ts';
-import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
-import type { ActivityContext } from './activity-context.ts';
+import type { AbandonedContext, ActivityContext, OnAbandoned } from './activity-context.ts';
 import { callOptionNames, checkCallOptions, type CallOptions } from './call-options.ts';
-import { checkDefinition, checkSchema } from './definition-checks.ts';
+import { checkDefinition, checkSchema, readOnAbandoned } from './definition-checks.ts';
 
-/** How an activity is defined: its schema, and the defaults of its calls. */
+/** Options of an activity definition, including the defaults of its calls. */
 export interface ActivityDefinitionOptions<
   Parsed,
   Output = unknown,
   Input = Parsed,
 > extends CallOptions {
-  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  /** A Standard Schema that validates the input. The handler receives its output. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
-  /** Disposes of what the handler returned after it was asked to stop, when nobody waits for it any more. */
+  /** Disposes of a result that the handler returned after its call was canceled. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
-/** A named function with side effects, run by a worker, at least once. */
+/** A named function with side effects. A worker runs it at least once. */
 export interface ActivityDefinition<
   Input = unknown,
   Output = unknown,
   Parsed = Input,
 > extends ActivityRef<Input, Output> {
   readonly defaults: CallOptions;
-  /** Where its handler is found, when it runs in a thread of its own. */
+  /** The location of the handler of an isolated activity. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
-  // A method, so that definitions of all inputs fit into one list.
+  // A method, so that definitions with different input types are assignable to one array type.
   handler(context: ActivityContext, input: Parsed): Output | Promise<Output>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-const known = ['input', 'onAbandoned', ...callOptionNames];
+const knownOptions = ['input', 'onAbandoned', ...callOptionNames];
 
-/** Defines an activity: a function that may do I/O. Its input and result are stored as JSON. */
+/** Defines an activity: a function that may do I/O. Its input and output are stored as JSON. */
 export function activity<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: ActivityContext, input: Parsed) => Output | Promise<Output>,
   options: ActivityDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
 ): ActivityDefinition<Input, Output, Parsed> {
-  const what = `activity '${checkName(name, 'Activity name')}'`;
-  checkDefinition({ what, handler, options, known });
+  const what = `activity ${JSON.stringify(checkName(name, 'Activity name'))}`;
+  checkDefinition({ what, handler, options, known: knownOptions });
   const { input, onAbandoned, ...defaults } = options;
   checkCallOptions(defaults);
   return Object.freeze({
@@ -51,4 +51,49 @@ export function activity<Parsed = void, Output = unknown, Input = Parsed>(
     ...readOnAbandoned(what, onAbandoned),
     handler,
   });
+}
+
+/** The location of an isolated handler. A closure cannot be passed to another thread. */
+export interface IsolatedHandler {
+  /** The URL of the module: `new URL('./resize.ts', import.meta.url)`. */
+  readonly module: URL | string;
+  /** The export name of the handler. Default: `'default'`. */
+  readonly exportName?: string | undefined;
+}
+
+/**
+ * Defines an activity whose handler runs in its own worker thread. If the handler ignores its signal, the thread is
+ * terminated after the grace.
+ */
+export function isolatedActivity<Parsed = void, Output = unknown, Input = Parsed>(
+  name: string,
+  handler: IsolatedHandler,
+  options: ActivityDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
+): ActivityDefinition<Input, Output, Parsed> {
+  const isolated = locateHandler(handler);
+  const runsElsewhere = (): never => {
+    throw new Error(
+      `The handler of isolated activity ${JSON.stringify(name)} runs in its own thread.`,
+    );
+  };
+  const definition = activity<Parsed, Output, Input>(name, runsElsewhere, options);
+  return Object.freeze({ ...definition, isolated });
+}
+
+/** Returns the location of a handler as strings, which can be passed to a thread. */
+export function locateHandler({ module, exportName = 'default' }: IsolatedHandler): {
+  readonly module: string;
+  readonly exportName: string;
+} {
+  return { module: checkModule(module), exportName };
+}
+
+function checkModule(module: unknown): string {
+  const href = module instanceof URL ? module.href : module;
+  if (typeof href === 'string' && URL.canParse(href) && /^(?:file|data|node):/.test(href))
+    return href;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `Invalid \`module\` ${JSON.stringify(module) ?? String(module)} of an isolated handler: must be a file, data or node URL, such as new URL('./handler.ts', import.meta.url).`,
+  );
 }

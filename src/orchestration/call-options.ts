@@ -1,24 +1,24 @@
+import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
-import type { ActivityOptions } from '../model/work-item-options.ts';
 import { checkPriority } from '../model/option-fields.ts';
 import { resolveRetryPolicy, type RetryPolicy } from '../model/retry-policy.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 
-/** How an activity is tried: defaults of its definition, or the choice of one call. */
+/** Options of activity calls: defaults of the definition, or options of one call. */
 export interface CallOptions {
-  /** Absent: one attempt. */
+  /** Default: one attempt. */
   readonly retry?: RetryPolicy | undefined;
-  /** How long one attempt may take. */
+  /** Timeout of one attempt. */
   readonly attemptTimeout?: Duration | undefined;
-  /** How long all attempts may take together, waits included. */
+  /** Timeout of all attempts together, including the waits between them. */
   readonly timeout?: Duration | undefined;
-  /** From 0 (default) to 100, higher first, among the activities and tasks that wait for a worker. */
+  /** Priority among queued activities and tasks, from 0 (default) to 100. Higher values first. */
   readonly priority?: number | undefined;
   /**
-   * What a cancel does. `request` (default): the call rejects at once and the worker is told to stop. `wait`: the
-   * worker is told, and the call settles when it has stopped. `abandon`: the call rejects and the work goes on.
+   * What happens on a cancel. `request` (default): the call rejects immediately, and the handler is signaled. `wait`: the
+   * handler is signaled, and the call settles when it has stopped. `abandon`: the call rejects, and the handler runs on.
    */
   readonly cancellation?: CancellationType | undefined;
 }
@@ -33,7 +33,7 @@ export const callOptionNames = [
 
 const cancellationTypes: readonly unknown[] = ['request', 'wait', 'abandon'];
 
-/** Throws for a retry policy, a timeout, a priority or a cancellation type that makes no sense. */
+/** Throws for an invalid retry policy, timeout, priority or cancellation mode. */
 export function checkCallOptions(options: CallOptions): void {
   const { retry, attemptTimeout, timeout, priority, cancellation } = options;
   if (retry !== undefined) resolveRetryPolicy(retry);
@@ -43,25 +43,25 @@ export function checkCallOptions(options: CallOptions): void {
   checkCancellation(cancellation);
 }
 
-/** Returns the cancellation type if it is one, throws otherwise. */
+/** Returns the cancellation mode. Throws `INVALID_OPTION` if it is unknown. */
 export function checkCancellation(
   cancellation: CancellationType | undefined,
 ): CancellationType | undefined {
   if (cancellation === undefined || cancellationTypes.includes(cancellation)) return cancellation;
   throw new PerdureError(
     'INVALID_OPTION',
-    `The cancellation of a call or child is 'request', 'wait' or 'abandon', not ${JSON.stringify(cancellation)}.`,
+    `Invalid \`cancellation\` ${JSON.stringify(cancellation)}: must be 'request', 'wait' or 'abandon'.`,
   );
 }
 
-/** What the definition of an activity decides when a call is scheduled, if the call names it by name alone. */
+/** The defaults that a definition contributes when an activity is called by name. */
 export interface ScheduleDefaults {
   readonly timeoutMs?: number | undefined;
   readonly priority?: number | undefined;
   readonly cancellation?: CancellationType | undefined;
 }
 
-/** Picks from the defaults of a definition what has to be known when a call is scheduled. */
+/** Returns the defaults that apply when a call is scheduled; `undefined` if there are none. */
 export function toScheduleDefaults({
   timeout,
   priority,
@@ -76,7 +76,7 @@ export function toScheduleDefaults({
   };
 }
 
-/** Picks from the defaults of a definition what the worker applies that runs the activity. */
+/** Returns the defaults that the worker applies to attempts. */
 export function toAttemptDefaults({ retry, attemptTimeout }: CallOptions): ActivityOptions {
   return {
     ...(retry !== undefined && { retry: resolveRetryPolicy(retry) }),
@@ -86,7 +86,7 @@ export function toAttemptDefaults({ retry, attemptTimeout }: CallOptions): Activ
   };
 }
 
-/** The choices of a call, with the defaults of the activity where it made none. */
+/** The options of a call, merged with the defaults of the activity. */
 export interface ChosenCall {
   readonly activity: ActivityOptions | undefined;
   readonly timeoutMs: number | undefined;
@@ -94,8 +94,8 @@ export interface ChosenCall {
 }
 
 /**
- * What holds for a call; `undefined` when neither the call nor the activity chose anything. `findByName` is asked about an
- * activity that is given without its definition.
+ * Merges the options of a call with the defaults of the activity; `undefined` if neither has any. Calls `findByName` for an
+ * activity without a definition.
  */
 export function chooseCallOptions(
   activity: ActivityRef | string,
@@ -134,3 +134,11 @@ export function chooseCallOptions(
     cancellation: checkCancellation(cancellation ?? byName.cancellation),
   };
 }
+
+/**
+ * The arguments after a definition. The input is optional if its type allows `undefined`. NoInfer: without it, a wrong
+ * input would widen the type instead of being a type error.
+ */
+export type InputArguments<Input, Options> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: Options]
+  : [input: NoInfer<Input>, options?: Options];

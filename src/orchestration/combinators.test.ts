@@ -9,7 +9,7 @@ const withdrawn = (events: readonly HistoryEvent[]) =>
   );
 
 describe('ctx.all, ctx.allSettled and ctx.any', () => {
-  it('settle like the native ones', async () => {
+  it('settle like the native combinators', async () => {
     const run = drive(async (ctx) => {
       const calls = () => [ctx.call('a'), ctx.call('b')] as const;
       const all = ctx.all(calls());
@@ -31,7 +31,7 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     expect(withdrawn(run.history)).toEqual([]);
   });
 
-  it('withdraw what is pending when ctx.any has its first success, unless told to keep it', async () => {
+  it('withdraw pending operations after the first success of ctx.any, unless keepLosers is set', async () => {
     for (const keepLosers of [false, true]) {
       const run = drive(async (ctx) => {
         const calls = [ctx.call('a'), ctx.call('b'), ctx.call('c')];
@@ -47,13 +47,13 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     }
   });
 
-  it('of nothing fail in ctx.any, like the native one', async () => {
+  it('ctx.any of an empty list rejects like Promise.any', async () => {
     const run = drive(async (ctx) => ctx.any([]));
     await run.start();
     expect(run.failure).toMatchObject({ name: 'AggregateError' });
   });
 
-  it('fail like the native ones, and leave the others running', async () => {
+  it('reject like the native combinators, and leave the other members running', async () => {
     const run = drive(async (ctx) => {
       const calls = [ctx.call('a'), ctx.call('b')];
       return [
@@ -68,20 +68,20 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     expect(run.output).toEqual(["Activity 'a' failed: broke", 'AggregateError', 'b']);
   });
 
-  it('of nothing settle at once', async () => {
+  it('settle immediately for an empty list', async () => {
     const run = drive(async (ctx) => [await ctx.all([]), await ctx.allSettled([])]);
     await run.start();
     expect(run.output).toEqual([[], []]);
   });
 
-  it('take plain values and native promises, too', async () => {
+  it('accept plain values and native promises', async () => {
     const run = drive(async (ctx) => ctx.all([1, Promise.resolve(2), ctx.call('a')]));
     await run.start();
     await run.turn(run.completed(1, 3));
     expect(run.output).toEqual([1, 2, 3]);
   });
 
-  it('can be canceled as a whole, and reject with a CanceledError', async () => {
+  it('cancel() on the group withdraws all members and rejects with a CanceledError', async () => {
     const run = drive(async (ctx) => {
       const groups = [
         ctx.all([ctx.call('a'), ctx.sleep(5)]),
@@ -99,7 +99,7 @@ describe('ctx.all, ctx.allSettled and ctx.any', () => {
     expect(withdrawn(run.history).map(([target]) => target)).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  it('that have settled are not canceled any more', async () => {
+  it('cancel() after the group has settled has no effect', async () => {
     const run = drive(async (ctx) => {
       const calls = [ctx.call('a'), ctx.call('b')];
       const any = ctx.any(calls, { keepLosers: true });
@@ -128,13 +128,13 @@ describe('ctx.race and ctx.select', () => {
     expect(run.output).toBe('b');
   });
 
-  it('say so when it was a timer that won', async () => {
+  it('record the reason race_lost:timeout when a timer won', async () => {
     const run = drive(async (ctx) => ctx.race([ctx.call('a'), ctx.sleep('1h')]));
     await run.start();
     expect(withdrawn(await run.turn(run.fired(2)))).toEqual([[1, 'race_lost:timeout']]);
   });
 
-  it('withdraw the losers of a race that was lost by failing', async () => {
+  it('withdraw the losers when the first to settle failed', async () => {
     const run = drive(async (ctx) => ctx.race([ctx.call('a'), ctx.call('b')]));
     await run.start();
     const events = await run.turn(run.failed(1));
@@ -142,7 +142,7 @@ describe('ctx.race and ctx.select', () => {
     expect(run.failure.code).toBe('ACTIVITY_FAILED');
   });
 
-  it('ask a child that lost to stop', async () => {
+  it('cancel a child that lost', async () => {
     const run = drive(async (ctx) => {
       await ctx.race([ctx.child('part', 1, { id: 'child' }), ctx.call('a')]);
       return ctx.call('next');
@@ -158,7 +158,7 @@ describe('ctx.race and ctx.select', () => {
     expect(await run.turn(run.childCanceled(1, 'race_lost'))).toEqual([]);
   });
 
-  it('keep the losers when they are told to', async () => {
+  it('leave the losers running with keepLosers', async () => {
     for (const combinator of ['race', 'select'] as const) {
       const run = drive(async (ctx) => {
         const loser = ctx.child('part');
@@ -174,7 +174,7 @@ describe('ctx.race and ctx.select', () => {
     }
   });
 
-  it('R15: record a loser that has completed in the same batch, and do not cancel it', async () => {
+  it('R15: record the completion of a loser in the same batch instead of canceling it', async () => {
     const run = drive(async (ctx) => {
       const calls = [ctx.call('a'), ctx.call('b'), ctx.call('c')] as const;
       const winner = await ctx.race(calls);
@@ -191,7 +191,7 @@ describe('ctx.race and ctx.select', () => {
     expect(run.output).toEqual(['b', 'rejected', 'fulfilled', 'fulfilled']);
   });
 
-  it('refuse options that do not exist', async () => {
+  it('reject unknown options', async () => {
     const options: RaceOptions = { keepLoosers: true } as object;
     for (const combine of [
       (ctx) => ctx.race([1], options),
@@ -204,7 +204,7 @@ describe('ctx.race and ctx.select', () => {
     }
   });
 
-  it('reach the losers inside groups', async () => {
+  it('withdraw losers inside nested groups', async () => {
     const run = drive(async (ctx) =>
       ctx.race([
         ctx.all([ctx.call('a'), ctx.call('b', undefined, { timeout: 5 })]),
@@ -218,7 +218,7 @@ describe('ctx.race and ctx.select', () => {
     ]);
   });
 
-  it('tell which one won, by index or by key', async () => {
+  it('select resolves with the index or key of the winner', async () => {
     const run = drive(async (ctx) => [
       await ctx.select([ctx.call('a'), ctx.call('b')]),
       await ctx.select({ slow: ctx.call('c'), fast: ctx.call('d') }),
@@ -232,7 +232,7 @@ describe('ctx.race and ctx.select', () => {
     ]);
   });
 
-  it('decide ties for the first in the list, durable or not', async () => {
+  it('the first in the list wins a tie, durable or not', async () => {
     const run = drive(async (ctx) => {
       const [a, b] = [ctx.call('a'), ctx.call('b')];
       await ctx.all([a, b]);
@@ -251,7 +251,7 @@ describe('ctx.race and ctx.select', () => {
     ]);
   });
 
-  it('are won by the answer that comes first in history, also within one batch', async () => {
+  it('the first completion in history wins, also within one batch', async () => {
     for (const [first, second, key] of [
       [1, 2, 'a'],
       [2, 1, 'b'],
@@ -266,7 +266,7 @@ describe('ctx.race and ctx.select', () => {
     }
   });
 
-  it('are lost by a promise that was settled long before, only if it comes later in the list', async () => {
+  it('an already settled promise loses a tie only if it comes later in the list', async () => {
     const run = drive(async (ctx) => {
       const early = ctx.call('early');
       await early;
@@ -278,7 +278,7 @@ describe('ctx.race and ctx.select', () => {
     expect(withdrawn(run.history)).toEqual([[2, 'race_lost']]);
   });
 
-  it('reject a loser that someone else awaits with a CanceledError', async () => {
+  it('reject a loser that other code awaits with a CanceledError', async () => {
     const run = drive(async (ctx) => {
       const loser = ctx.call('loser');
       const watched = loser.catch((error: { trigger: string }) => error.trigger);
@@ -290,7 +290,7 @@ describe('ctx.race and ctx.select', () => {
     expect(run.output).toBe('race_lost');
   });
 
-  it('need at least one promise', async () => {
+  it('reject an empty list', async () => {
     const run = drive(async (ctx) => ctx.race([]));
     await run.start();
     expect(run.failure.code).toBe('INVALID_INPUT');
@@ -299,7 +299,7 @@ describe('ctx.race and ctx.select', () => {
     expect(other.failure.code).toBe('INVALID_INPUT');
   });
 
-  it('can be repeated with the loser carried along, as in a loop over a heartbeat', async () => {
+  it('keepLosers lets a loop race the same promise again', async () => {
     const run = drive(async (ctx) => {
       const work = ctx.call('work');
       let beats = 0;

@@ -1,19 +1,18 @@
 import { CanceledError, PerdureError } from '../model/failures/errors.ts';
-import { Deferred, DurablePromise } from '../replay/durable-promise.ts';
+import { toCanceledError, type Withdrawal } from '../replay/cancellation/cancel-scope.ts';
+import { Deferred, DurablePromise, type DurableSource } from '../replay/durable-promise.ts';
 import { Operation } from '../replay/operations.ts';
-import type { Withdrawal } from '../replay/cancellation/cancel-scope.ts';
-import { PromiseGroup, withdraw } from './promise-group.ts';
 
-/** What becomes of the losers. */
+/** A race of promises. */
 interface RaceParams<T> {
   readonly members: readonly unknown[];
   readonly toValue: (index: number, value: unknown) => T;
   readonly keepLosers: boolean | undefined;
-  /** Says which member failed; absent: the error says nothing about it. */
+  /** Returns the `selectKey` of an error. Absent: errors get none. */
   readonly keyOf?: (index: number) => string | number | undefined;
 }
 
-/** A durable promise over several others, whose `cancel` reaches all that are still pending. */
+/** Returns a durable promise whose `cancel` withdraws all pending members. */
 export function group<T>(members: readonly unknown[], promise: Promise<T>): DurablePromise<T> {
   const all = new PromiseGroup<T>(members);
   promise.then(
@@ -23,13 +22,13 @@ export function group<T>(members: readonly unknown[], promise: Promise<T>): Dura
   return all.promise;
 }
 
-/** Settles like the first member that settles, and withdraws the others; ties go to the first in the list. */
+/** Settles like the first member that settles, and withdraws the others. The first in the list wins a tie. */
 export function firstOf<T>(params: RaceParams<T>): DurablePromise<T> {
   const { members, toValue, keepLosers, keyOf } = params;
   if (members.length === 0) {
     throw new PerdureError(
       'INVALID_INPUT',
-      'race and select need at least one promise: with none they would wait for ever.',
+      'ctx.race() and ctx.select() require at least one promise: with none they would never settle.',
     );
   }
   const first = new PromiseGroup<T>(members);
@@ -47,7 +46,7 @@ export function firstOf<T>(params: RaceParams<T>): DurablePromise<T> {
   return first.promise;
 }
 
-/** Adds the key of the member that failed. The error stays the same object; one that cannot be changed goes without. */
+/** Sets `selectKey` on the error of the failed member, unless the error is frozen. */
 function setSelectKey(error: unknown, key: string | number | undefined): void {
   if (key === undefined || typeof error !== 'object' || error === null) return;
   Reflect.defineProperty(error, 'selectKey', {
@@ -58,7 +57,7 @@ function setSelectKey(error: unknown, key: string | number | undefined): void {
   });
 }
 
-/** Settles like the first member that succeeds, and withdraws the others; fails like `Promise.any` if none does. */
+/** Resolves with the first success, and withdraws the others. Rejects like `Promise.any` if all fail. */
 export function firstSuccessOf<T>({
   members,
   toValue,
@@ -68,7 +67,7 @@ export function firstSuccessOf<T>({
   const losers = keepLosers === true ? [] : members;
   const errors: unknown[] = Array.from(members);
   let failed = 0;
-  const failIfAllDid = (): void => {
+  const rejectIfAllFailed = (): void => {
     if (failed < members.length) return;
     first.fail(new AggregateError(errors, 'All promises were rejected'));
   };
@@ -78,17 +77,17 @@ export function firstSuccessOf<T>({
       (error: unknown) => {
         errors[index] = error;
         failed += 1;
-        failIfAllDid();
+        rejectIfAllFailed();
       },
     );
   });
-  failIfAllDid();
+  rejectIfAllFailed();
   return first.promise;
 }
 
 /**
- * Settles like an operation, which is withdrawn when its timer fires first, and then rejects with `TIMEOUT`. One
- * that is canceled as `wait` settles when its work has stopped, perhaps with a result after all.
+ * Settles like `operation`. If `timer` fires first, the operation is withdrawn, and the promise rejects with `TIMEOUT`.
+ * With `cancellation: 'wait'`, it settles once the handler has stopped, possibly with a result.
  */
 export function withDeadline<T>(params: {
   readonly operation: DurablePromise<T>;
@@ -121,12 +120,12 @@ export function withDeadline<T>(params: {
   const source = DurablePromise.sourceOf(operation);
   if (source instanceof Operation) source.exposed = result.promise;
   operation.then(succeed, fail);
-  // When the timer is withdrawn, the operation decides.
+  // A withdrawn timer rejects: the operation alone settles the promise then.
   timer.then(expire, () => undefined);
   return result.promise;
 }
 
-// Not Promise.resolve(): it would wrap a durable promise and let a later native one overtake it.
+// Promise.resolve() would wrap a durable promise, and a native promise later in the list could overtake it.
 function toPromise(member: unknown): Promise<unknown> {
   return member instanceof Promise ? (member as Promise<unknown>) : Promise.resolve(member);
 }
@@ -142,4 +141,47 @@ function withdrawLosers(members: readonly unknown[], winner: unknown): void {
     reason: byTimer ? 'race_lost:timeout' : 'race_lost',
   };
   for (const member of members) if (member !== winner) withdraw(member, withdrawal);
+}
+
+/** A durable promise over several members. Its `cancel` rejects it and withdraws its members, unless it has settled. */
+class PromiseGroup<T> implements DurableSource {
+  readonly kind = 'group';
+  readonly #members: readonly unknown[];
+  readonly #deferred = new Deferred<T>();
+  #isSettled = false;
+
+  constructor(members: readonly unknown[]) {
+    this.#members = members;
+    DurablePromise.attach(this.promise, this);
+  }
+
+  get promise(): DurablePromise<T> {
+    return this.#deferred.promise;
+  }
+
+  /** Returns whether this call settled the group. */
+  succeed(value: T): boolean {
+    if (this.#isSettled) return false;
+    this.#isSettled = true;
+    this.#deferred.resolve(value);
+    return true;
+  }
+
+  /** Returns whether this call settled the group. */
+  fail(error: unknown): boolean {
+    if (this.#isSettled) return false;
+    this.#isSettled = true;
+    this.#deferred.reject(error);
+    return true;
+  }
+
+  withdraw(withdrawal: Withdrawal): void {
+    if (!this.fail(toCanceledError(withdrawal))) return;
+    for (const member of this.#members) withdraw(member, withdrawal);
+  }
+}
+
+/** Withdraws the operation of a durable promise. Ignores other values, and settled promises. */
+function withdraw(value: unknown, withdrawal: Withdrawal): void {
+  DurablePromise.sourceOf(value)?.withdraw(withdrawal);
 }

@@ -1,7 +1,8 @@
 import type { StandardSchema } from '../model/definition.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import type { OnAbandoned } from './activity-context.ts';
 
-/** Refuses a handler that is not a function, and options that no definition has. */
+/** Throws `INVALID_OPTION` for a handler that is not a function, and for unknown options. */
 export function checkDefinition(definition: {
   readonly what: string;
   readonly handler: unknown;
@@ -12,13 +13,13 @@ export function checkDefinition(definition: {
   if (typeof handler !== 'function') {
     throw new PerdureError(
       'INVALID_OPTION',
-      `The handler of ${what} is ${handler === null ? 'null' : `of type ${typeof handler}`}. Pass a function.`,
+      `The handler of ${what} must be a function: it is ${handler === null ? 'null' : typeof handler}.`,
     );
   }
   checkOptions(what, options, known);
 }
 
-/** Refuses options that do not exist: a misspelt one must not be ignored. */
+/** Throws `INVALID_OPTION` for unknown options, so that a misspelled one is not ignored. */
 export function checkOptions(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
     throw new PerdureError('INVALID_OPTION', `The options of ${what} must be an object.`);
@@ -27,11 +28,11 @@ export function checkOptions(what: string, options: object, known: readonly stri
   if (unknown === undefined) return;
   throw new PerdureError(
     'INVALID_OPTION',
-    `${what} has no option '${unknown}'. Known options: ${known.join(', ')}.`,
+    `Unknown option ${JSON.stringify(unknown)} of ${what}. Valid options: ${known.join(', ')}.`,
   );
 }
 
-/** Returns the schema if it is one, throws otherwise. */
+/** Returns the schema. Throws `INVALID_OPTION` if it is not a Standard Schema. */
 export function checkSchema<Input, Output>(
   schema: StandardSchema<Input, Output> | undefined,
   what: string,
@@ -43,6 +44,19 @@ export function checkSchema<Input, Output>(
   if (typeof standard?.validate === 'function') return schema;
   throw new PerdureError(
     'INVALID_OPTION',
-    `The schema of ${what} does not have the Standard Schema interface. Use zod 3.24 or newer, valibot, arktype, or anything with '~standard'.`,
+    `The schema of ${what} does not implement Standard Schema. Use zod 3.24 or newer, valibot or arktype.`,
+  );
+}
+
+/** Returns the handler as a part of a definition. Throws `INVALID_OPTION` if it is not a function. */
+export function readOnAbandoned<Output>(
+  what: string,
+  onAbandoned: OnAbandoned<Output> | undefined,
+): { readonly onAbandoned?: OnAbandoned<Output> } {
+  if (onAbandoned === undefined) return {};
+  if (typeof onAbandoned === 'function') return { onAbandoned };
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `\`onAbandoned\` of ${what} must be a function: it is ${onAbandoned === null ? 'null' : typeof onAbandoned}.`,
   );
 }

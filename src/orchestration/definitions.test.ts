@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { StandardSchema } from '../model/definition.ts';
 import { activity } from './activity.ts';
-import { event } from './event.ts';
-import { orchestration } from './orchestration.ts';
+import { event, orchestration } from './orchestration.ts';
 
 const handler = async () => undefined;
 const badNames: readonly unknown[] = ['', 'x'.repeat(257), 'a\nb', '\ud800', 5, null, undefined];
@@ -11,7 +10,7 @@ const schema: StandardSchema<string> = {
 };
 
 describe('a definition', () => {
-  it('is a frozen value with its name and kind', () => {
+  it('is a frozen object with its name and kind', () => {
     const greet = activity('greet', handler, { timeout: '5s', retry: { maxAttempts: 2 } });
     expect(greet).toMatchObject({ kind: 'activity', name: 'greet' });
     expect(greet.defaults).toEqual({ timeout: '5s', retry: { maxAttempts: 2 } });
@@ -36,14 +35,14 @@ describe('a definition', () => {
     expect(definition).toMatchObject({ version: '2.1', inputSchema: schema });
   });
 
-  it.each(badNames)('refuses the name %j', (name) => {
+  it.each(badNames)('rejects the name %j', (name) => {
     const refusal = expect.objectContaining({ code: 'INVALID_NAME' });
     expect(() => activity(name as string, handler)).toThrow(refusal);
     expect(() => orchestration(name as string, handler)).toThrow(refusal);
     expect(() => event(name as string)).toThrow(refusal);
   });
 
-  it('refuses a handler that is not a function', () => {
+  it('rejects a handler that is not a function', () => {
     for (const bad of [undefined, null, 'code', {}, Promise.resolve()]) {
       const refusal = expect.objectContaining({ code: 'INVALID_OPTION' });
       expect(() => activity('a', bad as never)).toThrow(refusal);
@@ -51,18 +50,18 @@ describe('a definition', () => {
     }
   });
 
-  it('refuses options that do not exist, and says which do', () => {
+  it('rejects unknown options and lists the valid ones', () => {
     expect(() => activity('a', handler, { retries: 3 } as never)).toThrow(
-      "activity 'a' has no option 'retries'. Known options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.",
+      'Unknown option "retries" of activity "a". Valid options: input, onAbandoned, retry, attemptTimeout, timeout, priority, cancellation.',
     );
     expect(() => orchestration('o', handler, { verison: '2' } as never)).toThrow(
       expect.objectContaining({ code: 'INVALID_OPTION' }),
     );
-    expect(() => event('e', { type: 1 } as never)).toThrow("has no option 'type'");
+    expect(() => event('e', { type: 1 } as never)).toThrow('Unknown option "type" of event "e"');
     expect(() => activity('a', handler, null as never)).toThrow('must be an object');
   });
 
-  it('refuses durations and retry policies that make no sense', () => {
+  it('rejects invalid durations and retry policies', () => {
     const bad = (options: object, code: string) =>
       expect(() => activity('a', handler, options)).toThrow(expect.objectContaining({ code }));
     bad({ timeout: '5 fortnights' }, 'INVALID_DURATION');
@@ -70,13 +69,13 @@ describe('a definition', () => {
     bad({ retry: { maxAttempts: 0 } }, 'INVALID_OPTION');
   });
 
-  it('refuses a version that cannot be one', () => {
+  it('rejects an empty version', () => {
     expect(() => orchestration('o', handler, { version: '' })).toThrow(
       expect.objectContaining({ code: 'INVALID_NAME' }),
     );
   });
 
-  it('refuses a schema without the Standard Schema interface', () => {
+  it('rejects a schema that does not implement Standard Schema', () => {
     for (const bad of [null, {}, { parse: () => 1 }, { '~standard': {} }]) {
       expect(() => orchestration('o', handler, { input: bad as never })).toThrow(
         expect.objectContaining({ code: 'INVALID_OPTION' }),

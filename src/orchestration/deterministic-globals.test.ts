@@ -17,7 +17,7 @@ beforeAll(() => {
   installDeterministicGlobals();
 });
 
-/** What an expression is inside an orchestration whose time is 86,400,000. */
+/** Evaluates an expression inside an orchestration whose time is 86,400,000. */
 async function inside(code: () => unknown): Promise<unknown> {
   const run = drive(async () => code());
   run.nowMs = 86_400_000;
@@ -26,7 +26,7 @@ async function inside(code: () => unknown): Promise<unknown> {
 }
 
 describe('inside an orchestration', () => {
-  it('dates show the time of the last event', async () => {
+  it('dates return the time of the last event', async () => {
     expect(await inside(() => Date.now())).toBe(86_400_000);
     expect(await inside(() => new Date().toISOString())).toBe('1970-01-02T00:00:00.000Z');
     expect(await inside(() => new Date(5).getTime())).toBe(5);
@@ -129,7 +129,7 @@ describe('inside an orchestration', () => {
 });
 
 describe('outside an orchestration', () => {
-  it('dates are real', () => {
+  it('dates return the system time', () => {
     const before = real.Date.now();
     expect(Date.now()).toBeGreaterThanOrEqual(before);
     expect(Math.abs(new Date().getTime() - Date.now())).toBeLessThan(5_000);
@@ -137,7 +137,7 @@ describe('outside an orchestration', () => {
     expect(performance.now()).not.toBe(performance.timeOrigin);
   });
 
-  it('everything that Date can do still works', () => {
+  it('all features of Date work', () => {
     expect(new Date(2020, 1, 2, 3, 4, 5, 6).getMonth()).toBe(1);
     expect(new Date('2020-01-01T00:00:00Z').toISOString()).toBe('2020-01-01T00:00:00.000Z');
     expect(Date.parse('1970-01-01T00:00:01Z')).toBe(1_000);
@@ -169,13 +169,13 @@ describe('outside an orchestration', () => {
     expect(setTimeout.name).toBe(real.setTimeout.name);
   });
 
-  it('randomness is random', () => {
+  it('random values differ', () => {
     expect(Math.random()).not.toBe(Math.random());
     expect(crypto.randomUUID()).not.toBe(crypto.randomUUID());
     expect(randomUUID()).toMatch(/^[\w-]{36}$/);
   });
 
-  it('formatters, clocks and random bytes are real', () => {
+  it('formatters, clocks and random bytes are not patched', () => {
     const formatter = new Intl.DateTimeFormat('en', { year: 'numeric' });
     expect(formatter.format()).toBe(formatter.format(real.Date.now()));
     expect(Reflect.get(formatter, 'format')).toBe(Reflect.get(formatter, 'format'));
@@ -194,7 +194,7 @@ describe('outside an orchestration', () => {
     expect(() => formatter.format(Number.NaN)).toThrow(RangeError);
   });
 
-  it('a second installation changes nothing', () => {
+  it('a second installation has no effect', () => {
     const { Date: date, setTimeout: timeout } = globalThis;
     installDeterministicGlobals();
     expect(globalThis.Date).toBe(date);
@@ -202,12 +202,12 @@ describe('outside an orchestration', () => {
   });
 });
 
-describe('a process of its own', () => {
+describe('a separate process', () => {
   const program = join(import.meta.dirname, '../../test/replay/programs/globals.ts');
   const run = async (mode: string) =>
     (await promisify(execFile)(process.execPath, [program, mode])).stdout.trim().split('\n');
 
-  it('may log from an orchestration with console and with ctx.log, whatever the sink does', async () => {
+  it('can log from an orchestration with console and ctx.log, with a sink that uses timers', async () => {
     expect(await run('install')).toEqual([
       'console line',
       'sink line after a timer',
@@ -215,14 +215,14 @@ describe('a process of its own', () => {
     ]);
   });
 
-  // Not in this process: while it reports a test, vitest puts the real nextTick back for a moment.
-  it('may not use process.nextTick in an orchestration', async () => {
+  // A separate process, because vitest restores the real nextTick while it reports a test.
+  it('throws for process.nextTick in an orchestration', async () => {
     expect(await run('tick')).toEqual([
       'FORBIDDEN_IN_ORCHESTRATION nextTick() cannot be used in an orchestration: its effect would not survive a crash or a replay. Use queueMicrotask(), or a plain await.',
     ]);
   });
 
-  it('keeps its globals when nobody installs the patch', async () => {
+  it('keeps its globals if the patch is not installed', async () => {
     const [line, ...others] = await run('leave');
     expect(line).toBe('console line');
     expect(others.at(-1)).not.toContain('1970');

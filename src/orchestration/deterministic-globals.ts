@@ -7,7 +7,7 @@ const installed = Symbol.for('perdure.deterministicGlobals');
 
 const secrets = 'ctx.uuid() or ctx.random(), or an activity for keys and secrets';
 
-/** Sources of random bytes. A predictable key is worse than an error, and libraries share pools of bytes. */
+/** Sources of random bytes. They throw, because a predictable key is worse than an error. */
 const randomSources = [
   'randomBytes',
   'randomFill',
@@ -19,8 +19,8 @@ const randomSources = [
 ];
 
 /**
- * Makes time and randomness deterministic inside orchestrations, and timers, `fetch` and sources of random bytes throw
- * there. Outside, everything stays as it is. Patches the process once, however often it is called.
+ * Patches the globals of the process, once. Inside orchestrations, time and randomness become deterministic; timers,
+ * `fetch` and sources of random bytes throw `FORBIDDEN_IN_ORCHESTRATION`. Outside, the behavior does not change.
  */
 export function installDeterministicGlobals(): void {
   const flags = globalThis as { [installed]?: boolean };
@@ -39,11 +39,11 @@ export function installDeterministicGlobals(): void {
   for (const name of randomSources) forbid(nodeCrypto, name, secrets);
   forbid(globalThis.crypto, 'getRandomValues', secrets);
   forbidTemporal();
-  // Named imports of node:crypto and node:process follow the patches once the exports are synchronised.
+  // Applies the patches to named imports of node:crypto and node:process.
   syncBuiltinESMExports();
 }
 
-/** The execution whose code asks, unless its worker left the globals as they are. */
+/** Returns the current execution; `undefined` if its worker did not enable deterministic globals. */
 function deterministic(): ScopedExecution | undefined {
   const execution = currentScope()?.execution;
   return execution?.hasDeterministicGlobals === true ? execution : undefined;
@@ -99,14 +99,14 @@ function patchPerformance(): void {
   });
 }
 
-/** Formats the time inside the orchestration where no date is given. */
+/** Makes formatters use the orchestration's time if no date is passed. */
 function patchDateTimeFormat(): void {
   const prototype = Intl.DateTimeFormat.prototype as object;
   type Format = (date?: Date | number) => string;
   const descriptor = Object.getOwnPropertyDescriptor(prototype, 'format') as { get: () => Format };
   const realFormat: (this: unknown) => Format = Reflect.get(descriptor, 'get');
   const realParts = Reflect.get(prototype, 'formatToParts') as (...args: unknown[]) => unknown;
-  // Each formatter has one bound function, which is passed around without it.
+  // `format` is a getter that returns the same bound function for each formatter.
   const formats = new WeakMap<object, unknown>();
   Object.defineProperty(prototype, 'format', {
     get(this: Intl.DateTimeFormat) {
@@ -150,7 +150,7 @@ function patchProcessTime(): void {
   });
 }
 
-/** Temporal is not there in every version of Node. */
+/** Forbids `Temporal.Now`, in versions of Node that have it. */
 function forbidTemporal(): void {
   const now = (globalThis as { Temporal?: { Now?: object } }).Temporal?.Now;
   if (now === undefined) return;
@@ -163,7 +163,7 @@ function elapsedMs({ nowMs, startedAtMs }: ScopedExecution): number {
   return nowMs - startedAtMs;
 }
 
-/** Makes a function throw inside orchestrations. A proxy keeps its name, length and properties. */
+/** Makes a function throw inside orchestrations. The proxy preserves its name, length and properties. */
 function forbid(
   owner: object,
   name: string,
@@ -184,7 +184,7 @@ function forbid(
   define(owner, name, new Proxy(real as () => unknown, { apply }));
 }
 
-/** Node's own streams and consoles use ticks for what they do on behalf of the code, such as writing a log line. */
+/** Whether Node itself is the caller: its streams and console use ticks, for example to write a log line. */
 function isCalledByNode(guard: (...args: never[]) => unknown): boolean {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = 1;
@@ -196,7 +196,7 @@ function isCalledByNode(guard: (...args: never[]) => unknown): boolean {
 
 function define(owner: object, name: string, value: unknown): void {
   const descriptor = Object.getOwnPropertyDescriptor(owner, name);
-  // A version of Node that fixes more than others must not keep a worker from starting.
+  // A property that another version of Node made read-only must not prevent workers from starting.
   if (descriptor?.configurable === false) return;
   Object.defineProperty(owner, name, {
     value,

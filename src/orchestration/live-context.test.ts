@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { drive, kindsOf, TurnDriver } from '../../test/replay/turn-driver.ts';
 import { activity } from './activity.ts';
-import { event } from './event.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
-import { orchestration } from './orchestration.ts';
+import { event, orchestration } from './orchestration.ts';
 
 const charge = activity('charge', async (_, amount: number) => `charged ${amount}`);
 const careful = activity('careful', async () => 'ok', {
@@ -12,17 +11,17 @@ const careful = activity('careful', async () => 'ok', {
   timeout: '1m',
 });
 
-/** The code of the error that the orchestration's code throws synchronously or rejects with. */
+/** Returns the code of the error that the orchestration throws or rejects with. */
 async function refusalOf(code: (ctx: OrchestrationContext<void>) => unknown): Promise<unknown> {
   const run = drive(async (ctx) => code(ctx));
   const events = await run.start();
-  // A refused call leaves no trace.
+  // A rejected call records nothing.
   expect(kindsOf(events)).toEqual(['executionStarted', 'executionFailed']);
   return run.failure.code;
 }
 
 describe('ctx.call', () => {
-  it('schedules an activity once, without options of its own', async () => {
+  it('schedules an activity once, without options', async () => {
     const run = drive(async (ctx) => ctx.call(charge, 5));
     const [, scheduled] = await run.start();
     expect(scheduled).toEqual({
@@ -36,7 +35,7 @@ describe('ctx.call', () => {
     expect(run.output).toBe('charged 5');
   });
 
-  it('takes the defaults of the definition, and lets a call choose otherwise', async () => {
+  it('uses the defaults of the definition unless the call overrides them', async () => {
     const run = drive(async (ctx) => {
       await ctx.all([
         ctx.call(careful),
@@ -86,7 +85,7 @@ describe('ctx.call', () => {
     });
   });
 
-  it('resolves if its activity has completed in the batch in which its total timeout fires', async () => {
+  it('resolves if the activity completed in the batch in which its total timeout fires', async () => {
     const run = drive(async (ctx) => ctx.call(charge, 5, { timeout: '1m' }));
     await run.start();
     const events = await run.turn(run.fired(2), run.completed(1, 'just in time'));
@@ -94,7 +93,7 @@ describe('ctx.call', () => {
     expect(run.output).toBe('just in time');
   });
 
-  it('with a total timeout is canceled as a whole', async () => {
+  it('cancel() of a call with a total timeout withdraws the activity and the timer', async () => {
     const run = drive(async (ctx) => {
       const call = ctx.call(charge, 5, { timeout: '1m' });
       call.cancel('no longer needed');
@@ -108,7 +107,7 @@ describe('ctx.call', () => {
     ]);
   });
 
-  it('refuses what JSON cannot carry, names and options that make no sense, and records nothing', async () => {
+  it('rejects unserializable inputs, invalid names and invalid options, and records nothing', async () => {
     const cycle: Record<string, unknown> = {};
     cycle['self'] = cycle;
     expect(await refusalOf((ctx) => ctx.call('a', 10n))).toBe('NOT_SERIALIZABLE');
@@ -128,7 +127,7 @@ describe('ctx.call', () => {
     );
   });
 
-  it('refuses an input above the payload limit', async () => {
+  it('rejects an input above the payload limit', async () => {
     const run = drive(async (ctx) => ctx.call('a', 'x'.repeat(200)), { payloadLimitBytes: 100 });
     await run.start();
     expect(run.failure).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
@@ -136,7 +135,7 @@ describe('ctx.call', () => {
 });
 
 describe('ctx.sleep and ctx.sleepUntil', () => {
-  it('create timers from the time inside the orchestration', async () => {
+  it('create timers relative to the deterministic time', async () => {
     const run = drive(async (ctx) => {
       await ctx.sleep('30d');
       await ctx.sleepUntil(new Date(5));
@@ -147,7 +146,7 @@ describe('ctx.sleep and ctx.sleepUntil', () => {
     expect((await run.turn(run.fired(2)))[1]).toMatchObject({ fireAt: 1_021 });
   });
 
-  it('refuse times that make no sense', async () => {
+  it('reject invalid times', async () => {
     expect(await refusalOf((ctx) => ctx.sleep(-5))).toBe('INVALID_DURATION');
     expect(await refusalOf((ctx) => ctx.sleep('soon'))).toBe('INVALID_DURATION');
     expect(await refusalOf((ctx) => ctx.sleepUntil(new Date('nonsense')))).toBe('INVALID_DURATION');
@@ -156,7 +155,7 @@ describe('ctx.sleep and ctx.sleepUntil', () => {
 });
 
 describe('ctx.waitFor', () => {
-  it('rejects with TIMEOUT and gives the wait up', async () => {
+  it('rejects with TIMEOUT and withdraws the wait', async () => {
     const run = drive(async (ctx) => ctx.waitFor(event('approved'), { timeout: '1h' }));
     await run.start();
     const events = await run.turn(run.fired(2));
@@ -167,7 +166,7 @@ describe('ctx.waitFor', () => {
     });
   });
 
-  it('takes an event that is already there and withdraws the timer of its timeout', async () => {
+  it('consumes a buffered event and withdraws the timer of its timeout', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a');
       return ctx.waitFor('approved', { timeout: '1h' });
@@ -178,7 +177,7 @@ describe('ctx.waitFor', () => {
     expect(run.history.at(-2)).toMatchObject({ kind: 'operationWithdrawn', targetKind: 'timer' });
   });
 
-  it('refuses what is not an event', async () => {
+  it('rejects a value that is not an event', async () => {
     expect(await refusalOf((ctx) => ctx.waitFor(charge as never))).toBe('INVALID_INPUT');
     expect(await refusalOf((ctx) => ctx.waitFor('e', { timeout: -1 }))).toBe('INVALID_DURATION');
   });
@@ -187,7 +186,7 @@ describe('ctx.waitFor', () => {
 describe('ctx.child and ctx.startDetached', () => {
   const part = orchestration('part', async (_, n: number) => n * 2, { version: '3' });
 
-  it('start a child with an id of its own and the version of the definition', async () => {
+  it('start a child with a derived id and the version of the definition', async () => {
     const run = drive(async (ctx) => ctx.all([ctx.child(part, 1), ctx.child('part', 2)]));
     expect(await run.start()).toMatchObject([
       {},
@@ -198,7 +197,7 @@ describe('ctx.child and ctx.startDetached', () => {
     expect(run.output).toEqual([2, 4]);
   });
 
-  it('give a child another id in every execution', async () => {
+  it('derive a different child id in every execution', async () => {
     const ids = [1, 2].map(async (executionId) => {
       const run = drive(async (ctx) => ctx.child(part, 1), { executionId });
       return (await run.start())[1];
@@ -209,7 +208,7 @@ describe('ctx.child and ctx.startDetached', () => {
     ]);
   });
 
-  it('take an explicit id and version as they are', async () => {
+  it('use an explicit id and version unchanged', async () => {
     const run = drive(async (ctx) => ctx.child(part, 1, { id: 'mine', version: '2' }));
     expect((await run.start())[1]).toMatchObject({ childId: 'mine', version: '2' });
   });
@@ -236,7 +235,7 @@ describe('ctx.child and ctx.startDetached', () => {
     });
   });
 
-  it('leave a detached instance alone when the wait for its start is canceled', async () => {
+  it('do not cancel a detached instance when the wait for its start is canceled', async () => {
     const run = drive(async (ctx) => ctx.startDetached(part, 1, { id: 'other' }));
     await run.start();
     expect(await run.turn(run.cancel())).toMatchObject([
@@ -258,7 +257,7 @@ describe('ctx.child and ctx.startDetached', () => {
     ]);
   });
 
-  it('refuse bad ids and references', async () => {
+  it('reject invalid ids and references', async () => {
     expect(await refusalOf((ctx) => ctx.child('part', 1, { id: '' }))).toBe('INVALID_ID');
     expect(await refusalOf((ctx) => ctx.startDetached('part', 1, { id: 'a\0' }))).toBe(
       'INVALID_ID',
@@ -280,13 +279,13 @@ describe('ctx.continueAsNew', () => {
     });
   });
 
-  it('may move up to another version', async () => {
+  it('can change the version', async () => {
     const run = drive(async (ctx) => ctx.continueAsNew({ any: 'input' }, { version: '2' }));
     await run.start();
     expect(run.outcome).toMatchObject({ version: '2', payload: '{"any":"input"}' });
   });
 
-  it('cannot be stopped by catch, finally, a race or a return of the code', async () => {
+  it('takes effect despite catch, finally, a race or a return', async () => {
     const codes: readonly ((ctx: OrchestrationContext<number>) => unknown)[] = [
       async (ctx) => {
         try {
@@ -318,7 +317,7 @@ describe('ctx.continueAsNew', () => {
     }
   });
 
-  it('keeps what was issued before it in the same turn', async () => {
+  it('keeps the operations issued before it in the same turn', async () => {
     const run = drive(async (ctx) => {
       void ctx.call('before');
       void ctx.continueAsNew();
@@ -331,13 +330,13 @@ describe('ctx.continueAsNew', () => {
     ]);
   });
 
-  it('refuses an input that cannot be stored', async () => {
+  it('rejects an input that cannot be serialized', async () => {
     expect(await refusalOf(async (ctx) => ctx.continueAsNew(1n as never))).toBe('NOT_SERIALIZABLE');
   });
 });
 
 describe('ctx', () => {
-  it('knows its instance, execution, name and version', async () => {
+  it('has its instance, execution, name and version', async () => {
     const definition = orchestration(
       'named',
       async (ctx) => [ctx.instanceId, ctx.executionId, ctx.name, ctx.version],
@@ -348,7 +347,7 @@ describe('ctx', () => {
     expect(run.output).toEqual(['i', 3, 'named', '7']);
   });
 
-  it('says whether it is replaying', async () => {
+  it('isReplaying is true only during replay', async () => {
     const seen: boolean[] = [];
     const run = drive(
       async (ctx) => {
@@ -365,7 +364,7 @@ describe('ctx', () => {
     expect(seen).toEqual([false, true, false]);
   });
 
-  it('sets a custom status that is recorded in order', async () => {
+  it('setCustomStatus is recorded in order', async () => {
     const run = drive(async (ctx) => {
       ctx.setCustomStatus({ done: 1 });
       await ctx.call('a');
@@ -381,7 +380,7 @@ describe('ctx', () => {
 });
 
 describe('ctx.isCanceled and ctx.throwIfCanceled', () => {
-  it('tell whether a new operation would be refused: in the code and its scopes, not in a shield', async () => {
+  it('report a cancel in the code and its scopes, but not in a shield', async () => {
     const run = drive(async (ctx) => {
       const seen: unknown[] = [ctx.isCanceled];
       ctx.throwIfCanceled();
@@ -390,7 +389,7 @@ describe('ctx.isCanceled and ctx.throwIfCanceled', () => {
       });
       scope.cancel('enough');
       await scope.catch(() => seen.push(ctx.isCanceled));
-      // What is waited for is heard also after a request; only a look tells that nothing more can be done.
+      // A pending `wait` operation still settles after the cancel; only isCanceled reveals it.
       await ctx.call('charge', undefined, { cancellation: 'wait' });
       seen.push(ctx.isCanceled);
       await ctx.shield(async () => {
@@ -409,7 +408,7 @@ describe('ctx.isCanceled and ctx.throwIfCanceled', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'no more' });
   });
 
-  it('look only from the code of their own orchestration, in its turn', async () => {
+  it('throw outside the code and turn of their own orchestration', async () => {
     let context: OrchestrationContext<void> | undefined;
     const run = drive(async (ctx) => {
       context = ctx;

@@ -1,11 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
-import { PerdureError } from '../model/failures/errors.ts';
 import type { ExecutionStarted } from '../model/event.ts';
+import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { encodePayload, type Payload } from '../model/values/payload.ts';
+import { validateEvent } from '../model/values/validate-input.ts';
+import { runOutsideScope } from '../replay/cancellation/scope.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
 import type { LiveCode } from '../replay/live-code.ts';
 import {
@@ -16,8 +18,6 @@ import {
   type ScheduleDefaults,
 } from './call-options.ts';
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
-import { contextLogger } from './context-logger.ts';
-import { validateEvent } from '../model/values/validate-input.ts';
 import { checkOptions } from './definition-checks.ts';
 import type {
   ChildOptions,
@@ -29,7 +29,7 @@ import type {
   WaitOptions,
 } from './orchestration-context.ts';
 
-/** The context of a running execution: checks and encodes what authors pass, and hands it to the engine. */
+/** Implements `ctx` for an execution: validates and encodes arguments, and issues commands to the replay engine. */
 export class LiveContext implements OrchestrationContext {
   readonly #code: LiveCode;
   readonly #started: ExecutionStarted;
@@ -41,7 +41,7 @@ export class LiveContext implements OrchestrationContext {
     readonly code: LiveCode;
     readonly started: ExecutionStarted;
     readonly log: Logger;
-    /** What the definition of an activity decides that is called by name. */
+    /** Returns the defaults of an activity that is called by name. */
     readonly scheduleDefaults?: ((activity: string) => ScheduleDefaults | undefined) | undefined;
   }) {
     this.#code = options.code;
@@ -95,7 +95,7 @@ export class LiveContext implements OrchestrationContext {
     options?: CallOptions,
   ): DurablePromise<Out> {
     const name = nameOf(activity, 'activity');
-    if (options !== undefined) checkOptions('call', options, callOptionNames);
+    if (options !== undefined) checkOptions('ctx.call()', options, callOptionNames);
     const chosen = chooseCallOptions(activity, options, () => this.#byName(name));
     const payload = this.#encode(input, `The input of activity '${name}'`);
     const { commands } = this.#code;
@@ -110,6 +110,7 @@ export class LiveContext implements OrchestrationContext {
     return withDeadline({
       operation,
       timer: commands.startTimer(this.now() + chosen.timeoutMs),
+      // The history may record this message, and replay compares it: do not change its text.
       message: `Activity '${name}' did not finish within ${chosen.timeoutMs} ms, its timeout.`,
     });
   }
@@ -124,7 +125,7 @@ export class LiveContext implements OrchestrationContext {
     if (!Number.isSafeInteger(fireAt) || fireAt < 0) {
       throw new PerdureError(
         'INVALID_DURATION',
-        `sleepUntil was given ${String(moment)}. Pass a valid Date, or milliseconds since the epoch.`,
+        `Invalid time ${String(moment)} in sleepUntil(): must be a valid Date, or milliseconds since the epoch.`,
       );
     }
     return this.#code.commands.startTimer(fireAt, true);
@@ -135,7 +136,7 @@ export class LiveContext implements OrchestrationContext {
     options: WaitOptions = {},
   ): DurablePromise<Parsed> {
     const name = nameOf(event, 'event');
-    checkOptions('waitFor', options, ['timeout']);
+    checkOptions('ctx.waitFor()', options, ['timeout']);
     const { timeout } = options;
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
     const { commands } = this.#code;
@@ -144,6 +145,7 @@ export class LiveContext implements OrchestrationContext {
     return withDeadline({
       operation,
       timer: commands.startTimer(this.now() + timeoutMs),
+      // The history may record this message, too.
       message: `Event '${name}' did not arrive within ${timeoutMs} ms, the timeout of the wait.`,
     });
   }
@@ -153,7 +155,7 @@ export class LiveContext implements OrchestrationContext {
     input?: unknown,
     options: ChildOptions = {},
   ): DurablePromise<Out> {
-    checkOptions('child', options, ['id', 'version', 'cancellation']);
+    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation']);
     const start = this.#toStart(orchestration, input, options.version);
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
@@ -161,13 +163,13 @@ export class LiveContext implements OrchestrationContext {
     return promise as DurablePromise<Out>;
   }
 
-  // Not async: the command takes its place in history when the method is called.
+  // Not async: the operation must be issued synchronously, in call order.
   startDetached(
     orchestration: OrchestrationRef | string,
     input: unknown,
     options: DetachedOptions,
   ): Promise<string> {
-    checkOptions('startDetached', options, ['id', 'version']);
+    checkOptions('ctx.startDetached()', options, ['id', 'version']);
     const start = this.#toStart(orchestration, input, options.version);
     return this.#code.commands.startDetached({ ...start, id: checkInstanceId(options.id) });
   }
@@ -213,13 +215,13 @@ export class LiveContext implements OrchestrationContext {
   }
 
   scope<T>(body: () => T | Promise<T>, options: ScopeOptions = {}): DurablePromise<T> {
-    checkOptions('scope', options, ['timeout', 'name']);
+    checkOptions('ctx.scope()', options, ['timeout', 'name']);
     const name = options.name === undefined ? undefined : checkName(options.name, 'Scope name');
     return this.#open('scope', body, { timeout: options.timeout, name });
   }
 
   shield<T>(body: () => T | Promise<T>, options: ShieldOptions = {}): DurablePromise<T> {
-    checkOptions('shield', options, ['timeout']);
+    checkOptions('ctx.shield()', options, ['timeout']);
     return this.#open('shield', body, options);
   }
 
@@ -227,7 +229,7 @@ export class LiveContext implements OrchestrationContext {
     input?: unknown,
     options: { readonly version?: string | undefined } = {},
   ): Promise<never> {
-    checkOptions('continueAsNew', options, ['version']);
+    checkOptions('ctx.continueAsNew()', options, ['version']);
     return this.#code.continueAsNew({
       payload: this.#encode(input, `The input of the next execution of '${this.name}'`),
       version: checkName(options.version ?? this.version, 'Orchestration version'),
@@ -251,7 +253,7 @@ export class LiveContext implements OrchestrationContext {
     return this.#code.uuid();
   }
 
-  /** The record decides if there is one: a replay may run where the definition is unknown or has changed. */
+  /** Returns the recorded defaults during replay: the definition may be missing or changed in this worker. */
   #byName(name: string): ScheduleDefaults | undefined {
     const recorded = this.#code.recordedNext;
     if (recorded === undefined) return this.#scheduleDefaults(name);
@@ -266,7 +268,7 @@ export class LiveContext implements OrchestrationContext {
     if (typeof body !== 'function') {
       throw new PerdureError(
         'INVALID_INPUT',
-        `${kind} was given something of type ${typeof body}. Pass a function: ctx.${kind}(() => …).`,
+        `The argument of ctx.${kind}() must be a function, such as ctx.${kind}(() => …): it is ${typeof body}.`,
       );
     }
     const timeoutMs = timeout === undefined ? undefined : toMs(timeout, 'timeout');
@@ -304,16 +306,16 @@ function nameOf(
   if ((reference as { kind?: unknown } | undefined)?.kind === kind) return reference.name;
   throw new PerdureError(
     'INVALID_INPUT',
-    `Expected the definition or the name of an ${kind}, not ${typeof reference}.`,
+    `Invalid ${kind}: expected its definition or its name, not ${reference === null ? 'null' : typeof reference}.`,
   );
 }
 
 function toRace(
-  what: string,
+  method: string,
   members: readonly unknown[],
   options: RaceOptions,
 ): { members: readonly unknown[]; keepLosers: boolean | undefined } {
-  checkOptions(what, options, ['keepLosers']);
+  checkOptions(`ctx.${method}()`, options, ['keepLosers']);
   return { members, keepLosers: options.keepLosers };
 }
 
@@ -321,9 +323,34 @@ function second<T extends readonly unknown[]>(_: number, value: unknown): Awaite
   return value as Awaited<T[number]>;
 }
 
-/** Checks payloads by the schema of an event, in the scope of the wait: the globals are deterministic there. */
+/** Returns a parser that validates payloads in the scope of the wait, where the globals are deterministic. */
 function parserOf(event: EventToken | string): ((payload: unknown) => unknown) | undefined {
   if (typeof event === 'string' || event.schema === undefined) return undefined;
   const { name, schema } = event;
   return AsyncLocalStorage.bind((payload: unknown) => validateEvent(schema, payload, name));
+}
+
+/**
+ * Creates the logger of an orchestration: silent during replay, with fields that identify the instance. The sink runs
+ * outside the orchestration's scope, so it may use timers and I/O. An error of the sink becomes a process warning.
+ */
+function contextLogger(options: {
+  readonly sink: Logger;
+  readonly fields: object;
+  readonly isSilent: () => boolean;
+}): Logger {
+  const { sink, fields, isSilent } = options;
+  const write =
+    (level: keyof Logger) =>
+    (extra: object, message: string): void => {
+      if (isSilent()) return;
+      runOutsideScope(() => {
+        try {
+          sink[level]({ ...fields, ...extra }, message);
+        } catch (error) {
+          process.emitWarning(`A log sink failed: ${String(error)}`, { type: 'PerdureWarning' });
+        }
+      });
+    };
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }

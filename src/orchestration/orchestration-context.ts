@@ -1,57 +1,56 @@
 import type { CancellationType } from '../model/cancel.ts';
 import type { ActivityRef, EventToken, OrchestrationRef } from '../model/definition.ts';
-import type { Duration } from '../model/values/duration.ts';
 import type { Logger } from '../model/logger.ts';
+import type { Duration } from '../model/values/duration.ts';
 import type { DurablePromise } from '../replay/durable-promise.ts';
-import type { CallOptions } from './call-options.ts';
-import type { InputArguments } from './input-arguments.ts';
+import type { CallOptions, InputArguments } from './call-options.ts';
 
-/** How a child is started. */
+/** Options of `ctx.child`. */
 export interface ChildOptions {
-  /** Default: made from the parent's id, its execution and the place in it. */
+  /** Default: derived from the parent's id, its execution and the operation number. */
   readonly id?: string | undefined;
-  /** Default: the version of the definition; for a plain name, the newest. */
+  /** Default: the version of the definition; for a name, the latest registered version. */
   readonly version?: string | undefined;
   /**
-   * What a cancel, and any end of the parent, does to the child. `request` (default): it is asked to stop. `wait`:
-   * it is asked, and the parent waits until it has stopped. `abandon`: it goes on.
+   * What happens to the child when the call is canceled or the parent ends. `request` (default): it is canceled. `wait`: it
+   * is canceled, and the parent waits until it has ended. `abandon`: it continues.
    */
   readonly cancellation?: CancellationType | undefined;
 }
 
-/** How a detached instance is started. */
+/** Options of `ctx.startDetached`. */
 export interface DetachedOptions {
   readonly id: string;
   readonly version?: string | undefined;
 }
 
-/** How long to wait for an event. */
+/** Options of `ctx.waitFor`. */
 export interface WaitOptions {
-  /** Rejects with code `TIMEOUT` after this long. */
+  /** Rejects with code `TIMEOUT` after this time. */
   readonly timeout?: Duration | undefined;
 }
 
-/** How a scope is limited. */
+/** Options of `ctx.scope`. */
 export interface ScopeOptions {
-  /** Cancels the scope after this long: its promise rejects with a `CanceledError` whose trigger is `timeout`. */
+  /** Cancels the scope after this time: its promise rejects with a `CanceledError` whose trigger is `timeout`. */
   readonly timeout?: Duration | undefined;
-  /** Named in the reason of that error. */
+  /** The scope's name in the reason of that error. */
   readonly name?: string | undefined;
 }
 
-/** How a shield is limited. */
+/** Options of `ctx.shield`. */
 export interface ShieldOptions {
-  /** Cancels the shield, and the shields inside, after this long. */
+  /** Cancels the shield, and the shields inside it, after this time. */
   readonly timeout?: Duration | undefined;
 }
 
-/** What becomes of those that lost. */
+/** Options of `ctx.race`, `ctx.select` and `ctx.any`. */
 export interface RaceOptions {
-  /** Leave them running. Default: they are canceled. */
+  /** Leaves the losers running. Default: false, they are canceled. */
   readonly keepLosers?: boolean | undefined;
 }
 
-/** Which of several promises settled first, by its place, and its value. */
+/** The index and value of the promise that settled first. */
 export type Selected<T extends readonly unknown[]> = {
   [K in keyof T]: {
     readonly index: K extends `${infer Index extends number}` ? Index : number;
@@ -59,30 +58,31 @@ export type Selected<T extends readonly unknown[]> = {
   };
 }[number];
 
-/** Which of several promises settled first, by its key, and its value. */
+/** The key and value of the promise that settled first. */
 export type SelectedKey<T> = {
   [K in keyof T]: { readonly key: K; readonly value: Awaited<T[K]> };
 }[keyof T];
 
-/** What the code of an orchestration may use: every wait and every effect goes through it. */
+/** The context of an orchestration. All waits and side effects must go through it. */
 export interface OrchestrationContext<Input = unknown> {
   readonly instanceId: string;
   readonly executionId: number;
   readonly name: string;
   readonly version: string;
-  /** Whether the code is being shown what has already happened. Do not let decisions depend on it. */
+  /** Whether the code is replaying recorded events. Must not affect control flow. */
   readonly isReplaying: boolean;
-  /** Silent during replay, so each line appears once. */
+  /** A logger that is silent during replay, so that each line appears once. */
   readonly log: Logger;
-  /** Whether the instance, or the scope that the code is in, was canceled: new operations are refused then. Not in a shield. */
+  /** Whether the instance or the current scope was canceled, so that new operations reject. A shield ignores outer cancels. */
   readonly isCanceled: boolean;
-  /** Throws the `CanceledError` that a new operation would be refused with. */
+  /** Throws a `CanceledError` if `isCanceled` is true. */
   throwIfCanceled(): void;
 
   /**
-   * Calls an activity. A failed one rejects with code `ACTIVITY_FAILED`, its error as `cause`. Called by name, what the
-   * options leave open comes from the definition: `retry` and `attemptTimeout` from that of the worker that runs it,
-   * `timeout`, `priority` and `cancellation` from that of the worker that runs the turn, if it has one.
+   * Calls an activity. Rejects with code `ACTIVITY_FAILED` if it fails, with its error as `cause`.
+   *
+   * For a call by name, missing options come from the registered definition: `retry` and `attemptTimeout` from the worker
+   * that runs the activity; `timeout`, `priority` and `cancellation` from the worker that runs the turn.
    */
   call<In, Out>(
     activity: ActivityRef<In, Out>,
@@ -90,27 +90,26 @@ export interface OrchestrationContext<Input = unknown> {
   ): DurablePromise<Out>;
   call(activity: string, input?: unknown, options?: CallOptions): DurablePromise<unknown>;
 
-  /** Waits for a time that outlives the process. */
+  /** Waits for a duration. The timer is durable. */
   sleep(duration: Duration): DurablePromise<void>;
-  /** Waits until a moment, given as a date or in milliseconds since the epoch; at once if it has passed. */
+  /** Waits until a time: a Date, or milliseconds since the epoch. Resolves immediately if it has passed. */
   sleepUntil(moment: Date | number): DurablePromise<void>;
-  /** Waits for an external event; one that has already arrived is taken at once. */
+  /** Waits for an external event. Resolves immediately if one is buffered. */
   waitFor<Value, Parsed>(
     event: EventToken<Value, Parsed>,
     options?: WaitOptions,
   ): DurablePromise<Parsed>;
   waitFor(event: string, options?: WaitOptions): DurablePromise<unknown>;
 
-  /** Starts a child and waits for it. A failed one rejects with code `CHILD_FAILED`, a canceled one with a `CanceledError`. */
+  /** Starts a child and waits for its output. Rejects with `CHILD_FAILED`, or with `CanceledError` if it is canceled. */
   child<In, Out>(
     orchestration: OrchestrationRef<In, Out>,
     ...args: InputArguments<In, ChildOptions>
   ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
   /**
-   * Starts an instance whose end this one does not wait for. Resolves with its id once the store has it. An id that is
-   * taken follows the rule of `client.start`: the same orchestration and input is the same start, anything else
-   * rejects with code `INSTANCE_ALREADY_EXISTS`.
+   * Starts a detached instance. Resolves with its id once it is stored. If the id is taken by the same orchestration with
+   * the same input, it resolves, too; otherwise it rejects with code `INSTANCE_ALREADY_EXISTS`.
    */
   startDetached<In>(
     orchestration: OrchestrationRef<In>,
@@ -127,19 +126,19 @@ export interface OrchestrationContext<Input = unknown> {
   allSettled<const T extends readonly unknown[]>(
     promises: T,
   ): DurablePromise<{ -readonly [K in keyof T]: PromiseSettledResult<Awaited<T[K]>> }>;
-  /** Like `Promise.any`, and cancels what is still pending when one has succeeded. */
+  /** Like `Promise.any`. Cancels the pending promises after the first success. */
   any<const T extends readonly unknown[]>(
     promises: T,
     options?: RaceOptions,
   ): DurablePromise<Awaited<T[number]>>;
-  /** Like `Promise.race`, and cancels those that lost: activities, timers, waits, children, groups and scopes. */
+  /** Like `Promise.race`. Cancels the losers: activities, timers, waits, children, groups and scopes. */
   race<const T extends readonly unknown[]>(
     promises: T,
     options?: RaceOptions,
   ): DurablePromise<Awaited<T[number]>>;
   /**
-   * Like `race`, and tells which one settled first: `{ index, value }`, or `{ key, value }` for a record. If that one
-   * failed, rejects with its error, whose `selectKey` is the index or key.
+   * Like `race`, but resolves with `{ index, value }`, or `{ key, value }` for a record. If the first to settle failed,
+   * rejects with its error, whose `selectKey` is the index or key.
    */
   select<const T extends readonly unknown[]>(
     promises: T,
@@ -151,31 +150,31 @@ export interface OrchestrationContext<Input = unknown> {
   ): DurablePromise<SelectedKey<T>>;
 
   /**
-   * Runs a part of the code in a scope: all that it has pending is canceled together, by `cancel` on the promise,
-   * by the timeout, by a cancel around it, or when the part ends. The promise settles when nothing of it runs any
-   * more; a scope that was itself canceled rejects with a `CanceledError`, unless its code failed otherwise.
+   * Runs `body` in a scope. Its pending operations are canceled together: by `cancel` on the promise, by the timeout, by a
+   * cancel of the surrounding scope, or when `body` ends. The promise settles once all work of the scope has stopped. A
+   * canceled scope rejects with a `CanceledError`, unless `body` failed with another error.
    */
   scope<T>(body: () => T | Promise<T>, options?: ScopeOptions): DurablePromise<T>;
   /**
-   * Runs a part of the code that a cancel from outside does not reach: clean-up, compensation, work that must not be
-   * left half done. The execution does not end before it has.
+   * Runs `body` in a shield, which a cancel from outside does not reach. Use it for clean-up and compensation. The execution
+   * ends after the shield has settled.
    */
   shield<T>(body: () => T | Promise<T>, options?: ShieldOptions): DurablePromise<T>;
 
   /**
-   * Ends this execution and begins the next with a new input and an empty history. Nothing after it runs: the
-   * promise never settles, so no `catch` or `finally` of yours gets in the way. Default: the same version. Once the
-   * instance was asked to stop, it rejects with a `CanceledError` instead.
+   * Ends this execution and starts the next one, with new input and an empty history. The promise never settles, so no code
+   * after it runs, including `catch` and `finally`. Default: the same version. Rejects with a `CanceledError` if the
+   * instance was canceled.
    */
   continueAsNew(...args: InputArguments<Input, { readonly version?: undefined }>): Promise<never>;
   continueAsNew(input: unknown, options: { readonly version: string }): Promise<never>;
 
-  /** Shows a small value of your choice to whoever looks at the instance. */
+  /** Sets the custom status of the instance, which clients can read. Keep it small. */
   setCustomStatus(value: unknown): void;
-  /** The time inside the orchestration, in milliseconds since the epoch. It advances with events. */
+  /** The deterministic time, in milliseconds since the epoch. It advances with recorded events. */
   now(): number;
-  /** Like `Math.random()`, the same in every replay. */
+  /** Like `Math.random()`, but deterministic in replay. */
   random(): number;
-  /** Like `crypto.randomUUID()`, the same in every replay. */
+  /** Like `crypto.randomUUID()`, but deterministic in replay. */
   uuid(): string;
 }

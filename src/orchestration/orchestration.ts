@@ -1,16 +1,21 @@
-import type { OrchestrationRef, StandardSchema } from '../model/definition.ts';
+import type { EventToken, OrchestrationRef, StandardSchema } from '../model/definition.ts';
 import { checkName } from '../model/values/names.ts';
-import { readOnAbandoned, type AbandonedContext, type OnAbandoned } from './abandoned-context.ts';
-import { checkDefinition, checkSchema } from './definition-checks.ts';
+import type { AbandonedContext, OnAbandoned } from './activity-context.ts';
+import {
+  checkDefinition,
+  checkOptions,
+  checkSchema,
+  readOnAbandoned,
+} from './definition-checks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
-/** How an orchestration is defined: its version and its schema. */
+/** Options of an orchestration definition. */
 export interface OrchestrationDefinitionOptions<Parsed, Output = unknown, Input = Parsed> {
-  /** Default '1'. A run stays on the version it started with; several versions may be registered together. */
+  /** Default: '1'. An execution keeps its version. Several versions can be registered side by side. */
   readonly version?: string | undefined;
-  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  /** A Standard Schema that validates the input. The handler receives its output. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
-  /** Disposes of the result of a job that completed although its caller had gone; tried until it succeeds. */
+  /** Disposes of the result of a job whose caller disappeared. It is retried until it succeeds. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
@@ -20,20 +25,20 @@ export interface OrchestrationDefinition<
   Output = unknown,
   Parsed = Input,
 > extends OrchestrationRef<Input, Output> {
-  // A method, so that definitions of all inputs fit into one list.
+  // A method, so that definitions with different input types are assignable to one array type.
   handler(context: OrchestrationContext<Input>, input: Parsed): Output | Promise<Output>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
 const known = ['input', 'version', 'onAbandoned'];
 
-/** Defines an orchestration: code that may await only what its context gives it, and survives crashes. */
+/** Defines an orchestration: a deterministic async function that awaits only promises of its context. */
 export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: OrchestrationContext<Input>, input: Parsed) => Output | Promise<Output>,
   options: OrchestrationDefinitionOptions<Parsed, NoInfer<Output>, Input> = {},
 ): OrchestrationDefinition<Input, Output, Parsed> {
-  const what = `orchestration '${checkName(name, 'Orchestration name')}'`;
+  const what = `orchestration ${JSON.stringify(checkName(name, 'Orchestration name'))}`;
   checkDefinition({ what, handler, options, known });
   return Object.freeze({
     kind: 'orchestration',
@@ -43,4 +48,17 @@ export function orchestration<Parsed = void, Output = unknown, Input = Parsed>(
     ...readOnAbandoned(what, options.onAbandoned),
     handler,
   });
+}
+
+/**
+ * Defines an external event: its name and payload type, for `raiseEvent` and `waitFor`. An optional schema validates the
+ * payload when it is sent and when it is received. The schema must be synchronous.
+ */
+export function event<Parsed = undefined, Value = Parsed>(
+  name: string,
+  options: { readonly schema?: StandardSchema<Value, Parsed> | undefined } = {},
+): EventToken<Value, Parsed> {
+  const what = `event ${JSON.stringify(checkName(name, 'Event name'))}`;
+  checkOptions(what, options, ['schema']);
+  return Object.freeze({ kind: 'event', name, schema: checkSchema(options.schema, what) });
 }

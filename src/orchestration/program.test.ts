@@ -14,21 +14,21 @@ const trimmed: StandardSchema<string> = {
   },
 };
 
-describe('the program of an orchestration', () => {
-  it('gives the handler the decoded input', async () => {
+describe('createProgram', () => {
+  it('passes the decoded input to the handler', async () => {
     const echo = orchestration('echo', async (_, input: { a: number[] }) => input);
     const run = new TurnDriver(echo);
     await run.start({ a: [1, 2] });
     expect(run.output).toEqual({ a: [1, 2] });
   });
 
-  it('gives the handler undefined when there is no input', async () => {
+  it('passes undefined to the handler if there is no input', async () => {
     const run = new TurnDriver(orchestration('none', async (_, input) => input === undefined));
     await run.start();
     expect(run.output).toBe(true);
   });
 
-  it('gives the handler the input as its schema parsed it', async () => {
+  it('passes the output of the input schema to the handler', async () => {
     const greet = orchestration('greet', async (ctx, name: string) => ctx.call('greet', name), {
       input: trimmed,
     });
@@ -36,7 +36,7 @@ describe('the program of an orchestration', () => {
     expect((await run.start('  World ')).at(1)).toMatchObject({ payload: '"World"' });
   });
 
-  it('fails the instance when the schema refuses the input', async () => {
+  it('fails the instance if the schema rejects the input', async () => {
     const greet = orchestration('greet', async (_, name: string) => name, { input: trimmed });
     const run = new TurnDriver(greet);
     await run.start(5);
@@ -44,7 +44,7 @@ describe('the program of an orchestration', () => {
     expect(run.failure.message).toContain('name[0]: expected text');
   });
 
-  it('takes a handler that is not async', async () => {
+  it('accepts a handler that is not async', async () => {
     const run = new TurnDriver(orchestration('plain', (_, n: number) => n + 1));
     await run.start(1);
     expect(run.output).toBe(2);

@@ -7,12 +7,12 @@ import type { OrchestrationDefinition } from './orchestration.ts';
 import type { ScheduleDefaults } from './call-options.ts';
 import { LiveContext } from './live-context.ts';
 
-/** Makes the program of an execution from a definition: decodes and validates the input, runs the handler. */
+/** Creates the program of an execution: decodes and validates the input, then runs the handler. */
 export function createProgram(
   definition: OrchestrationDefinition,
   environment: {
     readonly log: Logger;
-    /** What the definition of an activity decides that is called by name. Default: nothing. */
+    /** Returns the defaults of an activity that is called by name. Default: none. */
     readonly scheduleDefaults?: (activity: string) => ScheduleDefaults | undefined;
   },
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {

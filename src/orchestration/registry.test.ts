@@ -6,8 +6,8 @@ import { Registry } from './registry.ts';
 const handler = async () => undefined;
 const version = (text: string) => orchestration('order', handler, { version: text });
 
-describe('a registry', () => {
-  it('holds several versions of one name and finds each', () => {
+describe('Registry', () => {
+  it('finds each of several versions of one name', () => {
     const [one, two] = [version('1'), version('2')];
     const registry = new Registry({ orchestrations: [one, two] });
     expect(registry.find('order', '1')).toBe(one);
@@ -16,7 +16,7 @@ describe('a registry', () => {
     expect(registry.find('other', '1')).toBeUndefined();
   });
 
-  it('knows the latest version by its numbers, in whatever order they were given', () => {
+  it('compares versions numerically, regardless of registration order', () => {
     const registry = new Registry({
       orchestrations: ['1.9', '1.10', '1.2'].map(version),
     });
@@ -24,7 +24,7 @@ describe('a registry', () => {
     expect(registry.latest('other')).toBeUndefined();
   });
 
-  it('lists what it can run, with one entry per name for a version not yet picked', () => {
+  it('lists all versions, and one entry per name without a version', () => {
     const registry = new Registry({
       orchestrations: [version('1'), version('2'), orchestration('hello', handler)],
     });
@@ -45,14 +45,14 @@ describe('a registry', () => {
     expect(registry.activities()).toEqual([greet]);
   });
 
-  it('refuses the same name and version twice, and the same activity twice', () => {
+  it('rejects a duplicate orchestration version and a duplicate activity', () => {
     const refusal = expect.objectContaining({ code: 'ALREADY_REGISTERED' });
     expect(() => new Registry({ orchestrations: [version('1'), version('1')] })).toThrow(refusal);
     const activities = [activity('a', handler), activity('a', handler)];
     expect(() => new Registry({ activities })).toThrow(refusal);
   });
 
-  it('refuses what is not a definition, and one of the other kind', () => {
+  it('rejects values that are not definitions of the expected kind', () => {
     const refusal = expect.objectContaining({ code: 'INVALID_OPTION' });
     for (const bad of [undefined, null, handler, { name: 'a' }, activity('a', handler)]) {
       expect(() => new Registry({ orchestrations: [bad as never] })).toThrow(refusal);
@@ -60,7 +60,7 @@ describe('a registry', () => {
     expect(() => new Registry({ activities: [version('1') as never] })).toThrow(refusal);
   });
 
-  it('has a build id that changes with the code and with versions, not with the order', () => {
+  it('build id depends on code and versions, not on order', () => {
     const buildId = (...orchestrations: OrchestrationDefinition[]) =>
       new Registry({ orchestrations }).buildId;
     const changed = orchestration('order', async () => 'changed');

@@ -5,26 +5,26 @@ import type { ActivityDefinition } from './activity.ts';
 import { toScheduleDefaults, type ScheduleDefaults } from './call-options.ts';
 import type { OrchestrationDefinition } from './orchestration.ts';
 
-/** What a worker is told to run. */
+/** The definitions that a worker runs. */
 export interface Definitions {
   readonly orchestrations?: readonly OrchestrationDefinition[] | undefined;
   readonly activities?: readonly ActivityDefinition[] | undefined;
 }
 
-/** A name and version that can be run; `version: null` stands for an instance whose version is not yet picked. */
+/** A name and version that a worker can run. `version: null` matches instances without a version yet. */
 export interface RegisteredName {
   readonly name: string;
   readonly version: string | null;
 }
 
-/** The code that a worker can run, by name and version. */
+/** The definitions of a worker, by name and version. */
 export class Registry {
   readonly #orchestrations = new Map<string, Map<string, OrchestrationDefinition>>();
   readonly #latest = new Map<string, OrchestrationDefinition>();
   readonly #activities = new Map<string, ActivityDefinition>();
-  /** Only of those that decide something. */
+  /** Entries of activities that have such defaults. */
   readonly #scheduleDefaults = new Map<string, ScheduleDefaults>();
-  /** Changes whenever the code of an orchestration does. */
+  /** A hash of the names, versions and source code of the orchestrations. */
   readonly buildId: string;
 
   constructor({ orchestrations = [], activities = [] }: Definitions) {
@@ -33,7 +33,7 @@ export class Registry {
     this.buildId = hashOf(orchestrations);
   }
 
-  /** The definition with the highest version. */
+  /** Returns the definition with the highest version. */
   latest(name: string): OrchestrationDefinition | undefined {
     return this.#latest.get(name);
   }
@@ -42,7 +42,7 @@ export class Registry {
     return this.#orchestrations.get(name)?.get(version);
   }
 
-  /** Everything that can be run, with one entry per name for instances whose version is not yet picked. */
+  /** Returns all names and versions, and an entry with `version: null` per name. */
   runnable(): readonly RegisteredName[] {
     return [...this.#orchestrations].flatMap(([name, versions]) => [
       { name, version: null },
@@ -54,7 +54,7 @@ export class Registry {
     return this.#activities.has(name);
   }
 
-  /** What the definition of an activity decides about calls that name it by name alone. */
+  /** Returns the defaults of an activity for calls by name. */
   scheduleDefaults(activity: string): ScheduleDefaults | undefined {
     return this.#scheduleDefaults.get(activity);
   }
@@ -71,7 +71,7 @@ export class Registry {
     if (versions.has(version)) {
       throw new PerdureError(
         'ALREADY_REGISTERED',
-        `Orchestration '${name}' version '${version}' is registered twice. Give one of them another version or name.`,
+        `Orchestration ${JSON.stringify(name)} version ${JSON.stringify(version)} is registered twice. Change the version or name of one of them.`,
       );
     }
     versions.set(version, definition);
@@ -86,7 +86,7 @@ export class Registry {
     if (this.#activities.has(definition.name)) {
       throw new PerdureError(
         'ALREADY_REGISTERED',
-        `Activity '${definition.name}' is registered twice. Give one of them another name.`,
+        `Activity ${JSON.stringify(definition.name)} is registered twice. Rename one of them.`,
       );
     }
     this.#activities.set(definition.name, definition);
@@ -98,10 +98,9 @@ export class Registry {
 function checkKind(definition: unknown, kind: 'orchestration' | 'activity'): void {
   const given = definition as { kind?: unknown; handler?: unknown } | null | undefined;
   if (given?.kind === kind && typeof given.handler === 'function') return;
-  const article = kind === 'activity' ? 'an activity' : 'an orchestration';
   throw new PerdureError(
     'INVALID_OPTION',
-    `Something registered as ${article} is not one. Define it with ${kind}(name, handler).`,
+    `A registered ${kind} is not a definition. Create it with ${kind}(name, handler).`,
   );
 }
 

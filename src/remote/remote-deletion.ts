@@ -1,14 +1,17 @@
-import type { BulkDeleteOptions } from '../management/delete-instance-bulk.ts';
-import type { DeleteOptions } from '../management/delete-instance.ts';
+import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
 import {
   assertMeant,
   readInstanceFilter,
   type InstanceFilter,
 } from '../management/instance-filter.ts';
-import { checkCallback, readActor, readFlag, readSignal } from '../management/option-values.ts';
-import { readPruneConditions } from '../management/prune-conditions.ts';
-import type { BulkPruneOptions } from '../management/prune-executions-bulk.ts';
-import type { PruneOptions } from '../management/prune-executions.ts';
+import {
+  checkCallback,
+  readActor,
+  readFlag,
+  readSignal,
+  readPruneConditions,
+} from '../management/management-options.ts';
+import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';

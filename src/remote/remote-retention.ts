@@ -1,6 +1,6 @@
 import type { RetentionControl, RunRetentionOptions } from '../management/retention-control.ts';
 import type { RetentionReport, RetentionStatus } from '../management/retention-records.ts';
-import { readActor, readFlag, readSignal } from '../management/option-values.ts';
+import { readActor, readFlag, readSignal } from '../management/management-options.ts';
 import { readRetentionPolicies } from '../management/retention-policy.ts';
 import { readFields } from '../model/option-fields.ts';
 import type { Request } from './operations.ts';

@@ -3,7 +3,7 @@ import {
   resolveRetention,
   type ResolvedRetention,
   type RetentionOptions,
-} from '../management/retention-options.ts';
+} from '../management/retention-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';

@@ -1,4 +1,4 @@
-import { locateHandler, type IsolatedHandler } from '../orchestration/isolated-activity.ts';
+import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
 import { task, type TaskDefinition, type TaskOptions } from './task.ts';
 
 /**

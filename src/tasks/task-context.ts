@@ -1,5 +1,5 @@
 import type { ActivityClient, AttemptContext } from '../orchestration/activity-context.ts';
-import type { InputArguments } from '../orchestration/input-arguments.ts';
+import type { InputArguments } from '../orchestration/call-options.ts';
 import type { TaskRef } from '../model/definition.ts';
 import type { Headers } from '../model/work-item-options.ts';
 

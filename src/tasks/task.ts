@@ -9,12 +9,13 @@ import {
   type ResolvedRetryPolicy,
   type RetryPolicy,
 } from '../model/retry-policy.ts';
+import type { AbandonedContext, OnAbandoned } from '../orchestration/activity-context.ts';
 import {
+  checkDefinition,
+  checkOptions,
+  checkSchema,
   readOnAbandoned,
-  type AbandonedContext,
-  type OnAbandoned,
-} from '../orchestration/abandoned-context.ts';
-import { checkDefinition, checkOptions, checkSchema } from '../orchestration/definition-checks.ts';
+} from '../orchestration/definition-checks.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,

@@ -1,12 +1,13 @@
 import type { Client } from '../client/client.ts';
 import type { Handle } from '../client/handle.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
+import { OpenOperations, type OpenOperation } from '../client/reading/open-operations.ts';
+import type { HistoryEvent } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
 import { Perdure, type StartWorkerOptions } from '../perdure.ts';
 import { openSqlite } from '../providers/sqlite/provider.ts';
 import { testOptions, type TestOptions } from '../runtime/test-options.ts';
 import { FakeClock } from './fake-clock.ts';
-import { outstandingOperations } from './outstanding-operations.ts';
 import { watchClaims, type WatchedProvider } from './watch-claims.ts';
 
 /** What a test environment runs; everything that a worker can be told, but for its polling. */
@@ -146,4 +147,26 @@ export async function createTestEnvironment(
     throw error;
   }
   return new TestEnvironment({ clock, perdure, watched });
+}
+
+/** What an execution waits for, in words, from its history. */
+export function outstandingOperations(history: readonly HistoryEvent[]): readonly string[] {
+  const operations = new OpenOperations();
+  for (const event of history) operations.add(event);
+  return operations.all.map((one) => `${inWords(one)}${one.isStopping === true ? ' to stop' : ''}`);
+}
+
+function inWords({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation): string {
+  switch (kind) {
+    case 'activity':
+      return `activity '${name}'`;
+    case 'timer':
+      return `a timer for ${new Date(fireAt).toISOString()}`;
+    case 'child':
+      return `child '${childId}'`;
+    case 'detached':
+      return `the start of '${childId}'`;
+    case 'event':
+      return `event '${name}'`;
+  }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
-import type { CorruptRows } from '../../src/testing/conformance/provider-under-test.ts';
+import type { CorruptRows } from '../../src/testing/conformance/run-case.ts';
 import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
 import { runSql } from '../postgres/helpers/server.ts';
 

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
-import type { CorruptRows } from '../../src/testing/conformance/provider-under-test.ts';
+import type { CorruptRows } from '../../src/testing/conformance/run-case.ts';
 
 const tables: Readonly<Record<CorruptRows['rows'], { table: string; columns: readonly string[] }>> =
   {

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import type { CanceledError } from '../../src/model/failures/errors.ts';
 import type { Logger } from '../../src/model/logger.ts';
-import { activity } from '../../src/orchestration/activity.ts';
-import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
+import { activity, isolatedActivity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 import { signalled } from './signalled.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isolatedActivity } from '../../src/orchestration/isolated-activity.ts';
+import { isolatedActivity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { isolatedTask } from '../../src/tasks/isolated-task.ts';
 import { task } from '../../src/tasks/task.ts';

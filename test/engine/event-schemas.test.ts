@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import * as z from 'zod';
 import type { PerdureError } from '../../src/model/failures/errors.ts';
-import { event } from '../../src/orchestration/event.ts';
-import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { event, orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
 const approved = event('approved', {

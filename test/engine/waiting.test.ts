@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { activity } from '../../src/orchestration/activity.ts';
-import { event } from '../../src/orchestration/event.ts';
-import { orchestration } from '../../src/orchestration/orchestration.ts';
+import { event, orchestration } from '../../src/orchestration/orchestration.ts';
 import { describeEngine } from './describe-engine.ts';
 
 describeEngine('timers and events', (open) => {

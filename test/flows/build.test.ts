@@ -28,11 +28,11 @@ function thrownBy(build: () => unknown): unknown {
 
 describe('a flow that cannot run as its author means it is refused when it is built', () => {
   const refused: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ['an empty flow', () => untyped().output(), /'bad' has no steps\. Add one/],
+    ['an empty flow', () => untyped().output(), /"bad" has no steps\. Add one/],
     [
       'two steps of one name',
       () => untyped().step('a', nothing).step('a', nothing).output(),
-      /two steps named 'a'\. Rename one/,
+      /two steps named "a"\. Rename one/,
     ],
     [
       'an unknown dependency',
@@ -40,7 +40,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
         untyped()
           .step('a', { needs: ['b'] }, nothing)
           .output(),
-      /depends on 'b', which is not a step\. Known: a/,
+      /depends on "b", which is not a step\. Steps: a/,
     ],
     [
       'an unknown ordering dependency',
@@ -48,7 +48,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
         untyped()
           .step('a', { after: ['b'] }, nothing)
           .output(),
-      /depends on 'b'/,
+      /depends on "b"/,
     ],
     [
       'a cycle',
@@ -79,7 +79,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
     [
       'a map over an unknown step',
       () => untyped().map('a', over('b'), nothing).output(),
-      /depends on 'b', which is not a step/,
+      /depends on "b", which is not a step/,
     ],
     [
       'a need that may be skipped',
@@ -88,27 +88,27 @@ describe('a flow that cannot run as its author means it is refused when it is bu
           .step('a', always, nothing)
           .step('b', { needs: ['a'] }, nothing)
           .output(),
-      /needs 'a', which its condition may skip\. Name it in optional/,
+      /needs "a", which its condition may skip\. List it in `optional`/,
     ],
     [
       'a map over a step that may be skipped',
       () => untyped().step('a', always, nothing).map('b', over('a'), nothing).output(),
-      /takes the items of 'a', which its condition may skip/,
+      /reads the items of "a", which its condition may skip/,
     ],
     [
       'an output that is no step',
       () => untyped().step('a', nothing).output('b'),
-      /taken from 'b', which is not a step\. Known: a/,
+      /names "b", which is not a step\. Steps: a/,
     ],
     [
       'an output behind one that always completes',
       () => untyped().step('a', nothing).step('b', nothing).output('a', 'b'),
-      /'b' of flow 'bad' is unreachable: 'a' before it has no condition/,
+      /"b" of flow "bad" is unreachable: "a" before it has no condition/,
     ],
     [
       'an output named twice',
       () => untyped().step('a', always, nothing).output('a', 'a'),
-      /names 'a' twice/,
+      /names "a" twice/,
     ],
     [
       'a signal that two steps wait for',
@@ -117,17 +117,17 @@ describe('a flow that cannot run as its author means it is refused when it is bu
           .step('a', { signal: event('go') }, nothing)
           .step('b', { signal: event('go') }, nothing)
           .output(),
-      /'a' and 'b' .* same signal 'go'/,
+      /"a" and "b" .* same signal "go"/,
     ],
     [
       'a signal whose name leaves no room for that of its event',
       () => untyped().step('a', { signal: event('x'.repeat(249)) }, nothing),
-      /signal of step 'a' .* more than 248 bytes\. Shorten it/,
+      /signal name of step "a" .* exceeds 248 bytes\. Shorten it/,
     ],
     [
       'a step with a name that cannot be stored',
       () => untyped().step('__proto__', nothing).output(),
-      /step named '__proto__', which stored data cannot have as a key\. Choose another/,
+      /step named "__proto__", which cannot be stored as a key\. Choose another/,
     ],
     [
       'a signal with a name that cannot be stored',
@@ -135,54 +135,58 @@ describe('a flow that cannot run as its author means it is refused when it is bu
         untyped()
           .step('a', { signal: event('__proto__') }, nothing)
           .output(),
-      /signal '__proto__', which stored data cannot have as a key\. Choose another/,
+      /signal "__proto__", which cannot be stored as a key\. Choose another/,
     ],
     [
       'a signal that is no event',
       () => untyped().step('a', { signal: 'go' }, nothing),
       /must be an event/,
     ],
-    ['a reserved name', () => untyped().step('input', nothing), /step named 'input'.*another/],
+    ['a reserved name', () => untyped().step('input', nothing), /step named "input".*another/],
     ['a name with a slash', () => untyped().step('a/b', nothing), /must not contain/],
     ['a step without a name', () => untyped().step('', nothing), /has no name/],
-    ['a flow without a name', () => untyped(''), /needs a text/],
-    ['a handler that is no function', () => untyped().step('a', {}, 5), /handler .* no function/],
-    ['a missing handler', () => untyped().map('a', over('input')), /handler .* no function/],
+    ['a flow without a name', () => untyped(''), /Invalid flow name ""/],
+    [
+      'a handler that is no function',
+      () => untyped().step('a', {}, 5),
+      /handler .* must be a function/,
+    ],
+    ['a missing handler', () => untyped().map('a', over('input')), /handler .* must be a function/],
     [
       'a generator that is no function',
       () => untyped().generator('a', {}, 5, nothing),
-      /generator .* no function/,
+      /generator .* must be a function/,
     ],
     [
       'an unknown option',
       () => untyped().step('a', { neds: [] }, nothing),
-      /A step has no option 'neds'/,
+      /Unknown option "neds" of step "a"/,
     ],
     [
       'an option of another kind of step',
       () => untyped().step('a', { concurrency: 5 }, nothing),
-      /no option 'concurrency'/,
+      /Unknown option "concurrency"/,
     ],
     ['options that are no object', () => untyped().step('a', null, nothing), /must be an object/],
     [
       'needs that are no list',
       () => untyped().step('a', { needs: 'b' }, nothing),
-      /needs .* must be an array/,
+      /`needs` .* must be an array/,
     ],
     [
       'a concurrency of nothing',
       () => untyped().map('a', { ...over('input'), concurrency: 0 }, nothing),
-      /concurrency .* is 0; use a whole number/,
+      /Invalid `concurrency` 0 .* must be a positive integer/,
     ],
     [
       'a map over no reference',
       () => untyped().map('a', { over: () => [1, 2] }, nothing),
-      /over .* must answer a reference/,
+      /over` .* must return a reference/,
     ],
     [
       'a condition that is a truth value',
       () => untyped().step('a', { when: () => true }, nothing),
-      /needs a condition, such as eq/,
+      /requires a condition, such as eq/,
     ],
     [
       'a condition about a step that it does not depend on',
@@ -190,7 +194,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
         untyped()
           .step('a', nothing)
           .step('b', { when: ({ a }: { a: never }) => eq(a, 1) }, nothing),
-      /refers to 'a', which it cannot see\. It sees: input/,
+      /refers to "a", which it cannot read\..* Readable: input/,
     ],
     [
       'a comparison without a reference',
@@ -200,7 +204,7 @@ describe('a flow that cannot run as its author means it is refused when it is bu
     [
       'a comparison with what JSON cannot carry',
       () => untyped().step('a', { when: ({ input }: never) => eq(input, Number.NaN) }, nothing),
-      /JSON cannot carry/,
+      /must be plain JSON data/,
     ],
     [
       'a comparison with a Date, which JSON would turn into text',
@@ -210,16 +214,16 @@ describe('a flow that cannot run as its author means it is refused when it is bu
           { when: ({ input }: never) => eq(input, { on: [new Date(0)] }) },
           nothing,
         ),
-      /JSON cannot carry/,
+      /must be plain JSON data/,
     ],
     [
       'a comparison with a Map, which JSON would empty',
       () =>
         untyped().step('a', { when: ({ input }: never) => eq(input, new Map() as never) }, nothing),
-      /JSON cannot carry/,
+      /must be plain JSON data/,
     ],
-    ['a condition of nothing', () => and(), /needs at least one condition/],
-    ['the opposite of nothing', () => not(undefined as never), /needs a condition/],
+    ['a condition of nothing', () => and(), /requires at least one condition/],
+    ['the opposite of nothing', () => not(undefined as never), /requires a condition/],
     [
       'two on-fail handlers',
       () => untyped().onFail(nothing).onFail(nothing),

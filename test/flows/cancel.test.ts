@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { event } from 'perdure';
-import { flow, readFlowItems, readFlowRun, type FlowRun } from 'perdure/flows';
+import { flow, readFlowItems, readFlowRun, type FlowRun, type StepContext } from 'perdure/flows';
 import { describeEngine, modesOfFlows } from '../engine/describe-engine.ts';
 import { signalled } from '../engine/signalled.ts';
 
@@ -231,6 +231,26 @@ describeEngine(
         expect((await client.get(other.id))?.status).toBe('canceled');
       }
       expect(ran).toEqual(others.map(() => 'b'));
+    });
+
+    it('ctx.cancel() and ctx.completeEarly() throw OUTSIDE_HANDLER after the handler has ended', async () => {
+      const kept = signalled<StepContext<number>>();
+      const keeping = flow('keeping')
+        .completesEarly<number>()
+        .step('a', (ctx) => {
+          kept.resolve(ctx);
+          return 1;
+        })
+        .output();
+      const { client } = await open({ flows: [keeping] });
+      const run = await client.runFlow(keeping);
+      const ctx = await kept.promise;
+      expect(await run.result()).toBe(1);
+      await expect(ctx.cancel('late')).rejects.toMatchObject({ code: 'OUTSIDE_HANDLER' });
+      expect(() => ctx.completeEarly(2, 'late')).toThrow(
+        expect.objectContaining({ code: 'OUTSIDE_HANDLER' }),
+      );
+      expect(await client.get(run.id)).toMatchObject({ status: 'completed', output: 1 });
     });
 
     it('while its on-fail handler runs lets that finish, and the flow stays failed', async () => {

@@ -15,7 +15,7 @@ import {
   or,
   type Condition,
 } from 'perdure/flows';
-import { holds } from '../../src/flows/interpreter/condition-evaluation.ts';
+import { holds } from '../../src/flows/definition/condition.ts';
 import { referenceTo, type Ref } from '../../src/flows/definition/reference.ts';
 
 interface Order {
@@ -86,13 +86,17 @@ const cases: readonly (readonly [string, Condition, boolean])[] = [
 ];
 
 const inapplicable: readonly (readonly [string, Condition, RegExp])[] = [
-  ['a missing value', eq(input.address, { city: 'x' }), /looks at input\.address, which is not/],
-  ['a skipped step', gt(skipped, 5), /looks at skipped, which is not there\. Ask with exists/],
-  ['the opposite of one about a missing value', not(eq(skipped, 5)), /not there/],
-  ['an order of number and text', gt(input.euros, '5'), /of type number, the second of type str/],
-  ['an order of null', lt(input.note as Ref<string>, 'a'), /the first is null/],
-  ['a part of a number', contains(input.euros as never, 3), /contains at input\.euros does not/],
-  ['in something that is no list', oneOf(input.euros, input.euros as never), /no array/],
+  ['a missing value', eq(input.address, { city: 'x' }), /reads `input\.address`, which is missing/],
+  ['a skipped step', gt(skipped, 5), /reads `skipped`, which is missing\. Check it with exists/],
+  ['the opposite of one about a missing value', not(eq(skipped, 5)), /is missing/],
+  ['an order of number and text', gt(input.euros, '5'), /cannot compare a number with a string/],
+  ['an order of null', lt(input.note as Ref<string>, 'a'), /cannot compare null with a string/],
+  [
+    'a part of a number',
+    contains(input.euros as never, 3),
+    /contains on `input\.euros` cannot be evaluated/,
+  ],
+  ['in something that is no list', oneOf(input.euros, input.euros as never), /is not an array/],
 ];
 
 describe('a condition', () => {

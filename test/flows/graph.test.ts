@@ -83,7 +83,7 @@ describeEngine(
       await expect(run.result()).rejects.toMatchObject({
         failure: {
           code: 'NO_OUTPUT',
-          message: expect.stringContaining('no output candidate: a, b'),
+          message: expect.stringContaining('candidates a, b were all skipped'),
         },
       });
     });

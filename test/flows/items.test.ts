@@ -69,7 +69,7 @@ describeEngine(
       await expect(run.result()).rejects.toMatchObject({
         failure: {
           details: { step: 'm' },
-          message: expect.stringContaining('is no array but of type object'),
+          message: expect.stringContaining('must be an array: it is object'),
         },
       });
       expect((await readFlowRun(client, run.id))?.steps[0]?.status).toBe('failed');

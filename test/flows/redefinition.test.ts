@@ -80,7 +80,7 @@ describeEngine(
       const run = await engine.client.runFlow(old);
       await expect
         .poll(async () => (await readFlowRun(engine.client, run.id))?.blocked?.reason)
-        .toContain("'order/gone', for which this worker has no handler");
+        .toContain('"order/gone", for which this worker has no handler');
       expect((await run.status()).status).toBe('running');
       await worker.stop();
       await engine.startWorker({ flows: [old] });

@@ -135,7 +135,7 @@ describeEngine(
       const run = await client.runFlow(review, 'y');
       await expect(signalFlow(client, run.id, 'aproved')).rejects.toMatchObject({
         code: 'UNKNOWN_SIGNAL',
-        message: expect.stringContaining('It has: approved, more') as string,
+        message: expect.stringContaining('Signals: approved, more') as string,
       });
       await signalFlow(client, run.id, approved, { by: 'Mia' });
       await run.result();

@@ -1,14 +1,16 @@
 import {
-  PerdureError,
   type ActivityDefinition,
   type CallOptions,
   type EventToken,
   type OnAbandoned,
   type StandardSchema,
 } from '../../index.ts';
+import { onFailActivity, stepActivities, type StepCode } from '../interpreter/step-activities.ts';
+import type { StepContext } from '../interpreter/step-context.ts';
 import { requireCondition } from './condition.ts';
 import { defineFlow } from './flow-definition.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
+import { invalidFlow, quote, type FlowFailure } from './flow-errors.ts';
+import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
 import {
   callOptionNames,
   freezeCall,
@@ -19,13 +21,9 @@ import {
   type FlowGraph,
   type StepNode,
 } from './graph.ts';
-import { checkGraph, checkReachable, checkStepName } from './graph-check.ts';
-import { invalidFlow } from './invalid-flow.ts';
 import { pathOf, referencesTo, referenceTo, type Path } from './reference.ts';
-import { onFailActivity, stepActivities, type StepCode } from '../interpreter/step-activities.ts';
-import type { StepContext } from '../interpreter/step-context.ts';
 
-/** The options of any step, without the types of its flow. */
+/** The options of all kinds of steps, untyped. */
 interface UntypedStepOptions extends CallOptions {
   readonly needs?: readonly string[] | undefined;
   readonly optional?: readonly string[] | undefined;
@@ -60,7 +58,7 @@ const known: Readonly<Record<StepNode['kind'], readonly string[]>> = {
   reduce: [...shared, 'over', 'batch', 'initial'],
 };
 
-/** Collects the steps of a flow. Each call answers a new builder, so a beginning can be shared. */
+/** Collects the steps of a flow. Each call returns a new builder, so flows can share their first steps. */
 export class FlowBuilder {
   readonly #parts: Parts;
 
@@ -100,9 +98,9 @@ export class FlowBuilder {
   ): FlowBuilder {
     const { name, activities, onFail } = this.#parts;
     if (onFail !== undefined) {
-      throw invalidFlow(`Flow '${name}' has two on-fail handlers. Put them into one.`);
+      throw invalidFlow(`Flow ${quote(name)} has two on-fail handlers. Combine them into one.`);
     }
-    requireFunction(handler, `The on-fail handler of flow '${name}'`);
+    requireFunction(handler, `The on-fail handler of flow ${quote(name)}`);
     const call = freezeCall(options);
     return this.#with({
       activities: [...activities, onFailActivity(name, handler, options)],
@@ -113,9 +111,9 @@ export class FlowBuilder {
   onAbandoned(handler: OnAbandoned<unknown>): FlowBuilder {
     const { name, onAbandoned } = this.#parts;
     if (onAbandoned !== undefined) {
-      throw invalidFlow(`Flow '${name}' has two onAbandoned handlers. Put them into one.`);
+      throw invalidFlow(`Flow ${quote(name)} has two onAbandoned handlers. Combine them into one.`);
     }
-    requireFunction(handler, `The onAbandoned handler of flow '${name}'`);
+    requireFunction(handler, `The onAbandoned handler of flow ${quote(name)}`);
     return this.#with({ onAbandoned: handler });
   }
 
@@ -144,7 +142,7 @@ export class FlowBuilder {
   #add(givenName: unknown, givenOptions: unknown, code: StepCode): FlowBuilder {
     const { name: flow, nodes, activities } = this.#parts;
     const name = checkStepName(flow, givenName);
-    const what = `step '${name}' of flow '${flow}'`;
+    const what = `step ${quote(name)} of flow ${quote(flow)}`;
     requireFunction(code.handler, `The handler of ${what}`);
     if (code.kind === 'generator') requireFunction(code.generate, `The generator of ${what}`);
     const options = checkOptions(what, code.kind, givenOptions);
@@ -198,14 +196,14 @@ function toNode(parts: {
 }
 
 function toPath(what: string, { over }: UntypedStepOptions, earlier: readonly StepNode[]): Path {
-  requireFunction(over, `over of ${what}`);
-  // Names that do not exist are found with the whole graph, together with those of other dependencies.
+  requireFunction(over, `\`over\` of ${what}`);
+  // checkGraph() reports unknown steps, together with those of other dependencies.
   const sources = new Proxy({}, { get: (_, key) => referenceTo(String(key)) });
   const path = pathOf(over?.(sources));
   if (path !== undefined) return path;
   const names = [inputName, ...earlier.map(({ name }) => name)].join(', ');
   throw invalidFlow(
-    `over of ${what} must answer a reference, such as ({ input }) => input. It sees: ${names}.`,
+    `\`over\` of ${what} must return a reference, such as ({ input }) => input. Available: ${names}.`,
   );
 }
 
@@ -213,7 +211,7 @@ function list(what: string, key: 'needs' | 'optional' | 'after', options: Untype
   const names: unknown = options[key] ?? [];
   if (Array.isArray(names) && names.every((name) => typeof name === 'string'))
     return names as readonly string[];
-  throw invalidFlow(`${key} of ${what} must be an array of names of steps.`);
+  throw invalidFlow(`\`${key}\` of ${what} must be an array of step names.`);
 }
 
 function withSchema(
@@ -228,19 +226,19 @@ function withSchema(
 function signalName(what: string, signal: unknown): string {
   const { kind, name } = signal as { readonly kind?: unknown; readonly name?: unknown };
   if (kind !== 'event' || typeof name !== 'string') {
-    throw invalidFlow(`The signal of ${what} must be an event, made with event<Payload>(name).`);
+    throw invalidFlow(`\`signal\` of ${what} must be an event, created with event<Payload>(name).`);
   }
-  // The event that carries it has a longer name: told here, and not when a run is to wait for it.
+  // The event has a longer name than the signal. Check it here, before a run waits for it.
   if (Buffer.byteLength(signalEvent(name)) > maxEventBytes) {
     const most = maxEventBytes - signalEvent('').length;
-    throw invalidFlow(`The signal of ${what} has a name of more than ${most} bytes. Shorten it.`);
+    throw invalidFlow(`The signal name of ${what} exceeds ${most} bytes. Shorten it.`);
   }
   return name;
 }
 
 function count(what: string, key: string, value: unknown): number {
   if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
-  throw invalidFlow(`${key} of ${what} is ${String(value)}; use a whole number of 1 or more.`);
+  throw invalidFlow(`Invalid \`${key}\` ${quote(value)} of ${what}: must be a positive integer.`);
 }
 
 function checkOptions(what: string, kind: StepNode['kind'], options: unknown): UntypedStepOptions {
@@ -250,16 +248,16 @@ function checkOptions(what: string, kind: StepNode['kind'], options: unknown): U
   const unknown = Object.keys(options).find((key) => !known[kind].includes(key));
   if (unknown === undefined) return options;
   throw invalidFlow(
-    `A ${kind} has no option '${unknown}' (${what}). It has: ${known[kind].join(', ')}.`,
+    `Unknown option ${quote(unknown)} of ${what}. Options of a ${kind}: ${known[kind].join(', ')}.`,
   );
 }
 
 function requireFunction(value: unknown, what: string): void {
   if (typeof value === 'function') return;
-  throw new PerdureError('INVALID_FLOW', `${what} is no function. Pass one.`);
+  throw invalidFlow(`${what} must be a function: it is ${value === null ? 'null' : typeof value}.`);
 }
 
-/** A copy that nobody can change; what the caller gave stays the caller's. */
+/** Returns a deeply frozen copy of plain data. */
 function frozenCopy<Value>(value: Value): Value {
   if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy)) as Value;
   if (!isPlainObject(value)) return value;

@@ -1,35 +1,38 @@
 import {
   flowVersion,
+  isPerdureError,
   orchestration,
-  type OnAbandoned,
   type ActivityDefinition,
   type Client,
   type Handle,
+  type OnAbandoned,
   type OrchestrationDefinition,
-  type StandardSchema,
   type RunFlowOptions,
+  type StandardSchema,
+  type StartOptions,
 } from '../../index.ts';
-import type { FlowGraph, RunInput } from './graph.ts';
 import { interpret } from '../interpreter/interpret.ts';
-import { startFlow } from '../start-flow.ts';
+import { isSameJson } from './condition.ts';
+import type { FlowGraph, RunInput } from './graph.ts';
+import { readRunInput } from './run-format.ts';
 
-/** A flow that workers can run and clients can start. */
+/** A flow definition. Pass it to workers to run it, and to `client.runFlow` to start it. */
 export interface FlowDefinition<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
-  /** Its steps as plain data: what a run is started with, and keeps. */
+  /** The steps as plain data. Each run stores a copy, which later definitions do not change. */
   readonly graph: FlowGraph;
-  /** The orchestration that runs it. */
+  /** The orchestration that interprets the graph. */
   readonly orchestration: OrchestrationDefinition<RunInput>;
-  /** The activities that run its steps. */
+  /** The activities that run the handlers of the steps. */
   readonly activities: readonly ActivityDefinition[];
   readonly '~input'?: readonly [Input];
   readonly '~output'?: readonly [Output];
-  /** Starts a run; what `client.runFlow` calls. */
+  /** Starts a run. Called by `client.runFlow`. */
   start(client: Client, input: Input, options?: RunFlowOptions): Promise<Handle>;
 }
 
-/** Puts a flow together from its graph and its code. */
+/** Creates a flow definition from its graph and its handlers. */
 export function defineFlow(parts: {
   readonly graph: FlowGraph;
   readonly schema: StandardSchema | undefined;
@@ -42,8 +45,8 @@ export function defineFlow(parts: {
   const names: ReadonlySet<string> = new Set(activities.map(({ name }) => name));
   const code: OrchestrationDefinition<RunInput>['handler'] = (ctx, run) =>
     interpret(ctx, run, { activities: names, signals });
-  // The build id of a worker is made from the source of its code: for a flow that is what it has handlers for, so
-  // that runs which are held back for want of one are tried at once where it has come.
+  // A worker's build id is a hash of its orchestrations' source. The source of a flow is the names of its activities, so
+  // that a worker that has the missing handler retries blocked runs immediately.
   Object.defineProperty(code, 'toString', { value: () => [...names].sort().join('\n') });
   const definition = orchestration<RunInput>(graph.name, code, {
     version: flowVersion,
@@ -64,7 +67,7 @@ export function defineFlow(parts: {
   });
 }
 
-/** Validates the flow's input where that of its orchestration is validated. */
+/** Wraps the schema of the flow's input into one for the orchestration's input. */
 function runSchema(schema: StandardSchema): StandardSchema<RunInput> {
   return {
     '~standard': {
@@ -79,4 +82,31 @@ function runSchema(schema: StandardSchema): StandardSchema<RunInput> {
       },
     },
   };
+}
+
+/**
+ * Starts a run, which stores a copy of its graph. A repeated start with the same input returns the existing run, even
+ * if the flow was redefined in between.
+ */
+async function startFlow(
+  client: Client,
+  definition: OrchestrationDefinition<RunInput>,
+  start: { readonly run: RunInput; readonly options: StartOptions | undefined },
+): Promise<Handle> {
+  const { run, options } = start;
+  try {
+    return await client.start(definition, run, options);
+  } catch (error) {
+    const id = options?.id;
+    if (id === undefined || !isPerdureError(error, 'INSTANCE_ALREADY_EXISTS')) throw error;
+    const earlier = await readRunInput(client, id);
+    const isSame =
+      earlier?.flow.name === run.flow.name && isSameJson(earlier.input, asJson(run.input));
+    if (!isSame) throw error;
+    return client.handle(id);
+  }
+}
+
+function asJson(value: unknown): unknown {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 }

@@ -1,26 +1,26 @@
 import type { CallOptions, EventToken, OnAbandoned, StandardSchema } from '../../index.ts';
+import type { GeneratorContext } from '../interpreter/generator-activity.ts';
+import type { StepContext } from '../interpreter/step-context.ts';
 import type { Condition } from './condition.ts';
 import { FlowBuilder } from './flow-builder.ts';
 import type { FlowDefinition } from './flow-definition.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
-import type { GeneratorContext } from '../interpreter/generator-activity.ts';
+import type { FlowFailure } from './flow-errors.ts';
 import { checkFlowName } from './graph-check.ts';
 import type { Ref, Reference } from './reference.ts';
-import type { StepContext } from '../interpreter/step-context.ts';
 
-/** What is known of a flow while it is being built. */
+/** The types of a flow while it is being built. */
 interface Shape {
-  /** What a run is started with. */
+  /** The input of `client.runFlow`. */
   readonly started: unknown;
-  /** What the schema of the input makes of that; without a schema the same. */
+  /** The input after the schema; without a schema the same as `started`. */
   readonly input: unknown;
   /** The output of each step, by name. */
   readonly steps: object;
   /** Names of steps that may be skipped. */
   readonly skippable: string;
-  /** Names of steps that others depend on. */
+  /** Names of steps that other steps depend on. */
   readonly used: string;
-  /** What a step may complete the whole flow with. */
+  /** The output type of `completeEarly`. */
   readonly early: unknown;
 }
 
@@ -28,15 +28,15 @@ type StepName<S extends Shape> = keyof S['steps'] & string;
 type OutputOf<S extends Shape, Name> = Name extends keyof S['steps'] ? S['steps'][Name] : never;
 
 declare const none: unique symbol;
-/** Stands for a step without a signal. */
+/** The signal type of a step without a signal. */
 type NoSignal = typeof none;
 
-/** The output of an item in the array of all: JSON has no `undefined` there. */
+/** The output of an item in the array of outputs. JSON has no `undefined` in arrays. */
 type Listed<T> = T extends undefined | void ? null : T;
 
 type Flat<T> = { readonly [Key in keyof T]: T[Key] };
 
-/** What a handler gets of its dependencies and its signal. */
+/** The handler inputs from dependencies and the signal. */
 type Given<S extends Shape, Needs extends string, Optional extends string, Signal> = {
   readonly [Name in Needs]: OutputOf<S, Name>;
 } & { readonly [Name in Optional]: OutputOf<S, Name> | undefined } & ([Signal] extends [NoSignal]
@@ -45,17 +45,17 @@ type Given<S extends Shape, Needs extends string, Optional extends string, Signa
 
 type WithInput<S extends Shape> = { readonly input: S['input'] };
 
-/** What a condition can look at. */
+/** The references that a condition can read. */
 type Visible<S extends Shape, Needs extends string, Optional extends string> = {
   readonly input: Ref<S['input'], 'input'>;
 } & { readonly [Name in Needs | Optional]: Ref<OutputOf<S, Name>, Name> };
 
-/** Where the array of a map or reduce may lie. */
+/** The references that `over` of a map or reduce can return. */
 type Sources<S extends Shape> = { readonly input: Ref<S['input'], 'input'> } & {
   readonly [Name in Exclude<StepName<S>, S['skippable']>]: Ref<OutputOf<S, Name>, Name>;
 };
 
-/** How a step hangs together with others, and how it is tried. */
+/** Options of a step: its dependencies, and the options of its activity calls. */
 interface StepOptions<
   S extends Shape,
   Needs extends string,
@@ -64,19 +64,19 @@ interface StepOptions<
   Signal,
   Skips extends boolean,
 > extends CallOptions {
-  /** Steps whose output the handler is given. */
+  /** Steps whose output the handler receives. */
   readonly needs?: readonly Needs[] | undefined;
-  /** Steps that may be skipped: the handler is given their output or `undefined`. */
+  /** Steps that may be skipped. The handler receives their output or `undefined`. */
   readonly optional?: readonly Optional[] | undefined;
-  /** Steps that it only comes after. */
+  /** Steps that must settle first, without passing their output. */
   readonly after?: readonly After[] | undefined;
-  /** Skips the step unless this holds. It is data, frozen into the run. */
+  /** Runs the step only if this condition is true. It is stored with the run as data. */
   readonly when?: ((given: Visible<S, Needs, Optional>) => Condition<Skips>) | undefined;
-  /** Waits for this signal as well as for its dependencies. */
+  /** Waits for this signal in addition to its dependencies. */
   readonly signal?: EventToken<unknown, Signal> | undefined;
 }
 
-/** How a map is run. */
+/** Options of a map. */
 interface MapOptions<
   S extends Shape,
   Needs extends string,
@@ -87,13 +87,13 @@ interface MapOptions<
   Item,
   From extends string,
 > extends StepOptions<S, Needs, Optional, After, Signal, Skips> {
-  /** The array: the input, a step's output, or a part of one. */
+  /** Returns the array: the input, a step's output, or a part of one. */
   readonly over: (sources: Sources<S>) => Reference<readonly Item[], From>;
-  /** How many items are in flight at most. Default 1,000. */
+  /** Maximum items in flight. Default: 1,000. */
   readonly concurrency?: number | undefined;
 }
 
-/** How a generator is run. */
+/** Options of a generator. */
 interface GeneratorOptions<
   S extends Shape,
   Needs extends string,
@@ -102,13 +102,16 @@ interface GeneratorOptions<
   Signal,
   Skips extends boolean,
 > extends StepOptions<S, Needs, Optional, After, Signal, Skips> {
-  /** How many items are in flight at most. Default 1,000. */
+  /** Maximum items in flight. Default: 1,000. */
   readonly concurrency?: number | undefined;
-  /** The generator itself begins at `ctx.yielded`. Default: it begins anew, and what is there is dropped. */
+  /**
+   * Set if a retried generator continues at index `ctx.yielded`. Default: false. It starts from the beginning, and
+   * items that the run already has are dropped.
+   */
   readonly resumes?: boolean | undefined;
 }
 
-/** How a reduce is run. */
+/** Options of a reduce. */
 interface ReduceOptions<
   S extends Shape,
   Needs extends string,
@@ -120,15 +123,15 @@ interface ReduceOptions<
   From extends string,
   Accumulated,
 > extends StepOptions<S, Needs, Optional, After, Signal, Skips> {
-  /** The array: the input, a step's output, or a part of one. */
+  /** Returns the array: the input, a step's output, or a part of one. */
   readonly over: (sources: Sources<S>) => Reference<readonly Item[], From>;
-  /** What the first item is added to, and the output when there are none. */
+  /** The initial accumulator, and the output if there are no items. */
   readonly initial: Accumulated;
-  /** How many items a worker is given together; a failure folds them again. Default 100. */
+  /** Items per activity call; a retry folds the batch again. Default: 100. */
   readonly batch?: number | undefined;
 }
 
-/** A flow with one more step. */
+/** The flow with one more step. */
 type Added<
   S extends Shape,
   Name extends string,
@@ -144,19 +147,19 @@ type Added<
   readonly early: S['early'];
 }>;
 
-/** A flow that is being built. Each call answers a new one; `output` ends it. */
+/** Builds a flow. Each call returns a new builder; `output` completes the definition. */
 export interface Flow<S extends Shape> {
-  /** Says what the flow is started with; a schema checks it. */
+  /** Sets the type of the flow's input. A schema validates it on start. */
   input<Parsed, Input = Parsed>(
     schema?: StandardSchema<Input, Parsed>,
   ): Flow<Flat<Omit<S, 'input' | 'started'> & { readonly started: Input; readonly input: Parsed }>>;
 
-  /** Says what `ctx.completeEarly` may complete the flow with, `undefined` included. */
+  /** Sets the output type of `ctx.completeEarly`, which may be `undefined`. */
   completesEarly<Output>(): Flow<
     Flat<Omit<S, 'early'> & { readonly early: Output extends void ? undefined : Output }>
   >;
 
-  /** Adds a step that depends on nothing but the input. */
+  /** Adds a step without dependencies. */
   step<Name extends string, Output>(
     name: Name,
     handler: (ctx: StepContext<S['early']>, given: WithInput<S>) => Output,
@@ -179,7 +182,7 @@ export interface Flow<S extends Shape> {
     ) => Output,
   ): Added<S, Name, Output, Skips, Needs | Optional | After>;
 
-  /** Adds a step that runs once for each item of an array; its output is the array of results, in order. */
+  /** Adds a step that runs once per item of an array. Its output is the array of results, in order. */
   map<
     Name extends string,
     Item,
@@ -200,7 +203,7 @@ export interface Flow<S extends Shape> {
     ) => Output,
   ): Added<S, Name, readonly Listed<Awaited<Output>>[], Skips, Needs | Optional | After | From>;
 
-  /** Adds a step whose items are yielded while they are worked on; its output is the array of results, in order. */
+  /** Adds a step that runs once per yielded item, while the generator runs. Its output is the array of results, in order. */
   generator<
     Name extends string,
     Item,
@@ -224,7 +227,7 @@ export interface Flow<S extends Shape> {
     ) => Output,
   ): Added<S, Name, readonly Listed<Awaited<Output>>[], Skips, Needs | Optional | After>;
 
-  /** Adds a step that folds an array in order, a batch at a time; items of a map or generator while those still run. */
+  /** Adds a step that folds an array in order, in batches. It folds the items of a map or generator while those run. */
   reduce<
     Name extends string,
     Item,
@@ -246,18 +249,18 @@ export interface Flow<S extends Shape> {
     ) => NoInfer<Accumulated> | Promise<NoInfer<Accumulated>>,
   ): Added<S, Name, Accumulated, Skips, Needs | Optional | After | From>;
 
-  /** Runs when the flow has failed, never when it was canceled. The flow stays failed. */
+  /** Adds a handler that runs when the flow fails, but not when it is canceled. The flow stays failed. */
   onFail(
     handler: (ctx: StepContext, failure: FlowFailure<S['input'], S['steps']>) => unknown,
     options?: CallOptions,
   ): Flow<S>;
 
-  /** Disposes of the output of a job that completed although its caller had gone; tried until it succeeds. */
+  /** Adds a handler for the output of a job whose caller disappeared. It is retried until it succeeds. */
   onAbandoned(handler: OnAbandoned<OutputOf<S, StepName<S>> | S['early']>): Flow<S>;
 
   /**
-   * Ends the definition. The flow's output is that of the first of these steps that completed; with none named, of
-   * the steps that no other depends on, in the order of their definition.
+   * Completes the definition. The flow's output is that of the first of these steps that completed. Default candidates:
+   * the steps that no other step depends on, in definition order.
    */
   output(): FlowDefinition<S['started'], OutputOf<S, Exclude<StepName<S>, S['used']>> | S['early']>;
   output<const Names extends readonly [StepName<S>, ...StepName<S>[]]>(
@@ -265,7 +268,7 @@ export interface Flow<S extends Shape> {
   ): FlowDefinition<S['started'], OutputOf<S, Names[number]> | S['early']>;
 }
 
-/** A flow without steps. */
+/** The types of a flow without steps. */
 export interface EmptyShape {
   readonly started: undefined;
   readonly input: undefined;
@@ -275,7 +278,7 @@ export interface EmptyShape {
   readonly early: never;
 }
 
-/** Begins the definition of a flow: a graph of steps that run as soon as what they depend on is there. */
+/** Starts the definition of a flow: a graph of steps, each of which runs once its dependencies have settled. */
 export function flow(name: string): Flow<EmptyShape> {
   return new FlowBuilder({
     name: checkFlowName(name),

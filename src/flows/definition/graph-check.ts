@@ -1,14 +1,14 @@
-import { inputName, sourceOf, type FlowGraph, type StepNode } from './graph.ts';
 import { pathsOf } from './condition.ts';
-import { invalidFlow } from './invalid-flow.ts';
+import { invalidFlow, quote } from './flow-errors.ts';
+import { inputName, sourceOf, type FlowGraph, type StepNode } from './graph.ts';
 
-/** Names that the inputs of a handler use for something else. */
+/** Names that handler inputs use for the flow's input and the signal's payload. */
 const reserved: readonly string[] = [inputName, 'signal'];
 
-/** A key that no stored object keeps. */
+/** A key that JSON decoding does not preserve. */
 const unstorable = '__proto__';
 
-/** Refuses a graph that could not run as its author means it, and says what to change. */
+/** Validates a graph. Throws `INVALID_FLOW`. */
 export function checkGraph(graph: FlowGraph): void {
   checkNames(graph);
   for (const node of graph.steps) checkDependencies(node, graph);
@@ -17,35 +17,37 @@ export function checkGraph(graph: FlowGraph): void {
   checkOutput(graph);
 }
 
-/** Refuses a name that cannot be a step's. */
+/** Returns a valid step name. Throws `INVALID_FLOW`. */
 export function checkStepName(flow: string, name: unknown): string {
   if (typeof name !== 'string' || name === '') {
-    throw invalidFlow(`A step of flow '${flow}' has no name. Give each step a text as its name.`);
+    throw invalidFlow(`A step of flow ${quote(flow)} has no name: pass a non-empty string.`);
   }
   if (reserved.includes(name)) {
     throw invalidFlow(
-      `Flow '${flow}' has a step named '${name}', but handlers find the flow's ${name} under that name. Choose another.`,
+      `Flow ${quote(flow)} has a step named ${quote(name)}, which is reserved for the flow's ${name}. Choose another name.`,
     );
   }
   if (name === unstorable) {
     throw invalidFlow(
-      `Flow '${flow}' has a step named '${name}', which stored data cannot have as a key. Choose another.`,
+      `Flow ${quote(flow)} has a step named ${quote(name)}, which cannot be stored as a key. Choose another name.`,
     );
   }
   if (/[/$]/.test(name)) {
-    throw invalidFlow(`Step name '${name}' of flow '${flow}' must not contain / or $.`);
+    throw invalidFlow(`Step name ${quote(name)} of flow ${quote(flow)} must not contain / or $.`);
   }
   return name;
 }
 
 function checkNames({ name: flow, steps }: FlowGraph): void {
   if (steps.length === 0) {
-    throw invalidFlow(`Flow '${flow}' has no steps. Add one with .step(name, handler).`);
+    throw invalidFlow(`Flow ${quote(flow)} has no steps. Add one with .step(name, handler).`);
   }
   const seen = new Set<string>();
   for (const { name } of steps) {
     if (seen.has(name)) {
-      throw invalidFlow(`Flow '${flow}' has two steps named '${name}'. Rename one of them.`);
+      throw invalidFlow(
+        `Flow ${quote(flow)} has two steps named ${quote(name)}. Rename one of them.`,
+      );
     }
     seen.add(name);
   }
@@ -56,20 +58,20 @@ function checkDependencies(node: StepNode, graph: FlowGraph): void {
     const found = graph.steps.find((step) => step.name === name);
     if (found !== undefined) return found;
     throw invalidFlow(
-      `Step '${node.name}' of flow '${graph.name}' depends on '${name}', which is not a step. Known: ${graph.steps.map((step) => step.name).join(', ')}.`,
+      `Step ${quote(node.name)} of flow ${quote(graph.name)} depends on ${quote(name)}, which is not a step. Steps: ${graph.steps.map((step) => step.name).join(', ')}.`,
     );
   };
   for (const name of [...node.optional, ...node.after]) find(name);
   for (const name of node.needs) {
     if (find(name).when === undefined) continue;
     throw invalidFlow(
-      `Step '${node.name}' of flow '${graph.name}' needs '${name}', which its condition may skip. Name it in optional, and let the handler accept undefined.`,
+      `Step ${quote(node.name)} of flow ${quote(graph.name)} needs ${quote(name)}, which its condition may skip. List it in \`optional\`, and accept undefined in the handler.`,
     );
   }
   const source = sourceOf(node);
   if (source !== undefined && find(source).when !== undefined) {
     throw invalidFlow(
-      `Step '${node.name}' of flow '${graph.name}' takes the items of '${source}', which its condition may skip. Put a step between them that always gives an array.`,
+      `Step ${quote(node.name)} of flow ${quote(graph.name)} reads the items of ${quote(source)}, which its condition may skip. Add a step between them that always returns an array.`,
     );
   }
   checkCondition(node, graph);
@@ -82,7 +84,7 @@ function checkCondition(node: StepNode, graph: FlowGraph): void {
   );
   if (unseen === undefined) return;
   throw invalidFlow(
-    `The condition of step '${node.name}' of flow '${graph.name}' looks at '${unseen[0]}'. Name it in needs or optional.`,
+    `The condition of step ${quote(node.name)} of flow ${quote(graph.name)} reads ${quote(unseen[0])}. List it in \`needs\` or \`optional\`.`,
   );
 }
 
@@ -93,7 +95,7 @@ function checkCycles(graph: FlowGraph): void {
     if (trail.includes(node.name)) {
       const cycle = [...trail.slice(trail.indexOf(node.name)), node.name].join(' -> ');
       throw invalidFlow(
-        `Flow '${graph.name}' has a cycle: ${cycle}. Remove one of these dependencies.`,
+        `Flow ${quote(graph.name)} has a cycle: ${cycle}. Remove one of these dependencies.`,
       );
     }
     if (done.has(node.name)) return;
@@ -113,13 +115,13 @@ function checkSignals({ name: flow, steps }: FlowGraph): void {
     if (signal === undefined) continue;
     if (signal === unstorable) {
       throw invalidFlow(
-        `Step '${name}' of flow '${flow}' waits for a signal '${signal}', which stored data cannot have as a key. Choose another name.`,
+        `Step ${quote(name)} of flow ${quote(flow)} waits for signal ${quote(signal)}, which cannot be stored as a key. Choose another name.`,
       );
     }
     const owner = owners.get(signal);
     if (owner !== undefined) {
       throw invalidFlow(
-        `Steps '${owner}' and '${name}' of flow '${flow}' wait for the same signal '${signal}'. Let one wait and the other come after it.`,
+        `Steps ${quote(owner)} and ${quote(name)} of flow ${quote(flow)} wait for the same signal ${quote(signal)}. Let one step wait, and list it in \`after\` of the other.`,
       );
     }
     owners.set(signal, name);
@@ -131,16 +133,18 @@ function checkOutput({ name: flow, steps, output }: FlowGraph): void {
     const node = steps.find((step) => step.name === name);
     if (node === undefined) {
       throw invalidFlow(
-        `The output of flow '${flow}' is taken from '${name}', which is not a step. Known: ${steps.map((step) => step.name).join(', ')}.`,
+        `The output of flow ${quote(flow)} names ${quote(name)}, which is not a step. Steps: ${steps.map((step) => step.name).join(', ')}.`,
       );
     }
     if (output.indexOf(name) !== index) {
-      throw invalidFlow(`The output of flow '${flow}' names '${name}' twice. Name it once.`);
+      throw invalidFlow(
+        `The output of flow ${quote(flow)} names ${quote(name)} twice. Remove one.`,
+      );
     }
   }
 }
 
-/** Refuses an explicit list of outputs in which one can never be chosen. */
+/** Throws `INVALID_FLOW` if an explicit output candidate can never be chosen. */
 export function checkReachable({ name: flow, steps, output }: FlowGraph): void {
   const index = output.findIndex(
     (name) => steps.find((step) => step.name === name)?.when === undefined,
@@ -148,12 +152,12 @@ export function checkReachable({ name: flow, steps, output }: FlowGraph): void {
   const unreachable = index === -1 ? undefined : output[index + 1];
   if (unreachable === undefined) return;
   throw invalidFlow(
-    `Output '${unreachable}' of flow '${flow}' is unreachable: '${output[index] ?? ''}' before it has no condition, so it always completes. Put '${unreachable}' first, or leave it out.`,
+    `Output ${quote(unreachable)} of flow ${quote(flow)} is unreachable: ${quote(output[index])} before it has no condition, so it always completes. Put ${quote(unreachable)} first, or remove it.`,
   );
 }
 
-/** Refuses a name that cannot be a flow's. */
+/** Returns a valid flow name. Throws `INVALID_FLOW`. */
 export function checkFlowName(name: unknown): string {
   if (typeof name === 'string' && name !== '' && !name.includes('$')) return name;
-  throw invalidFlow('A flow needs a text without $ as its name.');
+  throw invalidFlow(`Invalid flow name ${quote(name)}: must be a non-empty string without $.`);
 }

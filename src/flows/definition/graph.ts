@@ -2,76 +2,76 @@ import type { CallOptions, RetryPolicy } from '../../index.ts';
 import { pathsOf, type Expression } from './condition.ts';
 import type { Path } from './reference.ts';
 
-/** The kinds of steps. */
+/** The kind of a step. */
 export type StepKind = 'step' | 'map' | 'generator' | 'reduce';
 
-/** One step of a flow, as plain data. */
+/** A step of a flow as plain data. */
 export interface StepNode {
   readonly name: string;
   readonly kind: StepKind;
-  /** Steps whose output it is given, and that are never skipped. */
+  /** Steps whose output the handler receives. They cannot be skipped. */
   readonly needs: readonly string[];
-  /** Steps whose output it is given unless they were skipped. */
+  /** Steps whose output the handler receives, or `undefined` if they were skipped. */
   readonly optional: readonly string[];
-  /** Steps that it only comes after. */
+  /** Steps that must settle first, without passing their output. */
   readonly after: readonly string[];
-  /** Where the array of a map or reduce lies. */
+  /** The path to the array of a map or reduce. */
   readonly over?: Path;
   readonly when?: Expression;
-  /** The signal that it waits for besides its dependencies. */
+  /** The signal that it waits for, in addition to its dependencies. */
   readonly signal?: string;
-  /** How many items are in flight at most. */
+  /** Maximum items in flight. */
   readonly concurrency?: number;
-  /** How many items go to a worker together, in a reduce. */
+  /** Items per activity call of a reduce. */
   readonly batch?: number;
-  /** What a reduce begins with. */
+  /** The initial accumulator of a reduce. */
   readonly initial?: unknown;
   readonly call?: FrozenCall;
 }
 
-/** The options of a call as JSON carries them. */
+/** Call options in a form that JSON can represent. */
 export interface FrozenCall extends Omit<CallOptions, 'retry'> {
-  /** `maxAttempts: null` stands for no limit: JSON has no Infinity. Classes of errors are kept by their names. */
+  /** `maxAttempts: null` means no limit, because JSON has no Infinity. Error classes are stored by name. */
   readonly retry?: Omit<RetryPolicy, 'maxAttempts' | 'nonRetryable'> & {
     readonly maxAttempts?: number | null;
     readonly nonRetryable?: readonly (string | { readonly class: string })[];
   };
 }
 
-/** A flow without its code: what a run is started with, and keeps whatever later definitions say. */
+/** A flow without its handlers. Each run stores a copy, which later definitions do not change. */
 export interface FlowGraph {
-  /** How to read it. */
+  /** The version of this format. */
   readonly format: 1;
   readonly name: string;
   readonly steps: readonly StepNode[];
-  /** The first of these that completed gives the output. */
+  /** Output candidates: the flow's output is that of the first one that completed. */
   readonly output: readonly string[];
   readonly onFail?: { readonly call?: FrozenCall };
 }
 
-/** What the orchestration of a flow is started with. */
+/** The input of a flow's orchestration. */
 export interface RunInput<Input = unknown> {
   readonly flow: FlowGraph;
   readonly input?: Input;
-  /** Of the steps that have none of their own. */
+  /** The priority of steps without one. */
   readonly priority?: number;
 }
 
 export const inputName = 'input';
 
-/** The steps that must have settled before a step can begin; a reduce reads its source while that runs. */
+/** Returns the steps that must settle before a step starts. A streamed source is not among them. */
 export function dependenciesOf(node: StepNode, graph: FlowGraph): readonly string[] {
   const source = sourceOf(node);
   const whole = source === undefined || isStreamed(node, graph) ? [] : [source];
   return [...new Set([...node.needs, ...node.optional, ...node.after, ...whole])];
 }
 
-/** The step whose array a map or reduce takes; `undefined` for the flow's input, or other kinds of steps. */
+/** Returns the step whose output a map or reduce reads; `undefined` for the input and for other kinds. */
 export function sourceOf({ over }: StepNode): string | undefined {
   return over === undefined || over[0] === inputName ? undefined : over[0];
 }
 
-/** Whether a reduce folds the items of a map or generator as they come. */
+/** Whether a reduce folds the items of a map or generator while that runs. */
 export function isStreamed(node: StepNode, graph: FlowGraph): boolean {
   const source = sourceOf(node);
   if (node.kind !== 'reduce' || source === undefined || node.over?.length !== 1) return false;
@@ -82,7 +82,7 @@ export function hasItems(kind: StepKind): kind is 'map' | 'generator' {
   return kind === 'map' || kind === 'generator';
 }
 
-/** The steps whose whole output somebody asks for: dependants, conditions, the flow itself. */
+/** Returns the steps whose whole output is read: by dependents, by conditions or as the flow's output. */
 export function wholeOutputs(graph: FlowGraph): ReadonlySet<string> {
   const wanted = new Set(graph.output);
   for (const node of graph.steps) {
@@ -94,20 +94,20 @@ export function wholeOutputs(graph: FlowGraph): ReadonlySet<string> {
   return wanted;
 }
 
-/** The steps whose output decides what becomes of others: it is in a condition, or holds the items of a map or reduce. */
+/** Returns the steps whose output is read by a condition, or is the array of a map or reduce. */
 export function decisiveOutputs(graph: FlowGraph): ReadonlySet<string> {
   const decisive = new Set<string>();
   for (const node of graph.steps) {
     for (const [name] of node.when === undefined ? [] : pathsOf(node.when)) decisive.add(name);
     const source = graph.steps.find(({ name }) => name === sourceOf(node));
-    // The items of a map or generator are counted.
+    // The output of a map or generator is not needed: counting its items is enough.
     const isCounted = source !== undefined && hasItems(source.kind) && node.over?.length === 1;
     if (source !== undefined && !isCounted) decisive.add(source.name);
   }
   return decisive;
 }
 
-/** The steps that no other step depends on, in the order in which they were defined. */
+/** Returns the steps that no other step depends on, in definition order. */
 export function terminalSteps(steps: readonly StepNode[]): readonly string[] {
   const used = new Set(
     steps.flatMap((node) => [
@@ -120,7 +120,7 @@ export function terminalSteps(steps: readonly StepNode[]): readonly string[] {
   return steps.map(({ name }) => name).filter((name) => !used.has(name));
 }
 
-/** The names of the activities that run a step: what a worker must know to take part in it. */
+/** The names of the activities that run the handlers of a step. */
 export const activityNames = {
   step: (flow: string, step: string) => `${flow}/${step}`,
   map: (flow: string, step: string) => `${flow}/${step}$map`,
@@ -130,17 +130,17 @@ export const activityNames = {
   onFail: (flow: string) => `${flow}/$onFail`,
 } as const;
 
-/** The event in which a generator reports items. */
+/** The name of the event with which a generator sends items to its run. */
 export function itemsEvent(step: string): string {
   return `$items/${step}`;
 }
 
-/** The event that carries a signal. */
+/** The name of the event that carries a signal. */
 export function signalEvent(signal: string): string {
   return `$signal/${signal}`;
 }
 
-/** Options of a step that are those of its calls; whether a value makes sense is for activities to say. */
+/** The step options that apply to its activity calls. `activity()` validates their values. */
 export const callOptionNames: readonly string[] = [
   'retry',
   'attemptTimeout',
@@ -149,7 +149,7 @@ export const callOptionNames: readonly string[] = [
   'cancellation',
 ];
 
-/** The options of a step's calls, among all of its options. */
+/** Returns the call options among the options of a step. */
 export function pickCall(options: object): CallOptions {
   const chosen = Object.entries(options).filter(
     ([key, value]) => value !== undefined && callOptionNames.includes(key),
@@ -157,7 +157,7 @@ export function pickCall(options: object): CallOptions {
   return Object.fromEntries(chosen);
 }
 
-/** Makes options fit for JSON. */
+/** Converts call options to a form that JSON can represent. */
 export function freezeCall(options: CallOptions): FrozenCall | undefined {
   const { retry, ...rest } = pickCall(options);
   if (retry === undefined) return Object.keys(rest).length === 0 ? undefined : rest;
@@ -172,14 +172,14 @@ export function freezeCall(options: CallOptions): FrozenCall | undefined {
   };
 }
 
-// Whether an entry makes sense is for activities to say, as for all options.
+// `activity()` validates the entries, as all options.
 function nameClass(
   entry: NonNullable<RetryPolicy['nonRetryable']>[number],
 ): string | { readonly class: string } {
   return typeof entry === 'function' ? { class: entry.name } : entry;
 }
 
-/** The options that were frozen, with the priority of the run where they have none. */
+/** Restores frozen call options, with the priority of the run as the default. */
 export function thawCall(
   frozen: FrozenCall | undefined,
   run: Pick<RunInput, 'priority'>,

@@ -1,8 +1,8 @@
-import { invalidFlow } from './invalid-flow.ts';
+import { invalidFlow, quote } from './flow-errors.ts';
 
 declare const target: unique symbol;
 
-/** Stands for a value that a run will have: the flow's input, a step's output, or a part of one. */
+/** A reference to a value of a run: the flow's input, a step's output, or a part of one. */
 export interface Reference<Value = unknown, From extends string = string> {
   readonly [target]: { readonly value: Value; readonly from: From };
 }
@@ -15,12 +15,12 @@ export type Ref<Value, From extends string = string> = Reference<Value, From> &
       ? { readonly [Key in keyof NonNullable<Value>]-?: Ref<NonNullable<Value>[Key], From> }
       : unknown);
 
-/** Where a value lies: `input` or the name of a step, then the keys down to it. */
+/** The path to a value: `input` or a step name, then property keys. */
 export type Path = readonly [source: string, ...keys: string[]];
 
 const paths = new WeakMap<object, Path>();
 
-/** A reference to the whole input or output of a source. */
+/** Returns a reference to the input, or to the output of a step. */
 export function referenceTo(source: string): Reference {
   return reference([source]);
 }
@@ -39,7 +39,7 @@ function reference(path: Path): Reference {
   return proxy as Reference;
 }
 
-/** An object with a reference for each source; asking it for another one says which there are. */
+/** Returns an object with a reference for each source. Throws `INVALID_FLOW` for any other property. */
 export function referencesTo(
   sources: readonly string[],
   what: string,
@@ -48,18 +48,18 @@ export function referencesTo(
     get: (_, key) => {
       if (typeof key === 'string' && sources.includes(key)) return referenceTo(key);
       throw invalidFlow(
-        `${what} refers to '${String(key)}', which it cannot see. It sees: ${sources.join(', ')}. Name the step in needs or optional first.`,
+        `${what} refers to ${quote(String(key))}, which it cannot read. Add the step to \`needs\` or \`optional\`. Readable: ${sources.join(', ')}.`,
       );
     },
   });
 }
 
-/** The path of a reference; `undefined` for anything else. */
+/** Returns the path of a reference; `undefined` for any other value. */
 export function pathOf(value: unknown): Path | undefined {
   return typeof value === 'object' && value !== null ? paths.get(value) : undefined;
 }
 
-/** Follows the keys of a path into a value. Only own properties count; `undefined` says that there is nothing. */
+/** Returns the value at the keys of a path, or `undefined`. Reads own properties only. */
 export function follow(value: unknown, keys: readonly string[]): unknown {
   let found = value;
   for (const key of keys) {
@@ -69,7 +69,7 @@ export function follow(value: unknown, keys: readonly string[]): unknown {
   return found;
 }
 
-/** A path as an author would write it. */
+/** Formats a path as in code, for error messages. */
 export function showPath(path: Path): string {
   return path.join('.');
 }

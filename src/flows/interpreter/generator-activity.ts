@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isPerdureError, type ActivityContext } from '../../index.ts';
 import { itemsEvent } from '../definition/graph.ts';
+import type { GeneratedItems, StepResult } from '../definition/run-format.ts';
 import { LiveStepContext, type StepContext } from './step-context.ts';
-import type { GeneratedItems, StepResult } from './step-result.ts';
 
-/** What the code of a generator is given besides its inputs. */
+/** The context of a generator. */
 export interface GeneratorContext extends Omit<StepContext, 'completeEarly'> {
-  /** How many items earlier attempts have handed over for good; with `resumes` the generator begins after them. */
+  /** The number of items that earlier attempts sent. With `resumes`, the generator starts at this index. */
   readonly yielded: number;
 }
 
@@ -21,21 +21,22 @@ interface Generation {
   readonly inputs: Readonly<Record<string, unknown>>;
 }
 
-/** What an attempt reports: how far it has come, and whatever its author adds. */
+/** The heartbeat of a generator: the number of sent items, and the author's details. */
 interface Progress {
   readonly yielded: number;
   readonly details?: unknown;
 }
 
 const batchSize = 100;
-// A slow generator's items need not wait for a full batch.
-const maxWaitMs = 20;
-const fullPauseMs = 100;
+// Maximum time that an item waits for its batch to fill.
+const maxBatchDelayMs = 20;
+const bufferFullDelayMs = 100;
 
 /**
- * Runs a generator. Its items are handed to the run in events while it goes on; each knows its place, and the run takes
- * each place once, so whatever an attempt yields again (after a failure, a crash, or beside one that lost its lease)
- * is dropped. Answers how many there are.
+ * Runs a generator, and sends its items to the run in events while it yields them. Resolves with the number of items.
+ *
+ * Each item has an index, and the run accepts each index once. It drops items that are yielded again: after a failure or
+ * a crash, or by an attempt that lost its lease.
  */
 export async function generate(
   activity: ActivityContext,
@@ -43,12 +44,12 @@ export async function generate(
 ): Promise<StepResult> {
   const context = new LiveGeneratorContext(activity, { flow, step });
   const { yielded } = context;
-  const batches = new Batches(yielded, (batch) => context.handOver(batch));
+  const batches = new Batches(yielded, (batch) => context.send(batch));
   let place = resumes ? yielded : 0;
   try {
     for await (const item of code(context, inputs)) {
       activity.throwIfCanceled();
-      // What the run has is not sent again.
+      // The run already has the items before `yielded`.
       if (place >= yielded) await batches.add(item);
       place += 1;
     }
@@ -61,7 +62,7 @@ export async function generate(
   return { output: place };
 }
 
-/** Collects items into batches and sends them one after the other. */
+/** Collects items into batches, and sends one batch at a time. */
 class Batches {
   readonly #send: (batch: GeneratedItems) => Promise<void>;
   #offset: number;
@@ -77,8 +78,9 @@ class Batches {
   async add(item: unknown): Promise<void> {
     this.#items.push(item);
     if (this.#items.length >= batchSize) await this.flush();
-    // A batch that cannot be sent is told to the next call that waits for it.
-    else this.#timer ??= setTimeout(() => void this.flush().catch(() => undefined), maxWaitMs);
+    // The next awaited flush() rejects if this batch cannot be sent.
+    else
+      this.#timer ??= setTimeout(() => void this.flush().catch(() => undefined), maxBatchDelayMs);
   }
 
   /** Resolves when all items are in the store. */
@@ -94,14 +96,14 @@ class Batches {
     return this.#sending;
   }
 
-  /** The generator failed: what it has yielded is kept all the same, if it can be. */
+  /** Sends the remaining items if possible, then throws the generator's error. */
   async flushBefore(failure: unknown): Promise<never> {
     await Promise.allSettled([this.flush()]);
     throw failure;
   }
 }
 
-/** What is too much for one event goes in two, down to an item that is too large by itself. */
+/** Splits a batch in two, for a batch that exceeds the payload limit. */
 function halves({ offset, items }: GeneratedItems): readonly GeneratedItems[] {
   const middle = Math.ceil(items.length / 2);
   return [
@@ -110,7 +112,7 @@ function halves({ offset, items }: GeneratedItems): readonly GeneratedItems[] {
   ];
 }
 
-/** The progress of a generator holds the count of its items; what its author reports is put beside it. */
+/** Adds the number of sent items to the heartbeats of the author. */
 class LiveGeneratorContext extends LiveStepContext implements GeneratorContext {
   readonly yielded: number;
   readonly #activity: ActivityContext;
@@ -131,8 +133,8 @@ class LiveGeneratorContext extends LiveStepContext implements GeneratorContext {
     this.#report({ ...this.#progress, details });
   }
 
-  /** Hands items to the run; one that has too many events waiting is given the time to take them. */
-  async handOver(batch: GeneratedItems): Promise<void> {
+  /** Sends items to the run. Retries while the run's event buffer is full. */
+  async send(batch: GeneratedItems): Promise<void> {
     const { client, instanceId, signal } = this.#activity;
     for (;;) {
       try {
@@ -140,11 +142,11 @@ class LiveGeneratorContext extends LiveStepContext implements GeneratorContext {
         break;
       } catch (error) {
         if (isPerdureError(error, 'PAYLOAD_TOO_LARGE') && batch.items.length > 1) {
-          for (const half of halves(batch)) await this.handOver(half);
+          for (const half of halves(batch)) await this.send(half);
           return;
         }
         if (!isPerdureError(error, 'EVENT_BUFFER_FULL')) throw error;
-        await delay(fullPauseMs, undefined, { signal });
+        await delay(bufferFullDelayMs, undefined, { signal });
       }
     }
     this.#report({ ...this.#progress, yielded: batch.offset + batch.items.length });

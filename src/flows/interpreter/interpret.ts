@@ -1,14 +1,14 @@
 import {
   isPerdureError,
   NondeterminismError,
-  type OrchestrationContext,
   PerdureError,
+  type OrchestrationContext,
 } from '../../index.ts';
-import { StepFailedError, toFailure, type FlowFailure } from '../reading/flow-failure.ts';
+import { quote, StepFailedError, toFailure, type FlowFailure } from '../definition/flow-errors.ts';
 import { activityNames, thawCall, type RunInput } from '../definition/graph.ts';
 import { EarlyEnd, LiveFlow, selectOutput, type FlowCode } from './live-flow.ts';
 
-/** The code of every flow's orchestration: runs the graph that the run was started with. */
+/** The orchestration code of every flow. Runs the graph that is stored in the run's input. */
 export async function interpret(
   ctx: OrchestrationContext<RunInput>,
   run: RunInput,
@@ -18,12 +18,12 @@ export async function interpret(
   if (format === undefined) {
     throw new PerdureError(
       'INVALID_INPUT',
-      `'${ctx.name}' is a flow: start it with client.runFlow, which hands its steps to the run.`,
+      `${quote(ctx.name)} is a flow: start it with client.runFlow(), which passes its graph to the run.`,
     );
   }
   if (format !== 1) {
     throw new NondeterminismError(
-      `Run '${ctx.instanceId}' was started by a newer version of Perdure: its flow has format ${JSON.stringify(format)}. Deploy that version here.`,
+      `Run ${quote(ctx.instanceId)} has flow format ${quote(format)}, which a newer version of Perdure wrote. Upgrade this worker.`,
       0,
     );
   }
@@ -33,7 +33,7 @@ export async function interpret(
     return selectOutput(flow);
   } catch (error) {
     if (error instanceof EarlyEnd) return error.output;
-    if (isFlowFailure(error)) await tellOnFail(flow, error);
+    if (isFlowFailure(error)) await callOnFail(flow, error);
     throw error;
   }
 }
@@ -42,23 +42,26 @@ function isFlowFailure(error: unknown): error is PerdureError {
   return isPerdureError(error, 'STEP_FAILED') || isPerdureError(error, 'NO_OUTPUT');
 }
 
-/** Runs the on-fail handler where a cancel cannot reach it. Its own failure is in the history; the flow's stands. */
-async function tellOnFail(flow: LiveFlow, error: PerdureError): Promise<void> {
+/** Calls the on-fail handler in a shield. If it fails, its failure is only recorded in the history. */
+async function callOnFail(flow: LiveFlow, error: PerdureError): Promise<void> {
   const { ctx, graph } = flow;
   if (graph.onFail === undefined) return;
   const activity = activityNames.onFail(graph.name);
-  const missing = flow.lackOf(activity);
+  const missing = flow.missingHandler(activity);
   if (missing !== undefined) throw missing;
   const options = thawCall(graph.onFail.call, flow.priority);
   const call = (failure: FlowFailure) => ctx.shield(() => ctx.call(activity, failure, options));
-  const told = toFlowFailure(flow, error);
+  const flowFailure = toFlowFailure(flow, error);
   try {
-    await call(told).catch((thrown: unknown) => {
+    await call(flowFailure).catch((thrown: unknown) => {
       if (!isPerdureError(thrown, 'PAYLOAD_TOO_LARGE')) throw thrown;
-      return call({ ...told, outputs: {} });
+      return call({ ...flowFailure, outputs: {} });
     });
   } catch (thrown) {
-    ctx.log.error({ error: thrown, flow: graph.name, runId: ctx.instanceId }, 'on-fail failed');
+    ctx.log.error(
+      { error: thrown, flow: graph.name, runId: ctx.instanceId },
+      'on-fail handler failed',
+    );
   }
 }
 

@@ -5,9 +5,7 @@ import {
   type OrchestrationContext,
   type StandardSchema,
 } from '../../index.ts';
-import { holds } from './condition-evaluation.ts';
-import { StepFailedError } from '../reading/flow-failure.ts';
-import type { FlowStatus } from '../reading/flow-status.ts';
+import { quote, StepFailedError } from '../definition/flow-errors.ts';
 import {
   dependenciesOf,
   hasItems,
@@ -18,23 +16,23 @@ import {
   type FlowGraph,
   type FrozenCall,
   type RunInput,
+  type StepNode,
 } from '../definition/graph.ts';
-import { ItemError } from './item-runs.ts';
-import { LiveStep } from './live-step.ts';
-import { OutputStream } from './output-stream.ts';
-import { Signals } from '../definition/signals.ts';
-import type { StepResult } from './step-result.ts';
+import type { FlowStatus, StepResult } from '../definition/run-format.ts';
+import { ItemError, OutputStream } from './items.ts';
+import { Signals } from './signals.ts';
+import { cancelReasons, isSkipped, type FlowValues } from './step-rules.ts';
 import { runStep } from './step-runs.ts';
 
-/** What a worker has of a flow besides the graph of a run. */
+/** The code that a worker has for a flow. */
 export interface FlowCode {
-  /** The names of the activities that it has handlers for. */
+  /** The names of the activities with a handler. */
   readonly activities: ReadonlySet<string>;
   /** The schemas of signals, by name. */
   readonly signals: ReadonlyMap<string, StandardSchema>;
 }
 
-/** A handler completed the flow: unwinds everything else. */
+/** Thrown when a handler called `completeEarly`, to unwind the other steps. */
 export class EarlyEnd extends Error {
   readonly output: unknown;
   readonly reason: string;
@@ -47,14 +45,14 @@ export class EarlyEnd extends Error {
 }
 
 /**
- * A flow while it runs: every step waits for its dependencies on its own, the first that fails or completes the flow
- * stops all others. The work of a turn is that of the steps and items that it concerns.
+ * A running flow. Each step waits for its dependencies independently. The first step that fails or completes the flow
+ * early cancels all others. The cost of a turn depends only on the steps and items that it concerns.
  */
-export class LiveFlow {
+export class LiveFlow implements FlowValues {
   readonly ctx: OrchestrationContext<RunInput>;
   readonly graph: FlowGraph;
   readonly input: unknown;
-  /** Of calls that have none of their own. */
+  /** The priority of calls without one. */
   readonly priority: Pick<RunInput, 'priority'>;
   readonly #code: FlowCode;
   readonly #steps = new Map<string, LiveStep>();
@@ -84,7 +82,7 @@ export class LiveFlow {
     }
   }
 
-  /** Runs all steps. Throws an `EarlyEnd`, a `StepFailedError`, or the `CanceledError` of a run that was canceled. */
+  /** Runs all steps. Rejects with `EarlyEnd`, `StepFailedError`, or `CanceledError` if the run is canceled. */
   async run(): Promise<void> {
     const scope = this.ctx.scope(async () => {
       this.#signals = new Signals(this.ctx, this.graph, {
@@ -96,17 +94,17 @@ export class LiveFlow {
       await Promise.all([...this.#steps.values()].map((step) => this.#guard(step)));
     });
     this.#stop = (reason) => scope.cancel(reason);
-    // Not a race of the context: whoever lacks a handler must not record that the rest was given up.
+    // A native race: ctx.race() would record the losers as canceled, which a worker without the handler must not do.
     await Promise.race([scope, this.#missing.promise]);
   }
 
   step(name: string): LiveStep {
     const step = this.#steps.get(name);
-    if (step === undefined) throw new Error(`There is no step '${name}'.`);
+    if (step === undefined) throw new Error(`No step ${quote(name)}.`);
     return step;
   }
 
-  /** The outputs of the steps that have completed and are small enough to be passed on together. */
+  /** Returns the outputs of completed steps, without those of maps and generators. */
   outputs(): Readonly<Record<string, unknown>> {
     const done = [...this.#steps.values()].filter(
       ({ isCompleted, stream }) => isCompleted && stream === undefined,
@@ -114,27 +112,24 @@ export class LiveFlow {
     return Object.fromEntries(done.map(({ name, output }) => [name, output]));
   }
 
-  /** What the handler of a step is given of its dependencies. */
-  inputsOf({ node }: LiveStep): Readonly<Record<string, unknown>> {
-    return Object.fromEntries(
-      [...node.needs, ...node.optional].map((name) => [name, this.step(name).output]),
-    );
+  outputOf(step: string): unknown {
+    return this.step(step).output;
   }
 
-  /** What came with the signal of a step. */
+  /** Resolves with the payload of a step's signal, once the run has received it. */
   async signalOf({ node }: LiveStep): Promise<{ readonly signal?: unknown }> {
     if (node.signal === undefined) return {};
     return { signal: await this.#signals?.payloadOf(node.signal) };
   }
 
-  /** Which of the readers of its source a reduce is. */
+  /** Returns the reader index of a reduce at its source. */
   readerOf({ name }: LiveStep): number {
     return this.#readers.get(name) ?? 0;
   }
 
-  /** Calls an activity of a step and answers its output; one that completes the flow throws an `EarlyEnd`. */
+  /** Calls an activity of a step. Resolves with its output, or rejects with `EarlyEnd`. */
   async call(activity: string, input: unknown, options: FrozenCall | undefined): Promise<unknown> {
-    const missing = this.lackOf(activity);
+    const missing = this.missingHandler(activity);
     if (missing !== undefined) {
       this.#missing.reject(missing);
       return new Promise(() => undefined);
@@ -149,13 +144,13 @@ export class LiveFlow {
   }
 
   /**
-   * What to throw when this worker has no handler for something that is due: the turn is then not taken, the run shows
-   * as blocked, and whoever has the handler goes on. What is in history was called by somebody who had it.
+   * Returns the error to throw if this worker has no handler for an activity. The turn is then not committed, the run is
+   * blocked, and a worker with the handler continues it. Calls in the history need no handler.
    */
-  lackOf(activity: string): NondeterminismError | undefined {
+  missingHandler(activity: string): NondeterminismError | undefined {
     if (this.#code.activities.has(activity) || this.ctx.isReplaying) return undefined;
     return new NondeterminismError(
-      `Run '${this.ctx.instanceId}' was started with a definition of flow '${this.graph.name}' that has '${activity}', for which this worker has no handler. Deploy one that has it, or cancel the run.`,
+      `Run ${quote(this.ctx.instanceId)} of flow ${quote(this.graph.name)} calls ${quote(activity)}, for which this worker has no handler. Deploy a worker that has it, or cancel the run.`,
       0,
     );
   }
@@ -172,17 +167,13 @@ export class LiveFlow {
     const { node } = step;
     const dependencies = dependenciesOf(node, this.graph);
     await Promise.all(dependencies.map((name) => this.step(name).settled));
-    if (node.when !== undefined && !holds(node.when, this.#values(step))) step.skip();
+    if (isSkipped(node, this)) step.skip();
     else step.complete(await runStep(this, step));
   }
 
-  #values(step: LiveStep): Readonly<Record<string, unknown>> {
-    return { ...this.inputsOf(step), input: this.input };
-  }
-
   /**
-   * A step may still fail with an error of its own after the run was canceled: it was waited for, or it failed before it
-   * could be told. The cancel came first then.
+   * Returns the `CanceledError` if the run was canceled before a step failed with another error. This happens with
+   * `cancellation: 'wait'`, and when a step fails before it is signaled.
    */
   #cancelBefore(error: unknown): unknown {
     const isOurs = this.#end !== undefined || error instanceof EarlyEnd;
@@ -195,7 +186,7 @@ export class LiveFlow {
     }
   }
 
-  /** The first failure, or the first early completion, decides; a cancel from outside is passed on as it is. */
+  /** Ends the flow by its first failure or early completion. Returns a cancel of the run unchanged. */
   #endBy(step: LiveStep, thrown: unknown): Error {
     const { name } = step;
     if (this.#end !== undefined) return this.#end;
@@ -204,10 +195,10 @@ export class LiveFlow {
     if (error instanceof EarlyEnd) {
       this.#end = error;
       this.#show({ completedEarly: { step: name, reason: error.reason } });
-      this.#stop(`completed early: ${name}`);
+      this.#stop(cancelReasons.completedEarly(name));
     } else {
       this.#end = this.#toFailed(step, thrown);
-      this.#stop(`sibling failed: ${name}`);
+      this.#stop(cancelReasons.siblingFailed(name));
     }
     return this.#end;
   }
@@ -226,7 +217,7 @@ export class LiveFlow {
   }
 }
 
-/** The output of a flow whose steps have all settled: that of the first candidate that completed. */
+/** Returns the output of the first candidate that completed. Throws `NO_OUTPUT` if all were skipped. */
 export function selectOutput(flow: LiveFlow): unknown {
   for (const name of flow.graph.output) {
     const step = flow.step(name);
@@ -234,6 +225,52 @@ export function selectOutput(flow: LiveFlow): unknown {
   }
   throw new PerdureError(
     'NO_OUTPUT',
-    `Flow '${flow.graph.name}' has no output candidate: ${flow.graph.output.join(', ')} were all skipped. Add a step to its output that always runs.`,
+    `Flow ${quote(flow.graph.name)} has no output: its candidates ${flow.graph.output.join(', ')} were all skipped. Add a candidate that always runs.`,
   );
+}
+
+/** A step of a running flow. */
+export class LiveStep {
+  readonly node: StepNode;
+  /** The outputs of the items of a map or generator. */
+  readonly stream: OutputStream | undefined;
+  /** Resolves when the step has completed or was skipped. Never rejects: a failure ends the flow. */
+  readonly settled: Promise<void>;
+  /** The dependency outputs and signal payload that its handler receives, once it has started. */
+  given: Readonly<Record<string, unknown>> | undefined;
+  readonly #resolve: () => void;
+  #state: 'open' | 'completed' | 'skipped' = 'open';
+  #output: unknown;
+
+  constructor(node: StepNode, stream: OutputStream | undefined) {
+    this.node = node;
+    this.stream = stream;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.settled = promise;
+    this.#resolve = resolve;
+  }
+
+  get name(): string {
+    return this.node.name;
+  }
+
+  get isCompleted(): boolean {
+    return this.#state === 'completed';
+  }
+
+  /** `undefined` if the step was skipped. */
+  get output(): unknown {
+    return this.#output;
+  }
+
+  complete(output: unknown): void {
+    this.#state = 'completed';
+    this.#output = output;
+    this.#resolve();
+  }
+
+  skip(): void {
+    this.#state = 'skipped';
+    this.#resolve();
+  }
 }

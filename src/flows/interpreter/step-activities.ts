@@ -4,15 +4,15 @@ import {
   type ActivityDefinition,
   type CallOptions,
 } from '../../index.ts';
-import type { FlowFailure } from '../reading/flow-failure.ts';
-import { generate, type GeneratorContext } from './generator-activity.ts';
+import type { FlowFailure } from '../definition/flow-errors.ts';
 import { activityNames } from '../definition/graph.ts';
+import type { ItemInput, ReduceInput, StepResult } from '../definition/run-format.ts';
+import { generate, type GeneratorContext } from './generator-activity.ts';
 import { LiveStepContext, type StepContext } from './step-context.ts';
-import type { ItemInput, ReduceInput, StepResult } from './step-result.ts';
 
 type Inputs = Readonly<Record<string, unknown>>;
 
-/** The code of a step, without the types of its flow. */
+/** The handlers of a step, untyped. */
 export type StepCode =
   | {
       readonly kind: 'step';
@@ -37,14 +37,14 @@ export type StepCode =
 
 type ItemHandler = (ctx: StepContext<unknown>, item: unknown, inputs: Inputs) => unknown;
 
-/** Which step an activity runs, and the options that its calls will have. */
+/** The step that an activity runs, and the options of its calls. */
 interface Place {
   readonly flow: string;
   readonly step: string;
   readonly call: CallOptions;
 }
 
-/** The activities that run a step. Their options are checked here and come with each call, from the run's own graph. */
+/** Creates the activities of a step. Their options are only validated here: calls use those of the run's graph. */
 export function stepActivities(place: Place, code: StepCode): readonly ActivityDefinition[] {
   const { flow, step, call } = place;
   const name = activityNames[code.kind](flow, step);
@@ -84,7 +84,7 @@ export function stepActivities(place: Place, code: StepCode): readonly ActivityD
   }
 }
 
-/** The activity that runs when a flow has failed. */
+/** Creates the activity of the on-fail handler. */
 export function onFailActivity(
   flow: string,
   handler: (ctx: StepContext, failure: FlowFailure) => unknown,

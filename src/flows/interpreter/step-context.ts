@@ -6,44 +6,48 @@ import {
   type CancelInfo,
   type Logger,
 } from '../../index.ts';
+import { quote } from '../definition/flow-errors.ts';
 
-/** What the handler of a step is given besides its inputs. */
+/** The context of a step's handler. */
 export interface StepContext<Early = never> extends AttemptContext {
   /** The id of the run. */
   readonly runId: string;
   readonly flow: string;
   readonly step: string;
-  /** The place of the item, in the handler of a map or generator. */
+  /** The index of the item, in the handler of a map or generator. */
   readonly index?: number;
-  /** Asks for leave to go past the point from which the work cannot be undone; for steps with `cancellation: 'wait'`. */
+  /** Resolves once cancels can no longer reach this handler. Only for steps with `cancellation: 'wait'`. */
   pointOfNoReturn(): Promise<void>;
   readonly client: ActivityClient;
-  /** Cancels the run that this step belongs to. Once it resolves nothing of the run starts any more. */
+  /**
+   * Cancels the run of this step. Once it resolves, the run starts no more steps. Rejects with `OUTSIDE_HANDLER` after
+   * the handler has ended.
+   */
   cancel(reason?: string): Promise<void>;
   /**
-   * Completes the whole flow with this output; other steps are canceled. Declare its type with `completesEarly`.
-   * It throws, so that nothing after it runs.
+   * Completes the whole flow with this output and cancels its other steps. Declare the type with `completesEarly`.
+   * Always throws, so that the code after it does not run; `OUTSIDE_HANDLER` after the handler has ended.
    */
   completeEarly(output: Early, reason: string): never;
 }
 
-/** What a handler decided for the whole flow. */
+/** The arguments of `completeEarly`. */
 export interface EarlyCompletion {
   readonly output: unknown;
   readonly reason: string;
 }
 
-/** Unwinds the handler that called `completeEarly`. */
+/** Thrown by `completeEarly` to unwind its handler. */
 class CompletedEarly extends Error {}
 
-/** The context of a step, over that of the activity which runs it. */
+/** Implements a step's context on top of the context of its activity. */
 export class LiveStepContext implements StepContext<unknown> {
   readonly flow: string;
   readonly step: string;
   readonly index?: number;
   readonly #activity: ActivityContext;
   #early: EarlyCompletion | undefined;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(
     activity: ActivityContext,
@@ -55,7 +59,7 @@ export class LiveStepContext implements StepContext<unknown> {
     if (place.index !== undefined) this.index = place.index;
   }
 
-  /** Set once the handler has completed the flow, also if it caught what `completeEarly` throws. */
+  /** Set once the handler called `completeEarly`, even if it caught the error. */
   get early(): EarlyCompletion | undefined {
     return this.#early;
   }
@@ -112,23 +116,29 @@ export class LiveStepContext implements StepContext<unknown> {
     return this.#activity.emit(chunk);
   }
 
-  /** The handler has settled: whoever keeps the context can no longer speak for the step. */
+  /** Call when the handler has settled. Later calls of `cancel` and `completeEarly` throw `OUTSIDE_HANDLER`. */
   end(): void {
-    this.#isOver = true;
+    this.#hasEnded = true;
   }
 
   async cancel(reason?: string): Promise<void> {
-    if (this.#isOver) {
-      throw new PerdureError(
-        'CLOSED',
-        `Step '${this.step}' is over, so it cannot cancel its run any more. Use client.cancel('${this.runId}').`,
-      );
-    }
+    this.#assertRunning(
+      `cannot cancel its run any more. Use client.cancel(${JSON.stringify(this.runId)})`,
+    );
     await this.client.cancel(this.runId, reason === undefined ? {} : { reason });
   }
 
   completeEarly(output: unknown, reason: string): never {
+    this.#assertRunning('cannot complete its flow any more. Call completeEarly() in the handler');
     this.#early ??= { output, reason };
-    throw new CompletedEarly(`Step '${this.step}' completed the flow: ${reason}`);
+    throw new CompletedEarly(`Step ${quote(this.step)} completed the flow: ${reason}`);
+  }
+
+  #assertRunning(consequence: string): void {
+    if (!this.#hasEnded) return;
+    throw new PerdureError(
+      'OUTSIDE_HANDLER',
+      `The handler of step ${JSON.stringify(this.step)} has ended, so it ${consequence}.`,
+    );
   }
 }

@@ -1,24 +1,17 @@
-import { isPerdureError, PerdureError, type DurablePromise } from '../../index.ts';
-import {
-  activityNames,
-  inputName,
-  isStreamed,
-  itemsEvent,
-  type StepNode,
-} from '../definition/graph.ts';
-import { ItemRuns } from './item-runs.ts';
-import type { LiveFlow } from './live-flow.ts';
-import type { LiveStep } from './live-step.ts';
-import type { OutputStream } from './output-stream.ts';
-import { follow, showPath } from '../definition/reference.ts';
-import type { GeneratedItems, ReduceInput } from './step-result.ts';
+import { isPerdureError, type DurablePromise } from '../../index.ts';
+import { quote } from '../definition/flow-errors.ts';
+import { activityNames, isStreamed, itemsEvent, type StepNode } from '../definition/graph.ts';
+import type { GeneratedItems, ReduceInput } from '../definition/run-format.ts';
+import { ItemRuns, type OutputStream } from './items.ts';
+import type { LiveFlow, LiveStep } from './live-flow.ts';
+import { dependencyOutputs, sourceItems } from './step-rules.ts';
 
 const defaultConcurrency = 1_000;
 const defaultBatch = 100;
 
-/** Runs a step whose dependencies have settled, and answers its output. */
+/** Runs a step whose dependencies have settled, and returns its output. */
 export async function runStep(flow: LiveFlow, step: LiveStep): Promise<unknown> {
-  const given = { ...(await flow.signalOf(step)), ...flow.inputsOf(step) };
+  const given = { ...(await flow.signalOf(step)), ...dependencyOutputs(step.node, flow) };
   step.given = given;
   switch (step.node.kind) {
     case 'step':
@@ -36,7 +29,7 @@ type Given = Readonly<Record<string, unknown>>;
 
 async function runMap(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
   const stream = streamOf(step);
-  const items = sourceItems(flow, step.node);
+  const items = sourceItems(step.node, flow);
   const runs = itemRuns(flow, step, given);
   runs.add(items);
   runs.complete();
@@ -45,7 +38,7 @@ async function runMap(flow: LiveFlow, step: LiveStep, given: Given): Promise<unk
   return stream.all();
 }
 
-/** Items run while the generator does; each place is taken once, whatever its attempts report again. */
+/** Runs items while the generator yields them. Each index is accepted once, so retries may send items again. */
 async function runGenerator(flow: LiveFlow, step: LiveStep, given: Given): Promise<unknown> {
   const { node } = step;
   const stream = streamOf(step);
@@ -79,13 +72,13 @@ async function runGenerator(flow: LiveFlow, step: LiveStep, given: Given): Promi
   const generated = flow.call(generate, { input: flow.input, ...given }, node.call);
   generated.then(finish).catch(all.reject);
   listen();
-  // An item that fails ends the step while the generator runs.
+  // Rejects as soon as an item fails, even while the generator runs.
   await Promise.all([all.promise, runs.done]);
   stream.end(runs.count);
   return stream.all();
 }
 
-/** The items of a batch that are not there yet. */
+/** Returns the items of a batch that were not received before. */
 function newItems({ offset, items }: GeneratedItems, count: number): readonly unknown[] {
   if (offset > count)
     throw new Error(`Items ${count} to ${offset - 1} of a generator are missing.`);
@@ -104,7 +97,7 @@ async function runReduce(flow: LiveFlow, step: LiveStep, given: Given): Promise<
   return accumulator;
 }
 
-/** Folds a batch; one that is too large for one call is folded in two. */
+/** Folds a batch. Splits a batch that exceeds the payload limit into halves. */
 async function fold(flow: LiveFlow, node: StepNode, batch: ReduceInput): Promise<unknown> {
   const { items, offset } = batch;
   try {
@@ -118,7 +111,7 @@ async function fold(flow: LiveFlow, node: StepNode, batch: ReduceInput): Promise
   }
 }
 
-/** Takes the next items of a reduce: from a map or generator as they come, else from an array. */
+/** Returns a function that resolves with the next batch of a reduce, and with no items at the end. */
 function batchesOf(flow: LiveFlow, step: LiveStep): () => Promise<readonly unknown[]> {
   const { node } = step;
   const size = node.batch ?? defaultBatch;
@@ -127,7 +120,7 @@ function batchesOf(flow: LiveFlow, step: LiveStep): () => Promise<readonly unkno
     const reader = flow.readerOf(step);
     return () => source.take(reader, size);
   }
-  const items = sourceItems(flow, node);
+  const items = sourceItems(node, flow);
   let taken = 0;
   return async () => {
     taken += size;
@@ -145,24 +138,6 @@ function itemRuns(flow: LiveFlow, { node, stream }: LiveStep, given: Given): Ite
   });
 }
 
-/** The array that a map or reduce works on; anything else fails the step. */
-function sourceItems(flow: LiveFlow, { over, name: step }: StepNode): readonly unknown[] {
-  const [source, ...keys] = over ?? [inputName];
-  const value = follow(source === inputName ? flow.input : flow.step(source).output, keys);
-  if (Array.isArray(value)) return value;
-  throw notAnArray(step, showPath(over ?? [inputName]), value);
-}
-
-/** Says what a map or reduce was given instead of an array. */
-export function notAnArray(step: string, source: string, value: unknown): PerdureError {
-  const found =
-    value === null ? 'null' : value === undefined ? 'not there' : `of type ${typeof value}`;
-  return new PerdureError(
-    'INVALID_INPUT',
-    `Step '${step}' takes the items of ${source}, which is no array but ${found}. Let it be an array, an empty one if there is nothing.`,
-  );
-}
-
 function name(flow: LiveFlow, node: StepNode): string {
   return activityNames[node.kind](flow.graph.name, node.name);
 }
@@ -172,6 +147,6 @@ function toInputs(given: Given): { readonly inputs?: Given } {
 }
 
 function streamOf({ name: step, stream }: LiveStep): OutputStream {
-  if (stream === undefined) throw new Error(`Step '${step}' has no items.`);
+  if (stream === undefined) throw new Error(`Step ${quote(step)} has no items.`);
   return stream;
 }

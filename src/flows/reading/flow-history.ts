@@ -1,19 +1,18 @@
 import type { Client, Failure, HistoryEvent, PendingWork } from '../../index.ts';
 import { activityNames, decisiveOutputs, hasItems, type RunInput } from '../definition/graph.ts';
-import { decodeRunInput } from '../interpreter/run-input.ts';
-import type { ReduceInput, StepResult } from '../interpreter/step-result.ts';
+import { decodeRunInput, type ReduceInput, type StepResult } from '../definition/run-format.ts';
 
-/** One call of an activity, as the history tells it. */
+/** One activity call of a run, read from its history. */
 export interface RecordedCall {
   readonly operation: number;
   readonly queuedAt: number;
-  /** The place of the item that it was for. */
+  /** The index of its item, for a map or generator. */
   readonly index?: number;
   readonly item?: unknown;
-  /** How many items of a reduce are folded once it has completed. */
+  /** The number of items that a reduce has folded once this call completes. */
   readonly folds?: number;
   readonly end?: RecordedEnd;
-  /** Somebody gave it up, and why. */
+  /** Set if the run canceled the call. */
   readonly withdrawn?: { readonly at: number; readonly reason: string };
   readonly running?: PendingWork;
 }
@@ -25,48 +24,48 @@ interface RecordedEnd {
   readonly ran: { readonly worker?: string; readonly startedAt?: number };
   readonly attempts?: number;
   readonly output?: unknown;
-  /** Its output was left out, because those of the steps before it are large. */
+  /** Set if the output is omitted, because earlier outputs reached the limit. */
   readonly outputOmitted?: true;
   readonly failure?: Failure;
   readonly reason?: string;
 }
 
-/** What is kept of payloads: of steps that others depend on, and of a page of items that was asked for. */
+/** A page of items whose payloads are kept. */
 export interface HistoryFocus {
   readonly step: string;
   readonly after: number;
   readonly limit: number;
-  /** The page ends before the item, but never the first, whose payloads would take it over so many bytes. */
+  /** The page ends before the item that would exceed this size, but has at least one item. */
   readonly maxBytes: number;
 }
 
 const pageSize = 1_000;
-// What a run shows of the outputs of its steps.
-const maxShownBytes = 8 * 1024 * 1024;
+// Limit of the step outputs that a run returns.
+const maxOutputBytes = 8 * 1024 * 1024;
 const encoder = new TextEncoder();
 
 type MutableCall = { -readonly [Key in keyof RecordedCall]: RecordedCall[Key] };
 
-/** The calls of a run by activity, read page by page; outputs of items are only kept where they are needed. */
+/** The activity calls of a run. Reads the history in pages, and keeps the outputs of items only where needed. */
 export class FlowHistory {
   readonly #byOperation = new Map<
     number,
     { readonly call: MutableCall; readonly keeps: boolean }
   >();
   readonly #byActivity = new Map<string, MutableCall[]>();
-  /** Activities whose outputs are kept. */
+  /** Activities whose outputs are kept, up to `maxOutputBytes`. */
   #kept: ReadonlySet<string> = new Set();
-  /** Those of them whose outputs are kept whatever their size. */
+  /** Activities whose outputs are kept regardless of their size. */
   #decisive: ReadonlySet<string> = new Set();
   readonly #alwaysKept = new Set<MutableCall>();
-  #shownBytes = 0;
+  #outputBytes = 0;
   #itemActivities: ReadonlySet<string> = new Set();
   #reduceActivities: ReadonlySet<string> = new Set();
   readonly #focus: HistoryFocus | undefined;
-  /** The items of the focus that are kept, with the bytes of their payloads, in order. */
+  /** The kept items of the focus in order, with the size of their payloads. */
   readonly #focused: { readonly call: MutableCall; bytes: number }[] = [];
   #focusedBytes = 0;
-  /** The place of the first item of the focus that did not fit. */
+  /** The index of the first item that did not fit into the page. */
   #cutAt = Number.POSITIVE_INFINITY;
   #run: RunInput | undefined;
 
@@ -74,7 +73,7 @@ export class FlowHistory {
     this.#focus = focus;
   }
 
-  /** Reads the current execution of a run from its beginning. */
+  /** Reads the history of the run's current execution, and its running calls. */
   static async read(client: Client, id: string, focus?: HistoryFocus): Promise<FlowHistory> {
     const history = new FlowHistory(focus);
     let after: number | undefined = 0;
@@ -93,12 +92,12 @@ export class FlowHistory {
     return history;
   }
 
-  /** What the run was started with; `undefined` while nobody has begun it. */
+  /** The input of the run; `undefined` while no worker has started it. */
   get run(): RunInput | undefined {
     return this.#run;
   }
 
-  /** The place of the first item of the focus that is not kept, because the page is full; infinite where all are. */
+  /** The index of the first item that did not fit into the page; `Infinity` if all did. */
   get cutAt(): number {
     return this.#cutAt;
   }
@@ -174,7 +173,7 @@ export class FlowHistory {
     this.#byActivity.set(name, calls);
     const isFocused = this.#isFocused(name, calls.length);
     if (this.#itemActivities.has(name)) {
-      // Items are called in order, so the place needs no look into the payload.
+      // Items are called in index order, so the payload need not be parsed for it.
       call.index = calls.length;
       if (isFocused && this.#focusOn(call, payload)) {
         call.item = (JSON.parse(payload ?? '{}') as { item?: unknown }).item;
@@ -183,12 +182,12 @@ export class FlowHistory {
     if (this.#reduceActivities.has(name)) {
       const { items, offset } = JSON.parse(payload ?? '{}') as ReduceInput;
       call.folds = offset + items.length;
-      // A batch begins with the output of the one before it, which nothing else needs.
+      // The output of the previous batch is only the input of this one.
       const before = calls.at(-1);
       if (before?.end !== undefined) before.end = withoutOutput(before.end);
     }
     calls.push(call);
-    // A page of items needs nothing of other steps.
+    // A page of items needs no outputs of other steps.
     const keeps = this.#focus === undefined ? this.#kept.has(name) : isFocused;
     this.#byOperation.set(operation, { call, keeps });
     if (this.#decisive.has(name)) this.#alwaysKept.add(call);
@@ -204,24 +203,24 @@ export class FlowHistory {
     return index > focus.after && index <= focus.after + focus.limit;
   }
 
-  /** Keeps the payload of an item of the focus, if the page has room for it. */
+  /** Adds an item to the page. Returns whether its payload fits. */
   #focusOn(call: MutableCall, payload: string | null): boolean {
     if ((call.index ?? 0) >= this.#cutAt) return false;
     this.#focused.push({ call, bytes: 0 });
     return this.#keepsItem(call, payload);
   }
 
-  /** Whether an output is kept: of a page of items as far as they fit, of a run what decides, and the first 8 MiB. */
+  /** Whether to keep an output: decisive ones, the first 8 MiB of a run, or those that fit into the page. */
   #keepsOutput(call: MutableCall, payload: string | null): boolean {
     if (this.#focus !== undefined) return this.#keepsItem(call, payload);
     if (this.#alwaysKept.has(call)) return true;
     const bytes = encoder.encode(payload ?? '').byteLength;
-    if (this.#shownBytes > 0 && this.#shownBytes + bytes > maxShownBytes) return false;
-    this.#shownBytes += bytes;
+    if (this.#outputBytes > 0 && this.#outputBytes + bytes > maxOutputBytes) return false;
+    this.#outputBytes += bytes;
     return true;
   }
 
-  /** Whether a payload of a page of items is kept; it may end that page earlier than it was to end until now. */
+  /** Whether an item's payload fits into the page. Drops later items from the page if it does not. */
   #keepsItem(call: MutableCall, payload: string | null): boolean {
     if (this.#focus === undefined) return true;
     const place = (call.index ?? 0) - this.#focus.after - 1;
@@ -273,7 +272,7 @@ function readResult(
   payload: string | null,
   keeps: boolean,
 ): { attempts?: number; output?: unknown } {
-  // Most results are of a first attempt and need not be kept: their text is enough to tell.
+  // Fast path: most results are of a first attempt and not kept, so they need no parsing.
   if (!keeps && !payload?.includes('"attempt"')) return { attempts: 1 };
   const result = JSON.parse(payload ?? '{}') as StepResult;
   const attempts = 'attempt' in result ? (result.attempt ?? 1) : 1;

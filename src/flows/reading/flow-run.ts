@@ -1,37 +1,41 @@
-import type { CancelRequest, Failure, InstanceStatus } from '../../index.ts';
-import type { StepKind } from '../definition/graph.ts';
+import type { CancelRequest, Client, Failure, InstanceInfo, InstanceStatus } from '../../index.ts';
+import { invalidFlow, quote } from '../definition/flow-errors.ts';
+import { activityNames, hasItems, type StepKind } from '../definition/graph.ts';
+import { statusOf } from '../definition/run-format.ts';
+import { FlowHistory } from './flow-history.ts';
+import { RunReader } from './run-reader.ts';
 
-/** What has become of a step or an item. */
+/** The status of a step or an item. */
 export type StepStatus =
   'pending' | 'queued' | 'running' | 'completed' | 'failed' | 'skipped' | 'canceled';
 
-/** How something that runs once has gone so far. All times are milliseconds since the epoch. */
+/** The state of a step, an item or an on-fail handler. All times are milliseconds since the epoch. */
 export interface StepState {
   readonly status: StepStatus;
-  /** How often it was tried, as far as that is known: always for what has ended, and while it runs. */
+  /** The number of attempts. Known while it runs and after it has completed or failed. */
   readonly attempts?: number;
   readonly queuedAt?: number;
-  /** When a worker took it, for the last attempt; of a map, generator or reduce the first of its calls. */
+  /** When a worker claimed its last attempt; for a map, generator or reduce, the first of its calls. */
   readonly startedAt?: number;
   readonly endedAt?: number;
   readonly output?: unknown;
-  /** Its output is not shown, because those of the steps before it have 8 MiB; the history of the run has it. */
+  /** Set if the output is omitted, because earlier outputs reached 8 MiB. The history has it. */
   readonly outputOmitted?: true;
   readonly failure?: Failure;
-  /** The name of the worker that runs it, or ran it last; of items each has its own. */
+  /** The name of the worker that runs it, or ran it last. For maps and generators, see their items. */
   readonly worker?: string;
-  /** Why it was canceled. */
+  /** The reason of its cancel. */
   readonly reason?: string;
 }
 
-/** How many items there are in each status. */
+/** The number of items in each status. */
 export type ItemCounts = Readonly<Record<Exclude<StepStatus, 'skipped'>, number>>;
 
 /** One step of a run. */
 export interface FlowStep extends StepState {
   readonly name: string;
   readonly kind: StepKind;
-  /** The items of a map or generator that are known so far; their outputs are read with `readFlowItems`. */
+  /** Counts of the items of a map or generator known so far. `readFlowItems` returns the items. */
   readonly items?: ItemCounts;
 }
 
@@ -41,7 +45,7 @@ export interface FlowItem extends StepState {
   readonly item?: unknown;
 }
 
-/** A run of a flow with its steps. */
+/** A flow run with the state of its steps. */
 export interface FlowRun {
   readonly id: string;
   readonly flow: string;
@@ -49,23 +53,108 @@ export interface FlowRun {
   readonly input?: unknown;
   readonly output?: unknown;
   readonly failure?: Failure;
-  /** That of its steps that have none of their own. */
+  /** The default priority of its steps. */
   readonly priority?: number;
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
-  /** The first wish that it stop: why, who asked, and when. */
+  /** The first cancel request: its reason, actor and time. */
   readonly cancel?: CancelRequest;
-  /** When it was canceled for good. */
+  /** When its status became `canceled`. */
   readonly canceledAt?: number;
-  /** Why its turns are held back, and since when. */
+  /** Set while the run is blocked. */
   readonly blocked?: { readonly reason: string; readonly at: number };
-  /** The step that completed the whole flow, and why. */
+  /** The step that called `completeEarly`, and its reason. */
   readonly completedEarly?: { readonly step: string; readonly reason: string };
-  /** Signals that were taken. */
+  /** The names of the signals that the run has received. */
   readonly signals: readonly string[];
-  /** In the order of their definition. */
+  /** The steps in definition order. */
   readonly steps: readonly FlowStep[];
   /** The on-fail handler, if it was called. */
   readonly onFail?: StepState;
+}
+
+/** A page of items to read. */
+export interface ItemPageOptions {
+  /** Return items after this index. Default: from the first. */
+  readonly after?: number | undefined;
+  /** Maximum items per page. Default: 100. */
+  readonly limit?: number | undefined;
+}
+
+// An item above this size is returned on a page of its own.
+const maxPageBytes = 8 * 1024 * 1024;
+
+/** A page of items in index order. It ends at 8 MiB, so it may have fewer items than `limit`. */
+export interface FlowItemPage {
+  readonly items: readonly FlowItem[];
+  /** The `after` of the next page. Absent if there are no more items yet. */
+  readonly nextAfter?: number;
+}
+
+/**
+ * Reads a run with the state of every step; `undefined` for an unknown id. Items of maps and generators are only counted:
+ * `readFlowItems` returns them.
+ */
+export async function readFlowRun(client: Client, id: string): Promise<FlowRun | undefined> {
+  const info = await client.get(id);
+  if (info === undefined) return undefined;
+  const history = await FlowHistory.read(client, id);
+  const reader = new RunReader(info, history);
+  const { completedEarly, signals } = statusOf(info);
+  const onFail = reader.onFail();
+  return {
+    ...ofInstance(info),
+    flow: info.name,
+    ...(history.run?.input !== undefined && { input: history.run.input }),
+    ...(history.run?.priority !== undefined && { priority: history.run.priority }),
+    ...(completedEarly !== undefined && { completedEarly }),
+    signals: Object.keys(signals ?? {}),
+    steps: reader.steps(),
+    ...(onFail !== undefined && { onFail }),
+  };
+}
+
+/**
+ * Reads a page of the items of a map or generator step, with inputs and outputs. Throws `INVALID_FLOW` for any other
+ * step.
+ */
+export async function readFlowItems(
+  client: Client,
+  id: string,
+  step: string,
+  options: ItemPageOptions = {},
+): Promise<FlowItemPage> {
+  const { after = -1, limit = 100 } = options;
+  const info = await client.handle(id).status();
+  const focus = { step, after, limit, maxBytes: maxPageBytes };
+  const history = await FlowHistory.read(client, id, focus);
+  const flow = history.run?.flow;
+  const node = flow?.steps.find(({ name }) => name === step);
+  if (flow === undefined) return { items: [] };
+  if (node === undefined || !hasItems(node.kind)) {
+    throw invalidFlow(`Flow ${quote(flow.name)} has no map or generator step ${quote(step)}.`);
+  }
+  const calls = history.calls(activityNames[node.kind](flow.name, step));
+  const reader = new RunReader(info, history);
+  const end = Math.min(after + 1 + limit, history.cutAt);
+  const items = calls.slice(after + 1, end).map((call) => reader.item(call));
+  const last = end - 1;
+  return calls.length > last + 1 ? { items, nextAfter: last } : { items };
+}
+
+function ofInstance(info: InstanceInfo) {
+  const { id, status, output, failure, createdAt, startedAt, endedAt, cancel, blocked } = info;
+  return {
+    id,
+    status,
+    ...(output !== undefined && { output }),
+    ...(failure !== undefined && { failure }),
+    createdAt,
+    ...(startedAt !== undefined && { startedAt }),
+    ...(endedAt !== undefined && { endedAt }),
+    ...(cancel !== undefined && { cancel }),
+    ...(status === 'canceled' && endedAt !== undefined && { canceledAt: endedAt }),
+    ...(blocked !== undefined && { blocked }),
+  };
 }

@@ -1,247 +1,242 @@
-import { isPerdureError, type Failure, type InstanceInfo } from '../../index.ts';
-import { holds } from '../interpreter/condition-evaluation.ts';
-import type { FlowHistory, RecordedCall } from './flow-history.ts';
-import type { FlowItem, FlowStep, ItemCounts, StepState, StepStatus } from './flow-run.ts';
-import { statusOf, takenSignal } from './flow-status.ts';
+import { isPerdureError, type InstanceInfo } from '../../index.ts';
+import { failedStep, toFailure } from '../definition/flow-errors.ts';
 import {
   activityNames,
   dependenciesOf,
   hasItems,
-  inputName,
   sourceOf,
   type FlowGraph,
   type StepNode,
 } from '../definition/graph.ts';
-import { follow, showPath } from '../definition/reference.ts';
-import { notAnArray } from '../interpreter/step-runs.ts';
+import { isActive, statusOf, takenSignal } from '../definition/run-format.ts';
+import {
+  cancelReasons,
+  isSkipped,
+  sourceItems,
+  type FlowValues,
+} from '../interpreter/step-rules.ts';
+import type { FlowHistory, RecordedCall } from './flow-history.ts';
+import type { FlowItem, FlowStep, ItemCounts, StepState, StepStatus } from './flow-run.ts';
 
-/** The state of a step, with what those who depend on it need to know. */
-interface Known {
+/** A step with the values that its dependents need. */
+interface DerivedStep {
   readonly state: StepState;
   readonly items?: ItemCounts;
-  /** Absent for a step that gave nothing. */
+  /** `undefined` for a step that has not completed. */
   readonly output?: unknown;
 }
 
 /**
- * Derives the state of every step from the calls in a history. What the interpreter decides without a call (a skip, an
- * empty map, a condition that fails) is derived from the same data by the same rules.
+ * Derives the state of every step from the activity calls in a history. Decisions without a call (a skip, an empty map,
+ * a condition that fails) are not recorded; they are made again with the rules of the interpreter.
  */
-export class RunReader {
+export class RunReader implements FlowValues {
   readonly #info: InstanceInfo;
   readonly #history: FlowHistory;
-  readonly #known = new Map<string, Known>();
+  readonly #graph: FlowGraph | undefined;
+  readonly #nodes: ReadonlyMap<string, StepNode>;
+  readonly #derived = new Map<string, DerivedStep>();
 
   constructor(info: InstanceInfo, history: FlowHistory) {
     this.#info = info;
     this.#history = history;
+    this.#graph = history.run?.flow;
+    this.#nodes = new Map(this.#graph?.steps.map((node) => [node.name, node]));
   }
 
   steps(): readonly FlowStep[] {
-    const graph = this.#history.run?.flow;
-    if (graph === undefined) return [];
-    return graph.steps.map((node) => {
-      const { state, items } = this.#read(node, graph);
+    return [...this.#nodes.values()].map((node) => {
+      const { state, items } = this.#step(node);
       return { name: node.name, kind: node.kind, ...state, ...(items !== undefined && { items }) };
     });
   }
 
   onFail(): StepState | undefined {
-    const flow = this.#history.run?.flow;
-    const [call] = flow === undefined ? [] : this.#history.calls(activityNames.onFail(flow.name));
-    return call === undefined ? undefined : this.#ofCall(call);
+    const [call] =
+      this.#graph === undefined ? [] : this.#history.calls(activityNames.onFail(this.#graph.name));
+    return call === undefined ? undefined : this.#callState(call);
   }
 
   item(call: RecordedCall): FlowItem {
     return {
       index: call.index ?? 0,
       ...(call.item !== undefined && { item: call.item }),
-      ...this.#ofCall(call),
+      ...this.#callState(call),
     };
   }
 
-  /** Nothing of the run starts any more. */
-  get #isOver(): boolean {
-    return this.#info.status !== 'pending' && this.#info.status !== 'running';
+  get input(): unknown {
+    return this.#history.run?.input;
   }
 
-  #read(node: StepNode, graph: FlowGraph): Known {
-    const known = this.#known.get(node.name);
+  outputOf(step: string): unknown {
+    const node = this.#nodes.get(step);
+    return node && this.#step(node).output;
+  }
+
+  #step(node: StepNode): DerivedStep {
+    const known = this.#derived.get(node.name);
     if (known !== undefined) return known;
-    const read = this.#failedByItself(node, this.#derive(node, graph));
-    this.#known.set(node.name, read);
-    return read;
+    const derived = this.#applyRunFailure(node, this.#derive(node));
+    this.#derived.set(node.name, derived);
+    return derived;
   }
 
-  /** The run says which step it failed of; where no call of it failed, what it was to be called with could not be stored. */
-  #failedByItself({ name }: StepNode, known: Known): Known {
+  /** Marks the step that the run's failure names, if no call of it failed: its input could not be stored. */
+  #applyRunFailure({ name }: StepNode, derived: DerivedStep): DerivedStep {
     const { failure, endedAt } = this.#info;
-    const { step } = (failure?.details ?? {}) as { readonly step?: string };
-    const { status, queuedAt } = known.state;
-    const isTold = status === 'failed' || status === 'running';
-    if (failure === undefined || step !== name || isTold) return known;
+    const { status, queuedAt } = derived.state;
+    if (failure === undefined || failedStep(failure) !== name) return derived;
+    if (status === 'failed' || status === 'running') return derived;
     const state: StepState = {
       status: 'failed',
       failure: failure.cause ?? failure,
       ...(queuedAt !== undefined && { queuedAt }),
       ...(endedAt !== undefined && { endedAt }),
     };
-    return known.items === undefined ? { state } : { state, items: known.items };
+    return derived.items === undefined ? { state } : { state, items: derived.items };
   }
 
-  #derive(node: StepNode, graph: FlowGraph): Known {
-    const calls = this.#history.calls(activityNames[node.kind](graph.name, node.name));
-    const [generate] = this.#history.calls(activityNames.generate(graph.name, node.name));
-    const hasBegun = calls.length > 0 || generate !== undefined;
-    if (!hasBegun) return this.#withoutCalls(node, graph);
-    if (node.kind === 'step') return this.#ofStep(calls);
-    if (node.kind === 'reduce') return this.#ofReduce(node, graph, calls);
-    return this.#ofItems(node, graph, { calls, generate });
+  #derive(node: StepNode): DerivedStep {
+    const flow = this.#graph?.name ?? '';
+    const calls = this.#history.calls(activityNames[node.kind](flow, node.name));
+    const [generate] = this.#history.calls(activityNames.generate(flow, node.name));
+    if (calls.length === 0 && generate === undefined) return this.#fromRules(node);
+    if (node.kind === 'step') return this.#fromCall(calls);
+    if (node.kind === 'reduce') return this.#fromBatches(node, calls);
+    return this.#fromItems(node, { calls, generate });
   }
 
-  #ofStep([call]: readonly RecordedCall[]): Known {
-    if (call === undefined) return this.#notBegun();
-    const state = this.#ofCall(call);
+  #fromCall([call]: readonly RecordedCall[]): DerivedStep {
+    if (call === undefined) return this.#notStarted();
+    const state = this.#callState(call);
     return { state, output: state.output };
   }
 
-  /** A reduce is what its last batch is; it has completed when nothing is left to fold. */
-  #ofReduce(node: StepNode, graph: FlowGraph, calls: readonly RecordedCall[]): Known {
+  /** A reduce has the state of its last batch. It has completed when that batch ends at the last item. */
+  #fromBatches(node: StepNode, calls: readonly RecordedCall[]): DerivedStep {
     const last = calls.at(-1);
-    if (last === undefined) return this.#notBegun();
-    const begun = begin(calls.map((call) => this.#ofCall(call)));
-    const state = { ...this.#ofCall(last), ...begun };
-    const total = this.#sourceLength(node, graph);
+    if (last === undefined) return this.#notStarted();
+    const times = earliestTimes(calls.map((call) => this.#callState(call)));
+    const state = { ...this.#callState(last), ...times };
+    const total = this.#sourceLength(node);
     const isDone = total !== undefined && (last.folds ?? 0) >= total;
     if (state.status !== 'completed' || isDone) return { state, output: state.output };
-    return { state: { ...this.#open('queued'), ...begun } };
+    return { state: { ...this.#unfinished('queued'), ...times } };
   }
 
-  #ofItems(
+  #fromItems(
     node: StepNode,
-    graph: FlowGraph,
     recorded: {
       readonly calls: readonly RecordedCall[];
       readonly generate: RecordedCall | undefined;
     },
-  ): Known {
+  ): DerivedStep {
     const { calls, generate } = recorded;
-    const states = calls.map((call) => this.#ofCall(call));
-    const generated = generate && this.#ofCall(generate);
+    const states = calls.map((call) => this.#callState(call));
+    const generated = generate && this.#callState(generate);
     const total =
-      node.kind === 'map'
-        ? this.#sourceLength(node, graph)
-        : (generated?.output as number | undefined);
+      node.kind === 'map' ? this.#sourceLength(node) : (generated?.output as number | undefined);
     const waiting = Math.max(0, (total ?? calls.length) - calls.length);
-    const items = count(states, waiting, this.#isOver);
+    const items = countItems(states, waiting, this.#isActive);
     const all = generated === undefined ? states : [generated, ...states];
-    const begun = begin(all);
+    const times = earliestTimes(all);
     const failed = all.find(({ status }) => status === 'failed');
     if (failed !== undefined) {
       const { output: _, ...rest } = failed;
-      return { state: { ...rest, ...begun }, items };
+      return { state: { ...rest, ...times }, items };
     }
-    const isDone = total !== undefined && items.completed >= total;
-    if (isDone) {
+    if (total !== undefined && items.completed >= total) {
       const endedAt = all.reduce((last, each) => Math.max(last, each.endedAt ?? 0), 0);
       const output = states.map((state) => state.output);
-      return { state: { status: 'completed', ...begun, endedAt }, items, output };
+      return { state: { status: 'completed', ...times, endedAt }, items, output };
     }
     const isRunning = all.some(({ status }) => status === 'running');
     const isQueued = all.some(({ status }) => status === 'queued');
-    const status = isRunning ? 'running' : isQueued || !this.#isOver ? 'queued' : 'canceled';
-    return { state: { ...this.#open(status), ...begun }, items };
+    const status = isRunning ? 'running' : isQueued || this.#isActive ? 'queued' : 'canceled';
+    return { state: { ...this.#unfinished(status), ...times }, items };
   }
 
-  /** A step that has called nothing: it waits, was skipped, had nothing to do, failed, or was given up. */
-  #withoutCalls(node: StepNode, graph: FlowGraph): Known {
-    const byName = new Map(graph.steps.map((step) => [step.name, step]));
-    const { completedEarly } = statusOf(this.#info);
-    const settled = dependenciesOf(node, graph).every((name) => {
-      // Whoever completes the whole flow makes nobody begin.
-      if (name === completedEarly?.step) return false;
-      const dependency = byName.get(name);
-      const status = dependency && this.#read(dependency, graph).state.status;
-      return status === 'completed' || status === 'skipped';
-    });
-    if (!settled) return this.#notBegun();
+  /** Derives a step without calls: it waits, was skipped, had no items, failed, or was canceled. */
+  #fromRules(node: StepNode): DerivedStep {
+    if (!this.#hasSettledDependencies(node)) return this.#notStarted();
     try {
-      if (node.when !== undefined && !holds(node.when, this.#values(node, graph))) {
-        return { state: { status: 'skipped' } };
-      }
-      return this.#withoutItems(node, graph);
+      if (isSkipped(node, this)) return { state: { status: 'skipped' } };
+      const isEmpty = this.#hasSignal(node) && this.#sourceLength(node) === 0;
+      if (!isEmpty) return this.#notStarted();
     } catch (error) {
       if (!isPerdureError(error)) throw error;
-      const { name, message, code } = error;
-      const failure: Failure = { name, message, code, nonRetryable: true };
-      // A condition that fails ends the run in the same turn.
-      return this.#isOver ? { state: { status: 'failed', failure } } : this.#notBegun();
+      // The interpreter fails the run in the same turn.
+      return this.#isActive
+        ? this.#notStarted()
+        : { state: { status: 'failed', failure: toFailure(error) } };
     }
-  }
-
-  #withoutItems(node: StepNode, graph: FlowGraph): Known {
-    const hasSource = node.kind === 'map' || node.kind === 'reduce';
-    if (!hasSource || (node.signal !== undefined && !this.#hasSignal(node.signal))) {
-      return this.#notBegun();
+    if (node.kind === 'map') {
+      return { state: { status: 'completed' }, items: countItems([], 0, true), output: [] };
     }
-    if (this.#sourceLength(node, graph) !== 0) return this.#notBegun();
-    const output = node.kind === 'map' ? [] : node.initial;
-    const items = node.kind === 'map' ? { items: count([], 0, false) } : {};
-    const shown = node.kind === 'reduce' && output !== undefined ? { output } : {};
-    return { state: { status: 'completed', ...shown }, ...items, output };
+    const { initial } = node;
+    const shown = initial === undefined ? {} : { output: initial };
+    return { state: { status: 'completed', ...shown }, output: initial };
   }
 
-  #hasSignal(signal: string): boolean {
-    return takenSignal(statusOf(this.#info), signal) !== undefined;
+  #hasSettledDependencies(node: StepNode): boolean {
+    if (this.#graph === undefined) return false;
+    const { completedEarly } = statusOf(this.#info);
+    return dependenciesOf(node, this.#graph).every((name) => {
+      // The step that completed the whole flow never settles for its dependents.
+      if (name === completedEarly?.step) return false;
+      const dependency = this.#nodes.get(name);
+      const status = dependency && this.#step(dependency).state.status;
+      return status === 'completed' || status === 'skipped';
+    });
   }
 
-  /** How many items a map or reduce has; `undefined` while that is open. Throws for what is no array. */
-  #sourceLength(node: StepNode, graph: FlowGraph): number | undefined {
-    const over = node.over ?? [inputName];
-    const [, ...keys] = over;
-    const source = graph.steps.find(({ name }) => name === sourceOf(node));
-    if (source === undefined) return this.#length(node, follow(this.#history.run?.input, keys));
-    const { state, items, output } = this.#read(source, graph);
-    if (state.status !== 'completed') return undefined;
-    if (hasItems(source.kind) && keys.length === 0) return items?.completed ?? 0;
-    return this.#length(node, follow(output, keys));
+  #hasSignal({ signal }: StepNode): boolean {
+    return signal === undefined || takenSignal(statusOf(this.#info), signal) !== undefined;
   }
 
-  #length({ name, over }: StepNode, value: unknown): number {
-    if (Array.isArray(value)) return value.length;
-    throw notAnArray(name, showPath(over ?? [inputName]), value);
+  /**
+   * Returns the number of items of a map or reduce; `undefined` while it is unknown, and for other kinds. Throws
+   * `INVALID_INPUT` if its source is not an array.
+   */
+  #sourceLength(node: StepNode): number | undefined {
+    if (node.kind !== 'map' && node.kind !== 'reduce') return undefined;
+    const source = this.#nodes.get(sourceOf(node) ?? '');
+    if (source !== undefined) {
+      const { state, items } = this.#step(source);
+      if (state.status !== 'completed') return undefined;
+      // The outputs of items are not kept, so they are counted.
+      if (hasItems(source.kind) && node.over?.length === 1) return items?.completed ?? 0;
+    }
+    return sourceItems(node, this).length;
   }
 
-  #values(node: StepNode, graph: FlowGraph): Readonly<Record<string, unknown>> {
-    const names = [...node.needs, ...node.optional];
-    const nodes = graph.steps.filter(({ name }) => names.includes(name));
-    return Object.fromEntries([
-      ...nodes.map((each) => [each.name, this.#read(each, graph).output] as const),
-      [inputName, this.#history.run?.input] as const,
-    ]);
+  /** Whether the run can still start steps. */
+  get #isActive(): boolean {
+    return isActive(this.#info.status);
   }
 
-  #notBegun(): Known {
-    return { state: this.#open('pending') };
+  #notStarted(): DerivedStep {
+    return { state: this.#unfinished('pending') };
   }
 
-  /** A status of something that has not ended; once the run is over it was given up. */
-  #open(status: StepStatus): StepState {
-    if (!this.#isOver || status === 'running') return { status };
-    const reason = this.#reason();
+  /** The state of a step that has not ended: canceled if the run can no longer start it. */
+  #unfinished(status: StepStatus): StepState {
+    if (this.#isActive || status === 'running') return { status };
+    const reason = this.#cancelReason();
     return { status: 'canceled', ...(reason !== undefined && { reason }) };
   }
 
-  /** Why nothing of the run starts any more, in the words that handlers are told. */
-  #reason(): string | undefined {
+  /** The reason that running handlers receive. */
+  #cancelReason(): string | undefined {
     const { failure, cancel } = this.#info;
     const { completedEarly } = statusOf(this.#info);
-    if (completedEarly !== undefined) return `completed early: ${completedEarly.step}`;
-    const { step } = (failure?.details ?? {}) as { readonly step?: string };
-    return step === undefined ? cancel?.reason : `sibling failed: ${step}`;
+    if (completedEarly !== undefined) return cancelReasons.completedEarly(completedEarly.step);
+    const step = failedStep(failure);
+    return step === undefined ? cancel?.reason : cancelReasons.siblingFailed(step);
   }
 
-  #ofCall(call: RecordedCall): StepState {
+  #callState(call: RecordedCall): StepState {
     const { queuedAt, end, withdrawn, running } = call;
     if (end !== undefined && end.kind !== 'canceled') {
       const { kind, at, ran, attempts, output, outputOmitted, failure } = end;
@@ -262,22 +257,21 @@ export class RunReader {
       return { status: 'running', attempts, queuedAt, startedAt, ...by };
     }
     const stopped = withdrawn ?? end;
-    const { endedAt } = this.#info;
-    if (stopped === undefined && !this.#isOver) return { status: 'queued', queuedAt };
-    const at = end?.at ?? withdrawn?.at ?? endedAt;
-    const reason = stopped?.reason ?? this.#reason();
+    if (stopped === undefined && this.#isActive) return { status: 'queued', queuedAt };
+    const endedAt = end?.at ?? withdrawn?.at ?? this.#info.endedAt;
+    const reason = stopped?.reason ?? this.#cancelReason();
     return {
       status: 'canceled',
       queuedAt,
       ...end?.ran,
-      ...(at !== undefined && { endedAt: at }),
+      ...(endedAt !== undefined && { endedAt }),
       ...(reason !== undefined && { reason }),
     };
   }
 }
 
-/** When the first of several calls was queued and started. */
-function begin(states: readonly StepState[]): Pick<StepState, 'queuedAt' | 'startedAt'> {
+/** Returns when the first of several calls was queued, and when the first one started. */
+function earliestTimes(states: readonly StepState[]): Pick<StepState, 'queuedAt' | 'startedAt'> {
   let queuedAt = Infinity;
   let startedAt = Infinity;
   for (const state of states) {
@@ -290,9 +284,9 @@ function begin(states: readonly StepState[]): Pick<StepState, 'queuedAt' | 'star
   };
 }
 
-function count(states: readonly StepState[], waiting: number, isOver: boolean): ItemCounts {
+function countItems(states: readonly StepState[], waiting: number, isActive: boolean): ItemCounts {
   const counts = { pending: 0, queued: 0, running: 0, completed: 0, failed: 0, canceled: 0 };
   for (const { status } of states) if (status !== 'skipped') counts[status] += 1;
-  counts[isOver ? 'canceled' : 'pending'] += waiting;
+  counts[isActive ? 'pending' : 'canceled'] += waiting;
   return counts;
 }

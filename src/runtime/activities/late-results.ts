@@ -1,6 +1,6 @@
 import type { Logger } from '../../model/logger.ts';
 import { decodePayload } from '../../model/values/payload.ts';
-import type { OnAbandoned } from '../../orchestration/abandoned-context.ts';
+import type { OnAbandoned } from '../../orchestration/activity-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { AbandonedResult, SessionStore } from '../../providers/contract/sessions.ts';
 import type { TaskClient } from '../../tasks/task-context.ts';

@@ -1,6 +1,6 @@
 import type { StandardSchema } from '../../model/definition.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { OnAbandoned } from '../../orchestration/abandoned-context.ts';
+import type { OnAbandoned } from '../../orchestration/activity-context.ts';
 import type { ActivityDefinition } from '../../orchestration/activity.ts';
 import { toAttemptDefaults } from '../../orchestration/call-options.ts';
 import type { RunningActivityContext } from './running-activity-context.ts';

@@ -1,5 +1,4 @@
-import { Pacer } from '../../management/pacer.ts';
-import { reclaim } from '../../management/reclaim.ts';
+import { Pacer, reclaim } from '../../management/pacer.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { Provider } from '../../providers/contract/provider.ts';

@@ -1,4 +1,8 @@
-import { matchNames, readNamePatterns, type NameMatcher } from '../../management/name-pattern.ts';
+import {
+  matchNames,
+  readNamePatterns,
+  type NameMatcher,
+} from '../../management/instance-filter.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
 import { HttpError } from '../http/errors.ts';
 import type { Caller } from './tokens.ts';

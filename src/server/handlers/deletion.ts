@@ -1,4 +1,4 @@
-import type { DeleteProgress } from '../../management/delete-instance-bulk.ts';
+import type { DeleteProgress } from '../../management/delete-instance.ts';
 import type { PruneResult } from '../../providers/contract/management.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers } from '../server-context.ts';

@@ -1,5 +1,5 @@
-import { readFlowItems, readFlowRun } from '../../flows/reading/read-flow-run.ts';
-import { signalFlow } from '../../flows/interpreter/signal-flow.ts';
+import { readFlowItems, readFlowRun } from '../../flows/reading/flow-run.ts';
+import { signalFlow } from '../../flows/interpreter/signals.ts';
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import type { Handlers } from '../server-context.ts';
 import type { flowRoutes } from '../routes/flows.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { FlowItemPage } from '../../flows/reading/read-flow-run.ts';
-import type { FlowRun, StepState } from '../../flows/reading/flow-run.ts';
+import type { FlowItemPage, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
 import { byId, done, id, json, limit, moment, name, status, version, whole } from './fields.ts';
 import { failure } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';

@@ -4,8 +4,7 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import { openSqlite } from '../../providers/sqlite/provider.ts';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
 import { describeProvider, type TestRunner } from './describe-provider.ts';
-import type { ProviderUnderTest } from './provider-under-test.ts';
-import { runCase } from './run-case.ts';
+import { runCase, type ProviderUnderTest } from './run-case.ts';
 
 const inMemory: ProviderUnderTest = {
   name: 'a store',

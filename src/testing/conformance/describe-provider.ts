@@ -1,7 +1,6 @@
 import { PerdureError } from '../../model/failures/errors.ts';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
-import type { ProviderUnderTest, SkippedCase } from './provider-under-test.ts';
-import { runCase } from './run-case.ts';
+import { runCase, type ProviderUnderTest, type SkippedCase } from './run-case.ts';
 
 /** The part of a test runner that the suite needs; vitest, jest, mocha and node:test have it. */
 export interface TestRunner {

@@ -26,7 +26,7 @@ import type {
 } from '../../providers/contract/work-queue.ts';
 import type { FakeClock } from '../fake-clock.ts';
 import { expectCommitted, only } from './expectations.ts';
-import type { CorruptRows } from './provider-under-test.ts';
+import type { CorruptRows } from './run-case.ts';
 import { cleanupMs, event, label, newInstance, newTurn, raised } from './sample-data.ts';
 
 /** How long claims hold unless a case says otherwise. */

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { activity } from '../../../src/orchestration/activity.ts';
-import { isolatedActivity } from '../../../src/orchestration/isolated-activity.ts';
+import { activity, isolatedActivity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { signalled } from '../signalled.ts';

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { encodePayload } from '../../../src/model/values/payload.ts';
-import { isolatedActivity } from '../../../src/orchestration/isolated-activity.ts';
+import { isolatedActivity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../../src/perdure.ts';
 import { describeEngine } from '../describe-engine.ts';

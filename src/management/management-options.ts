@@ -1,6 +1,8 @@
-import { checkName } from '../model/values/names.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { instanceStatuses, isTerminal, type TerminalStatus } from '../model/status.ts';
+import { checkName } from '../model/values/names.ts';
+import { randomToken } from '../model/values/random-id.ts';
+import type { AuditEntry } from '../providers/contract/management.ts';
 
 /** Reads a whole number of 0 or more. */
 export function readCount(option: string, value: unknown): number {
@@ -56,4 +58,49 @@ export function readTerminalStatuses(option: string, value: unknown): readonly T
     value,
     `one or several of ${terminalStatuses.join(', ')}; what is not over has to be canceled or terminated first`,
   );
+}
+
+/** Which finished executions go: all conditions must hold. The current execution never goes. */
+export interface PruneConditions {
+  /** Spare the last so many, the current one among them; with 0 or 1 only the current one is spared. */
+  readonly keepLast?: number | undefined;
+  /** Only those that ended before this moment. */
+  readonly completedBefore?: Date | number | undefined;
+}
+
+/** Conditions that were checked. */
+export interface CheckedPrune {
+  readonly keepLast?: number;
+  readonly endedBefore?: number;
+}
+
+/** Checks conditions; bad values are `INVALID_OPTION`. */
+export function readPruneConditions(given: {
+  readonly keepLast?: unknown;
+  readonly completedBefore?: unknown;
+}): CheckedPrune {
+  const { keepLast, completedBefore } = given;
+  return {
+    ...(keepLast !== undefined && { keepLast: readCount('keepLast', keepLast) }),
+    ...(completedBefore !== undefined && {
+      endedBefore: readMoment('completedBefore', completedBefore),
+    }),
+  };
+}
+
+/** What is recorded of conditions. */
+export function pruneShape({ keepLast, endedBefore }: CheckedPrune): object {
+  return {
+    ...(keepLast !== undefined && { keepLast }),
+    ...(endedBefore !== undefined && { executionsCompletedBefore: endedBefore }),
+  };
+}
+
+/** Begins the record of an operation: who, what, and the shape of the filter. */
+export function newAuditEntry(
+  action: AuditEntry['action'],
+  actor: string | null,
+  shape: object,
+): AuditEntry {
+  return { auditId: randomToken(), action, actor, filter: JSON.stringify(shape) };
 }

@@ -3,7 +3,7 @@ import { drive } from '../../test/replay/turn-driver.ts';
 import { silentLogger, type Logger } from '../model/logger.ts';
 import { currentScope } from '../replay/cancellation/scope.ts';
 
-/** A logger that keeps its lines. */
+/** A logger that records its lines. */
 function collect(): Logger & { readonly lines: unknown[][] } {
   const lines: unknown[][] = [];
   const keep = (level: string) => (fields: object, message: string) => {
@@ -19,7 +19,7 @@ function collect(): Logger & { readonly lines: unknown[][] } {
 }
 
 describe('ctx.log', () => {
-  it('names the instance in every line, and runs the sink outside the orchestration', async () => {
+  it('adds the instance to every line, and runs the sink outside the orchestration', async () => {
     const log = collect();
     const run = drive(
       async (ctx) => {
@@ -51,7 +51,7 @@ describe('ctx.log', () => {
     expect(log.lines.map(([, , message]) => message)).toEqual(['before', 'after']);
   });
 
-  it('does not fail the code when the sink throws, but warns', async () => {
+  it('emits a warning when the sink throws, without failing the orchestration', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
     const broken: Logger = {
       ...silentLogger,

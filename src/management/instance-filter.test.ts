@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { matchNames, readNamePatterns } from './name-pattern.ts';
+import { matchNames, readNamePatterns } from './instance-filter.ts';
 
 describe('a pattern of names', () => {
   it.each([

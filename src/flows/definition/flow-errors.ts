@@ -1,26 +1,26 @@
 import { FailedError, isPerdureError, PerdureError, type Failure } from '../../index.ts';
 
-/** Why a flow failed, for its on-fail handler. */
+/** The failure that an on-fail handler receives. */
 export interface FlowFailure<Input = unknown, Steps = Readonly<Record<string, unknown>>> {
   readonly input: Input;
-  /** The step that failed first; absent when all ended well and none gave an output. */
+  /** The step that failed first. Absent if no output candidate completed (`NO_OUTPUT`). */
   readonly step?: keyof Steps & string;
-  /** The item that failed, when the step is a map or generator. */
+  /** The index of the failed item, if the step is a map or generator. */
   readonly index?: number;
-  /** What the handler was given. */
+  /** The input of the failed handler. */
   readonly given?: unknown;
-  /** Absent when it failed without a handler: its condition, its source, its timeout. */
+  /** Absent if the step failed outside its handler: in its condition, its source or its timeout. */
   readonly attempts?: number;
   readonly failure: Failure;
-  /** What the steps that completed gave; maps and generators, and what is too large to pass on, are left out. */
+  /** The outputs of completed steps, without maps and generators. Empty if they exceed the payload limit. */
   readonly outputs: { readonly [Step in keyof Steps]?: Steps[Step] };
 }
 
-/** A step failed, and with it its flow. */
+/** Thrown when a step fails and with it its flow. */
 export class StepFailedError extends PerdureError {
   readonly step: string;
   readonly index: number | undefined;
-  /** What the handler was given. */
+  /** The input of the failed handler. */
   readonly given: unknown;
   readonly attempts: number | undefined;
   readonly failure: Failure;
@@ -35,6 +35,7 @@ export class StepFailedError extends PerdureError {
     const { flow, step, index, given, error } = options;
     const failure = toFailure(error);
     const item = index === undefined ? '' : `, item ${index},`;
+    // The history records this message, and replay compares it: do not change its text.
     super('STEP_FAILED', `Step '${step}'${item} of flow '${flow}' failed: ${failure.message}`, {
       cause: error instanceof FailedError ? error.cause : error,
     });
@@ -45,7 +46,7 @@ export class StepFailedError extends PerdureError {
     this.attempts = error instanceof FailedError ? (failure.attempts ?? 1) : undefined;
   }
 
-  /** Kept with the failure of the run. */
+  /** Stored in `details` of the run's failure. */
   get details(): object {
     const { step, index, attempts } = this;
     return {
@@ -56,11 +57,26 @@ export class StepFailedError extends PerdureError {
   }
 }
 
-/** An error as plain data. */
+/** Returns the step that a run's failure names. */
+export function failedStep(failure: Failure | undefined): string | undefined {
+  return ((failure?.details ?? {}) as { readonly step?: string }).step;
+}
+
+/** Converts an error to plain data. */
 export function toFailure(error: unknown): Failure {
   if (error instanceof FailedError) return error.failure;
   if (isPerdureError(error)) {
     return { name: error.name, message: error.message, code: error.code, nonRetryable: true };
   }
   return { name: 'Error', message: String(error) };
+}
+
+/** Creates the error for a flow definition that is not valid. */
+export function invalidFlow(message: string): PerdureError {
+  return new PerdureError('INVALID_FLOW', message);
+}
+
+/** Quotes a value for an error message. */
+export function quote(value: unknown): string {
+  return JSON.stringify(value) ?? String(value);
 }
