@@ -1,20 +1,20 @@
 import { Client } from './client/client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
-import { toMs, type Duration } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { toMs, type Duration } from './model/values/duration.ts';
+import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/contract/provider.ts';
-import type { TaskDefinition } from './tasks/task.ts';
-import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
+import { currentScope } from './replay/cancellation/scope.ts';
 import type { WorkerOptions } from './runtime/options.ts';
-import { assertOutsideOrchestration } from './runtime/turns/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
+import type { TaskDefinition } from './tasks/task.ts';
 
 /** Where and how to open a store. */
 export interface OpenOptions {
@@ -208,5 +208,14 @@ function unsupported(scheme: string): PerdureError {
     /^postgres(ql)?$/i.test(scheme)
       ? 'The URL of the store cannot be read. Write it like postgres://user:password@host:5432/database, and encode special characters.'
       : `Stores of kind ${scheme}:// are not supported. Pass the path of an SQLite file, ':memory:', or a URL like postgres://user:password@host:5432/database.`,
+  );
+}
+
+/** Throws inside an orchestration: what a client does there would be done again in every replay. */
+export function assertOutsideOrchestration(): void {
+  if (currentScope() === undefined) return;
+  throw new PerdureError(
+    'FORBIDDEN_IN_ORCHESTRATION',
+    'A client was used inside an orchestration, where every replay would use it again. Use ctx.child, ctx.startDetached or ctx.waitFor, or use the client in an activity.',
   );
 }

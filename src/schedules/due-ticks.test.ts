@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { dueTicks, maxTicks, onTimeMs, type CatchUp } from './due-ticks.ts';
-import { everyTiming } from './timing.ts';
+import { dueTicks, maxTicks, onTimeMs, everyTiming, type CatchUp } from './ticks.ts';
 
 const minute = 60_000;
 const timing = everyTiming(minute, 0);

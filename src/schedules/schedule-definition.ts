@@ -1,8 +1,7 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import { cronTiming } from './cron.ts';
-import type { CatchUp } from './due-ticks.ts';
-import { between, everyTiming, type Timing } from './timing.ts';
+import { between, everyTiming, type CatchUp, type Timing } from './ticks.ts';
 
 /** When a schedule fires. */
 export type StoredTiming =

@@ -1,26 +1,67 @@
 import type { StandardSchema, TaskRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Failure } from '../model/failures/failure.ts';
-import { checkName } from '../model/values/names.ts';
-import { checkPriority } from '../model/values/priority.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,
   type RetryPolicy,
 } from '../model/retry-policy.ts';
+import type { Headers } from '../model/task-options.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import { checkName } from '../model/values/names.ts';
+import { checkPriority } from '../model/values/priority.ts';
 import {
   readOnAbandoned,
   type AbandonedContext,
   type OnAbandoned,
 } from '../orchestration/abandoned-context.ts';
+import type { ActivityClient, AttemptContext } from '../orchestration/activity-context.ts';
 import { checkDefinition, checkOptions, checkSchema } from '../orchestration/definition-checks.ts';
+import type { InputArguments } from '../orchestration/input-arguments.ts';
+import { locateHandler, type IsolatedHandler } from '../orchestration/isolated-activity.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,
   type ResolvedBreaker,
 } from './circuit-breaker.ts';
-import type { TaskAttempt, TaskContext } from './task-context.ts';
+
+/** The part of a client that a task can use. */
+export interface TaskClient extends ActivityClient {
+  /** Runs a task and answers its handle. */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: InputArguments<Input, { readonly id?: string | undefined }>
+  ): Promise<{ readonly id: string }>;
+  runTask(
+    task: string,
+    input?: unknown,
+    options?: { readonly id?: string | undefined },
+  ): Promise<{ readonly id: string }>;
+}
+
+/** What every handler of a task is given besides its input. */
+export interface TaskAttempt extends AttemptContext {
+  /** The id of the run. */
+  readonly runId: string;
+  readonly taskName: string;
+  /** What the caller sent along with the input. */
+  readonly headers: Headers;
+  readonly client: TaskClient;
+}
+
+/** What the handler of a task is given besides its input. */
+export interface TaskContext extends TaskAttempt {
+  /**
+   * Asks the store for leave to go past the point from which the work can no longer be undone. Once it resolves,
+   * cancel and timeouts no longer reach this run; it rejects if one already has.
+   */
+  pointOfNoReturn(): Promise<void>;
+  /**
+   * Cancels this very run: its signal is aborted, and whatever the handler returns or throws afterwards, the run ends
+   * as `canceled`, unless it is past its point of no return. Rejects with `OUTSIDE_HANDLER` once the handler has ended.
+   */
+  cancel(reason?: string): Promise<void>;
+}
 
 /** A run that has failed for good, as its handler for failures sees it. */
 export interface FailedRun<Input = unknown> {
@@ -176,4 +217,55 @@ function checkConcurrency(what: string, concurrency: number | undefined): void {
     'INVALID_OPTION',
     `The concurrency of ${what} is ${String(concurrency)}; use a whole number of 1 or more.`,
   );
+}
+
+/** The tasks that a worker can run, by name. */
+export class TaskRegistry {
+  readonly #tasks = new Map<string, TaskDefinition>();
+
+  constructor(tasks: readonly TaskDefinition[]) {
+    for (const task of tasks) this.#add(task);
+  }
+
+  find(name: string): TaskDefinition | undefined {
+    return this.#tasks.get(name);
+  }
+
+  all(): readonly TaskDefinition[] {
+    return [...this.#tasks.values()];
+  }
+
+  #add(task: TaskDefinition): void {
+    const given = task as Partial<TaskDefinition> | null | undefined;
+    if (given?.kind !== 'task' || typeof given.handler !== 'function') {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        'Something registered as a task is not one. Define it with task(name, handler).',
+      );
+    }
+    if (this.#tasks.has(task.name)) {
+      throw new PerdureError(
+        'ALREADY_REGISTERED',
+        `Task '${task.name}' is registered twice. Give one of them another name.`,
+      );
+    }
+    this.#tasks.set(task.name, task);
+  }
+}
+
+/**
+ * Defines a task that runs in a worker thread of its own. A handler that ignores its signal past the grace period is
+ * really stopped: its thread is terminated. Conditions and handlers for failures run in the worker itself.
+ */
+export function isolatedTask<Parsed = void, Output = unknown, Input = Parsed>(
+  name: string,
+  handler: IsolatedHandler,
+  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+): TaskDefinition<Input, Output, Parsed> {
+  const isolated = locateHandler(handler);
+  const runsElsewhere = (): never => {
+    throw new Error(`Task '${name}' runs in a thread of its own.`);
+  };
+  const definition = task<Parsed, Output, Input>(name, runsElsewhere, options);
+  return Object.freeze({ ...definition, isolated });
 }

@@ -7,22 +7,17 @@ import { errorClasses } from '../../model/failures/error-classes.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
-import { disposeOf } from '../turns/dispose-of.ts';
-import { isDebugged } from '../watchdog/is-debugged.ts';
-import { isStop } from './is-cancellation.ts';
+import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
+import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
+import { isStop, RunningActivityContext, RunningTaskContext } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
-import { RunningActivityContext } from './running-activity-context.ts';
-import { RunningTaskContext } from '../tasks/running-task-context.ts';
-import type { StartSlices } from '../turns/start-slices.ts';
+import type { StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
-import type { Outcome } from '../turns/settled-activity.ts';
-import type { TaskClient } from '../../tasks/task-context.ts';
-import { watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
-import type { WorkHandler } from './work-handler.ts';
-import type { WorkOptions } from './work-options.ts';
+import { reportSafely } from '../maintenance/reports.ts';
+import type { Outcome } from '../turns/completions.ts';
+import type { TaskClient } from '../../tasks/task.ts';
 
 /** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
 export type AttemptResult =

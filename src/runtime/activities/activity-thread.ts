@@ -6,8 +6,8 @@ import { toFailure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
-import { isStop } from './is-cancellation.ts';
-import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+import { isStop } from './running-context.ts';
+import type { FromHost, FromThread, ThreadTask } from './isolated-handler.ts';
 
 const task = workerData as ThreadTask;
 const controller = new AbortController();

@@ -3,8 +3,7 @@ import { decodePayload } from '../../model/values/payload.ts';
 import type { OnAbandoned } from '../../orchestration/abandoned-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { AbandonedResult, SessionStore } from '../../providers/contract/sessions.ts';
-import type { TaskClient } from '../../tasks/task-context.ts';
-import type { TaskRegistry } from '../../tasks/task-registry.ts';
+import type { TaskClient, TaskRegistry } from '../../tasks/task.ts';
 
 export interface LateResultsParams {
   readonly store: SessionStore;

@@ -3,11 +3,10 @@ import type { Clock } from '../../model/clock.ts';
 import { isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import { claimedSince } from '../leases/claimed-since.ts';
+import { claimedSince } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause } from '../maintenance/provider-retry.ts';
-import type { Slots } from './slots.ts';
-import type { TaskGate } from '../tasks/task-gate.ts';
+import type { Slots, TaskGate } from './concurrency.ts';
 import type { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkFetcherParams {

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { Runnable } from '../../providers/contract/orchestration-queue.ts';
 import type { UnclaimedWork, UnclaimedWorkStore } from '../../providers/contract/unclaimed-work.ts';
-import { reportSafely } from './report-safely.ts';
+import { reportSafely } from './reports.ts';
 
 export interface UnclaimedWorkWatchParams {
   readonly store: UnclaimedWorkStore;

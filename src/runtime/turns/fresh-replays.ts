@@ -3,7 +3,7 @@ import { decodeEvent, encodeEvent, type HistoryEvent } from '../../model/event.t
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { LiveCode, ProgramFactory, ProgramSubject } from './program-factory.ts';
+import type { LiveCode, ProgramFactory, ProgramSubject } from './warm-instance.ts';
 
 export interface FreshReplaysParams {
   readonly provider: Provider;

@@ -8,14 +8,13 @@ import type {
   OrchestrationItem,
   Runnable,
 } from '../../providers/contract/orchestration-queue.ts';
-import { claimedSince } from '../leases/claimed-since.ts';
-import type { Leases } from '../leases/leases.ts';
-import type { LiveInstance } from './live-instance.ts';
+import { claimedSince, type Leases } from '../leases/leases.ts';
+import type { LiveInstance } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import type { TimerTurns } from './timer-turns.ts';
 import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
-import type { Turns } from './turns.ts';
+import type { Turns } from './turn-lifecycle.ts';
 
 export interface OrchestrationDispatcherParams {
   readonly provider: Provider;

@@ -22,7 +22,7 @@ import type {
   Turn,
   TurnOutcome,
 } from '../../providers/contract/turn.ts';
-import { encodeWorkOptions } from '../activities/work-options.ts';
+import { encodeWorkOptions } from '../activities/work-handlers.ts';
 
 /** Whose turn it was. */
 export interface TurnSubject {

@@ -10,13 +10,11 @@ import type {
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { FreshReplays } from './fresh-replays.ts';
-import { LiveInstance } from './live-instance.ts';
+import { LiveInstance, type ProgramFactory } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { ProgramFactory } from './program-factory.ts';
-import { reportBlocked } from '../maintenance/report-failures.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
+import { reportBlocked, reportSafely } from '../maintenance/reports.ts';
 import { toTurn } from './turn-effects.ts';
-import type { Turns } from './turns.ts';
+import type { Turns } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
 /** A turn that ran and is to be acked; the instance is held until then. */

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { Execution } from '../../replay/execution.ts';
-import { BrokenCode } from './broken-code.ts';
-import { LiveInstance } from './live-instance.ts';
+import { BrokenCode, LiveInstance } from './warm-instance.ts';
 import { WarmCache } from './warm-cache.ts';
 
 function live(instanceKey: number, instanceId = `i${instanceKey}`): LiveInstance {

@@ -1,4 +1,4 @@
-import type { LiveInstance } from './live-instance.ts';
+import type { LiveInstance } from './warm-instance.ts';
 
 /**
  * Live instances between their turns, bounded by bytes; the one that rested longest goes first. It only ever saves

@@ -4,9 +4,9 @@ import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Provider, Reopening } from '../../providers/contract/provider.ts';
-import { blockedFailure, describeBlock } from '../turns/blocked-failure.ts';
-import type { LoopHold } from './loop-holder.ts';
 import {
+  blockedFailure,
+  describeBlock,
   describeProperty,
   type BlockAction,
   type FromWatchdog,
@@ -14,6 +14,7 @@ import {
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
+import type { LoopHold } from './loop-holder.ts';
 
 const maxIntervalMs = 1_000;
 const minIntervalMs = 10;

@@ -1,11 +1,10 @@
 import { isMainThread, Worker as Thread } from 'node:worker_threads';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { isDebugged } from './is-debugged.ts';
-import { describeHold } from './loop-holder.ts';
+import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
 import { findThreadModule } from '../thread-module.ts';
+import { describeHold } from './loop-holder.ts';
 import {
   describeProperty,
   type Blockage,
@@ -133,5 +132,15 @@ function report({ blockedMs, hold, stack, action }: Blockage): void {
         retryInMs: Infinity,
       }),
     );
+  }
+}
+
+/** Whether the inspector listens for a debugger. A breakpoint stops the event loop for as long as a person looks at it. */
+export function isDebugged(): boolean {
+  try {
+    return process.getBuiltinModule('node:inspector').url() !== undefined;
+  } catch {
+    // A Node.js without an inspector.
+    return false;
   }
 }

@@ -1,8 +1,10 @@
-import type { CanceledError } from '../../model/failures/errors.ts';
+import { PerdureError, isPerdureError, type CanceledError } from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
+import { decodeHeaders, type Headers } from '../../model/task-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import type { TaskClient, TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 
 export interface RunningContextParams {
@@ -144,4 +146,50 @@ export class RunningActivityContext implements ActivityContext {
   end(): void {
     this.#ended = true;
   }
+}
+
+/** What the running handler of a task sees. */
+export class RunningTaskContext extends RunningActivityContext implements TaskContext {
+  declare readonly client: TaskClient;
+  readonly #storedOptions: string | null;
+  readonly #cancelRun: (reason: string | undefined) => Promise<void>;
+
+  constructor(
+    params: RunningContextParams & {
+      readonly client: TaskClient;
+      readonly cancelRun: (reason: string | undefined) => Promise<void>;
+    },
+  ) {
+    super(params);
+    this.#storedOptions = params.item.options;
+    this.#cancelRun = params.cancelRun;
+  }
+
+  get runId(): string {
+    return this.instanceId;
+  }
+
+  get taskName(): string {
+    return this.activityName;
+  }
+
+  get headers(): Headers {
+    return decodeHeaders(this.#storedOptions);
+  }
+
+  async cancel(reason?: string): Promise<void> {
+    if (this.hasEnded) {
+      throw new PerdureError(
+        'OUTSIDE_HANDLER',
+        `The handler of task ${JSON.stringify(this.taskName)} has ended, so it cannot cancel its run any more. Use client.cancel(${JSON.stringify(this.runId)}).`,
+      );
+    }
+    await this.#cancelRun(reason);
+  }
+}
+
+/** Whether an error says no more than that the handler stopped as it was told to. */
+export function isStop(error: unknown, reason: CanceledError): boolean {
+  if (error === reason || isPerdureError(error, 'OPERATION_CANCELED')) return true;
+  return error instanceof Error && (error.name === 'AbortError' || error.cause === reason);
 }

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { Execution } from '../../replay/execution.ts';
-import { BrokenCode } from './broken-code.ts';
-import { LiveInstance } from './live-instance.ts';
-import { WarmTimers } from './warm-timers.ts';
+import { BrokenCode, LiveInstance } from './warm-instance.ts';
+import { WarmTimers } from './timer-turns.ts';
 
 function live(instanceKey: number): LiveInstance {
   const instanceId = `i${instanceKey}`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { between, everyTiming } from './timing.ts';
+import { between, everyTiming } from './ticks.ts';
 
 describe('an interval', () => {
   const timing = everyTiming(10, 100);

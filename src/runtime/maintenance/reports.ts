@@ -2,9 +2,11 @@ import { NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeFailure, toFailure, type Failure } from '../../model/failures/failure.ts';
 import { toLoggedError } from '../../model/failures/logged-error.ts';
 import type { Logger } from '../../model/logger.ts';
+import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';
-import { reportSafely } from './report-safely.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { Outcome } from '../turns/completions.ts';
 
 /** Logs an attempt that failed: a warning while it is retried; the end of an activity is its orchestration's to judge. */
 export function reportFailedAttempt(logger: Logger, item: WorkItem, result: AttemptResult): void {
@@ -71,3 +73,29 @@ export function reportBlocked(
 }
 
 const whats = { activity: 'activity', task: 'task', onFail: 'failure handler' } as const;
+
+/** Calls a user's hook or logger; what it throws is logged, if that works, and goes no further. */
+export function reportSafely(logger: Logger, report: () => void): void {
+  try {
+    report();
+  } catch (error) {
+    try {
+      logger.error({ error }, 'a hook threw');
+    } catch {
+      // The logger itself is broken: there is nobody left to tell.
+    }
+  }
+}
+
+/** Tells whoever watches that a task run has ended, by a write of this worker that the store has accepted. */
+export function reportTaskEnd(
+  { logger, hooks }: Pick<ResolvedOptions, 'logger' | 'hooks'>,
+  item: WorkItem,
+  status: TerminalStatus,
+  outcome?: Outcome,
+): void {
+  const { instanceId, name: task } = item;
+  if (status === 'failed' && outcome?.kind === 'failed')
+    reportFailedTask(logger, item, outcome.failure);
+  reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
+}
