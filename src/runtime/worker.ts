@@ -17,9 +17,9 @@ import { TaskRegistry, type TaskClient, type TaskDefinition } from '../tasks/tas
 import { Scheduler } from '../schedules/scheduler.ts';
 import { ActivityDispatcher } from './activities/activity-dispatcher.ts';
 import type { ActivityRun } from './activities/activity-run.ts';
-import { ProgramFactory, type BrokenReport, type LiveInstance } from './turns/warm-instance.ts';
+import { ProgramFactory, type FaultReport, type WarmInstance } from './turns/warm-instance.ts';
 import { Completions } from './turns/completions.ts';
-import { FirstTurns, Turns } from './turns/turn-lifecycle.ts';
+import { FirstTurns, TurnLifecycle } from './turns/turn-lifecycle.ts';
 import { FreshReplays } from './turns/fresh-replays.ts';
 import { LateResults } from './activities/late-results.ts';
 import { Leases } from './leases/leases.ts';
@@ -29,12 +29,12 @@ import { ProcessTakeover } from './leases/process-takeover.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
 import { Slots } from './activities/concurrency.ts';
-import { StreamRoom } from './activities/emitter.ts';
+import { StreamBackpressure } from './activities/emitter.ts';
 import { TimerTurns, WarmTimers } from './turns/timer-turns.ts';
 import { TurnRunner } from './turns/turn-runner.ts';
 import { UnclaimedWorkWatch } from './maintenance/unclaimed-work-watch.ts';
 import { WarmCache } from './turns/warm-cache.ts';
-import { Watched } from './watchdog/watchdog.ts';
+import { WatchdogRegistration } from './watchdog/watchdog.ts';
 import { WorkHandlers } from './activities/work-handlers.ts';
 
 export interface WorkerParams {
@@ -65,8 +65,8 @@ export class Worker {
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
   readonly #takeover: ProcessTakeover;
-  readonly #room: StreamRoom;
-  readonly #watched: Watched;
+  readonly #backpressure: StreamBackpressure;
+  readonly #watchdog: WatchdogRegistration;
   readonly #unsubscribe: () => void;
   readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
@@ -79,15 +79,15 @@ export class Worker {
     const cache = new WarmCache(options.warmCacheBytes);
     const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
     const slots = new Slots(options.activityConcurrency);
-    this.#watched = new Watched({ provider, clock, options });
+    this.#watchdog = new WatchdogRegistration({ provider, clock, options });
     const programs = new ProgramFactory({
       registry,
       options,
       onBroken: (report) => this.#wake(report),
-      watched: this.#watched.id,
+      watchdogId: this.#watchdog.id,
     });
     const replays = new FreshReplays({ provider, programs, options });
-    const turns = new Turns({
+    const turns = new TurnLifecycle({
       provider,
       registry,
       options,
@@ -142,14 +142,14 @@ export class Worker {
       logger,
       leaseMs: Math.max(options.activityLeaseMs, options.orchestrationLeaseMs),
     });
-    this.#room = new StreamRoom(clock);
+    this.#backpressure = new StreamBackpressure(clock);
     this.#completions = new Completions({
       provider,
       clock,
       options,
       cache,
       turns,
-      isLive: (lockToken) => this.#activityLeases.isLive(lockToken),
+      isHeld: (lockToken) => this.#activityLeases.isHeld(lockToken),
       onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
       onFailQueued: (task) => this.#activities.expectOnFail(task),
     });
@@ -161,12 +161,12 @@ export class Worker {
       client,
       slots,
       leases: this.#activityLeases,
-      room: this.#room,
-      watched: this.#watched.id,
+      backpressure: this.#backpressure,
+      watchdogId: this.#watchdog.id,
       settle: (settled) => this.#completions.settle(settled),
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
     });
-    const release = (live: LiveInstance): void => this.#completions.release(live);
+    const release = (live: WarmInstance): void => this.#completions.release(live);
     this.#orchestrations = new OrchestrationDispatcher({
       provider,
       clock,
@@ -186,8 +186,8 @@ export class Worker {
       turns,
       timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
       release,
-      onLook: () => {
-        this.#reclaimer.lookIfDue();
+      onPoll: () => {
+        this.#reclaimer.runIfDue();
         this.#unclaimedWork.queryIfDue();
       },
       onStoreReplaced: (error) => this.#onStoreReplaced(error),
@@ -209,7 +209,7 @@ export class Worker {
 
   /** Begins to fetch work. */
   start(): void {
-    this.#watched.start();
+    this.#watchdog.start();
     this.#orchestrations.start();
     this.#activities.start();
     this.#sweeper?.start();
@@ -251,7 +251,7 @@ export class Worker {
     await this.#orchestrations.stop();
     await this.#activities.stop();
     await this.#completions.drained();
-    await this.#activities.handedBack();
+    await this.#activities.released();
     await this.#reclaimer.stop();
     await this.#unclaimedWork.stop();
     await swept;
@@ -259,7 +259,7 @@ export class Worker {
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
-    this.#watched.stop();
+    this.#watchdog.stop();
     this.#cache.clear();
     this.#onStopped();
   }
@@ -294,7 +294,7 @@ export class Worker {
       this.#scheduler.changedElsewhere();
       this.#takeover.changedElsewhere();
     }
-    this.#room.onHint(hint);
+    this.#backpressure.onHint(hint);
     // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }
@@ -311,7 +311,7 @@ export class Worker {
   }
 
   /** The code of an instance broke between its turns: ask for one, so that it is told. */
-  #wake({ instanceId, turnId, failure }: BrokenReport): void {
+  #wake({ instanceId, turnId, failure }: FaultReport): void {
     const message = encodeMessage({ kind: 'wake', broken: { turnId, failure } });
     this.#provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
       this.#options.logger.error({ error, instanceId }, 'waking a broken instance failed');

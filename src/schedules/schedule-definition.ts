@@ -1,7 +1,7 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import { cronTiming } from './cron.ts';
-import { between, everyTiming, type CatchUp, type Timing } from './ticks.ts';
+import { limitTiming, everyTiming, type CatchUp, type Timing } from './ticks.ts';
 
 /** When a schedule fires. */
 export type StoredTiming =
@@ -45,7 +45,7 @@ export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing
     timing.kind === 'cron'
       ? cronTiming(timing.expression, timing.timeZone)
       : everyTiming(timing.everyMs, timing.anchorMs);
-  return between(all, startAt, endAt);
+  return limitTiming(all, startAt, endAt);
 }
 
 /** Reads a stored definition; throws `UNDECODABLE` for what no version of Perdure has written. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { between, everyTiming } from './ticks.ts';
+import { limitTiming, everyTiming } from './ticks.ts';
 
 describe('an interval', () => {
   const timing = everyTiming(10, 100);
@@ -20,7 +20,7 @@ describe('an interval', () => {
 });
 
 describe('the part of a timing', () => {
-  const timing = between(everyTiming(10, 0), 30, 50);
+  const timing = limitTiming(everyTiming(10, 0), 30, 50);
 
   it('begins and ends at its bounds, both included', () => {
     expect([-100, 29, 30, 40, 50, 60].map((at) => timing.next(at))).toEqual([

@@ -16,7 +16,7 @@ export function everyTiming(everyMs: number, anchorMs: number): Timing {
 }
 
 /** The part of a timing from one moment to another, both included. */
-export function between(
+export function limitTiming(
   timing: Timing,
   fromMs: number | undefined,
   untilMs: number | undefined,

@@ -16,7 +16,7 @@ export interface ResolvedBreaker {
 }
 
 /** How an attempt bears on its breaker; `neither` says nothing about the handler: it was canceled, lost or handed back. */
-export type AttemptVerdict = 'succeeded' | 'failed' | 'neither';
+export type BreakerOutcome = 'succeeded' | 'failed' | 'neither';
 
 /** Fills in the defaults and refuses what makes no sense. */
 export function resolveBreaker(options: CircuitBreakerOptions): ResolvedBreaker {
@@ -45,41 +45,41 @@ export class CircuitBreaker {
   }
 
   /** How many attempts may start now. */
-  room(nowMs: number): number {
+  capacity(nowMs: number): number {
     if (this.#openUntil === undefined) return Infinity;
     return nowMs >= this.#openUntil && this.#probe === undefined ? 1 : 0;
   }
 
   /** When time alone lets an attempt start again; `undefined` when it is closed or waits for its probe. */
-  get opensAt(): number | undefined {
+  get probeAt(): number | undefined {
     return this.#probe === undefined ? this.#openUntil : undefined;
   }
 
   /** Says that an attempt starts; the answer is told how it ended. */
-  enter(): (verdict: AttemptVerdict, nowMs: number) => void {
+  start(): (outcome: BreakerOutcome, nowMs: number) => void {
     const isProbe = this.#openUntil !== undefined;
     const attempt = Symbol('attempt');
     if (isProbe) this.#probe = attempt;
-    return (verdict, nowMs) => {
-      if (isProbe) this.#endProbe(attempt, verdict, nowMs);
+    return (outcome, nowMs) => {
+      if (isProbe) this.#endProbe(attempt, outcome, nowMs);
       // What started before it opened has been judged already.
-      else if (this.#openUntil === undefined) this.#count(verdict, nowMs);
+      else if (this.#openUntil === undefined) this.#count(outcome, nowMs);
     };
   }
 
   // A probe that says nothing leaves the place to the next one: the breaker must not wait for ever.
-  #endProbe(attempt: symbol, verdict: AttemptVerdict, nowMs: number): void {
+  #endProbe(attempt: symbol, outcome: BreakerOutcome, nowMs: number): void {
     if (this.#probe !== attempt) return;
     this.#probe = undefined;
-    if (verdict === 'failed') this.#open(nowMs);
-    if (verdict !== 'succeeded') return;
+    if (outcome === 'failed') this.#open(nowMs);
+    if (outcome !== 'succeeded') return;
     this.#openUntil = undefined;
     this.#failures = 0;
   }
 
-  #count(verdict: AttemptVerdict, nowMs: number): void {
-    if (verdict === 'succeeded') this.#failures = 0;
-    if (verdict !== 'failed') return;
+  #count(outcome: BreakerOutcome, nowMs: number): void {
+    if (outcome === 'succeeded') this.#failures = 0;
+    if (outcome !== 'failed') return;
     this.#failures += 1;
     if (this.#failures >= this.#options.failures) this.#open(nowMs);
   }

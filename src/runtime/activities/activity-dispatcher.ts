@@ -6,18 +6,18 @@ import { platformFailure, toError, type Failure } from '../../model/failures/fai
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
-import type { AttemptVerdict } from '../../tasks/circuit-breaker.ts';
+import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
 import { blockedFailure } from '../watchdog/watchdog-messages.ts';
-import { Emitter, type StreamRoom } from './emitter.ts';
+import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance/reports.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import type { SettledActivity } from '../turns/completions.ts';
-import { StartSlices, type Slots, type TaskGate } from './concurrency.ts';
+import { StartSlices, type Slots, type TaskLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
 
@@ -29,15 +29,15 @@ export interface ActivityDispatcherParams {
   readonly client: TaskClient;
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
-  readonly room: StreamRoom;
+  readonly backpressure: StreamBackpressure;
   /** The worker's place with the watchdog. */
-  readonly watched: number;
+  readonly watchdogId: number;
   readonly settle: (settled: SettledActivity) => void;
   /** The store will never answer again. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
-const maxBlockers = 1_000;
+const maxBlockedItems = 1_000;
 
 /** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
 export class ActivityDispatcher {
@@ -45,11 +45,11 @@ export class ActivityDispatcher {
   readonly #fetcher: WorkFetcher;
   readonly #starts = new StartSlices();
   readonly #running = new Set<ActivityRun>();
-  readonly #handingBack = new Set<Promise<void>>();
+  readonly #pendingReleases = new Set<Promise<void>>();
   /** Claims that never began and are on their way back. */
-  readonly #givingBack = new Set<WorkItem>();
+  readonly #unstartedReleases = new Set<WorkItem>();
   /** For how long the handlers of items blocked the event loop that lost their leases by that. */
-  readonly #blockers = new Map<string, number>();
+  readonly #blockedMs = new Map<string, number>();
   #idle: (() => void) | undefined;
 
   constructor(params: ActivityDispatcherParams) {
@@ -83,12 +83,12 @@ export class ActivityDispatcher {
   async stop(): Promise<void> {
     await this.#fetcher.stop();
     if (this.#running.size > 0) await this.#endRunning();
-    await this.handedBack();
+    await this.released();
   }
 
   /** Resolves when nothing is on its way back to the queue. */
-  async handedBack(): Promise<void> {
-    while (this.#handingBack.size > 0) await Promise.all(this.#handingBack);
+  async released(): Promise<void> {
+    while (this.#pendingReleases.size > 0) await Promise.all(this.#pendingReleases);
   }
 
   async #endRunning(): Promise<void> {
@@ -107,7 +107,7 @@ export class ActivityDispatcher {
 
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
-    // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
+    // While the fetch waited, acks may have claimed items of their own for the last slots: endAttempt this one to others.
     if (slots.free === 0 && item.cancel === null) this.#handBack(item);
     else {
       const accepted = this.#accept(item, claimedAt);
@@ -123,18 +123,18 @@ export class ActivityDispatcher {
     const handler = handlers.find(item);
     const hasOnFail = handler?.hasOnFail === true;
     if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
-    else if (this.#blockers.size > 0 && this.#blockers.has(identityOf(item))) {
+    else if (this.#blockedMs.size > 0 && this.#blockedMs.has(identityOf(item))) {
       settle({
         item,
-        outcome: { kind: 'failed', failure: this.#blocked(item, handler) },
+        outcome: { kind: 'failed', failure: this.#blockedFailure(item, handler) },
         hasOnFail,
       });
     } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
     } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
-    else if (handler.gate !== undefined && handler.gate.room(clock.monotonic()) < 1) {
+    else if (handler.limiter !== undefined && handler.limiter.capacity(clock.monotonic()) < 1) {
       // Its breaker opened while the fetch waited.
-      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.monotonic()) });
+      this.#handBack(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
     } else {
       const run = new ActivityRun({
         ...this.#params,
@@ -154,16 +154,16 @@ export class ActivityDispatcher {
 
   /** Remembers what has just lost its lease by its own doing: it is not run again, but fails at its next claim. */
   #onBlocked(item: WorkItem, blockedMs: number): void {
-    if (this.#blockers.size >= maxBlockers) this.#blockers.clear();
-    this.#blockers.set(identityOf(item), blockedMs);
+    if (this.#blockedMs.size >= maxBlockedItems) this.#blockedMs.clear();
+    this.#blockedMs.set(identityOf(item), blockedMs);
   }
 
-  #blocked(item: WorkItem, handler: WorkHandler | undefined): Failure {
+  #blockedFailure(item: WorkItem, handler: WorkHandler | undefined): Failure {
     const identity = identityOf(item);
-    const blockedMs = this.#blockers.get(identity) ?? 0;
-    this.#blockers.delete(identity);
+    const blockedMs = this.#blockedMs.get(identity) ?? 0;
+    this.#blockedMs.delete(identity);
     return blockedFailure(
-      handler?.what ?? `${item.kind} ${JSON.stringify(item.name)}`,
+      handler?.label ?? `${item.kind} ${JSON.stringify(item.name)}`,
       blockedMs,
       this.#params.options.activityLeaseMs,
     );
@@ -171,7 +171,7 @@ export class ActivityDispatcher {
 
   /** A claim of this process that never began, and that this one has overtaken, does not count. */
   #isPoison(item: WorkItem): boolean {
-    const unbegun = [...this.#givingBack];
+    const unbegun = [...this.#unstartedReleases];
     for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
     const identity = identityOf(item);
     const own = unbegun.filter((other) => identityOf(other) === identity).length;
@@ -183,7 +183,7 @@ export class ActivityDispatcher {
     const { provider, clock, options, leases } = this.#params;
     // Whoever has the id now may be another run, if this one is gone.
     await leases.renewNow([lockToken]);
-    if (!leases.isLive(lockToken)) return;
+    if (!leases.isHeld(lockToken)) return;
     const cleanupMs = options.cleanupTimeoutMs;
     const request = { instanceId, reason: cleanReason(reason), actor: null, cleanupMs };
     const deadline = clock.monotonic() + options.activityLeaseMs;
@@ -194,9 +194,9 @@ export class ActivityDispatcher {
   }
 
   #newEmitter(item: WorkItem, context: RunningActivityContext): Emitter {
-    const { provider: store, clock, options, leases, room } = this.#params;
+    const { provider: store, clock, options, leases, backpressure: room } = this.#params;
     const renewNow = () => leases.renewNow([item.lockToken]);
-    return new Emitter({ item, context, store, clock, options, room, renewNow });
+    return new Emitter({ item, context, store, clock, options, backpressure: room, renewNow });
   }
 
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
@@ -212,13 +212,13 @@ export class ActivityDispatcher {
     void this.#follow(run, handler);
   }
 
-  async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
+  async #follow(run: ActivityRun, { limiter, hasOnFail }: WorkHandler): Promise<void> {
     const { clock, options, slots, settle } = this.#params;
     const startedAt = clock.monotonic();
-    const leave = gate?.enter();
+    const endAttempt = limiter?.start();
     const result = await run.run();
     const endedAt = clock.monotonic();
-    leave?.(verdicts[result.kind], endedAt);
+    endAttempt?.(breakerOutcomes[result.kind], endedAt);
     if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
     else if (result.kind === 'handBack') this.#handBack(run.item, { run });
@@ -236,7 +236,7 @@ export class ActivityDispatcher {
     const { provider, options } = this.#params;
     const { lockToken } = run.item;
     const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
-    this.#giveUpClaim(run.item, async () => {
+    this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);
       // Work that was deleted or lost meanwhile is not retried.
@@ -252,8 +252,8 @@ export class ActivityDispatcher {
     const { lockToken } = item;
     const unstarted = run?.hasBegun !== true;
     const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted };
-    if (unstarted) this.#givingBack.add(item);
-    this.#giveUpClaim(item, async () => {
+    if (unstarted) this.#unstartedReleases.add(item);
+    this.#release(item, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);
       return this.#params.provider.abandonWorkItems([abandon]);
     });
@@ -268,16 +268,16 @@ export class ActivityDispatcher {
     await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
   }
 
-  #giveUpClaim(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
-    const work = this.#callUntilHeard(item, call).finally(() => {
+  #release(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
+    const work = this.#releaseWithRetries(item, call).finally(() => {
       this.#params.leases.remove(item.lockToken);
-      this.#givingBack.delete(item);
-      this.#handingBack.delete(work);
+      this.#unstartedReleases.delete(item);
+      this.#pendingReleases.delete(work);
     });
-    this.#handingBack.add(work);
+    this.#pendingReleases.add(work);
   }
 
-  async #callUntilHeard(
+  async #releaseWithRetries(
     item: WorkItem,
     call: () => Promise<readonly HandBackResult[]>,
   ): Promise<void> {
@@ -327,7 +327,7 @@ const outcomeNames = {
 } as const;
 
 /** Only what the handler itself brought about counts for its breaker. */
-const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
+const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> = {
   completed: 'succeeded',
   failed: 'failed',
   retry: 'failed',
@@ -343,8 +343,8 @@ function identityOf({ instanceKey, incarnation, executionId, operation, kind }: 
   return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
 
-function waitFor(gate: TaskGate, nowMs: number): number {
-  return Math.max(0, (gate.opensAt ?? nowMs) - nowMs);
+function delayUntilAvailable(limiter: TaskLimiter, nowMs: number): number {
+  return Math.max(0, (limiter.availableAt ?? nowMs) - nowMs);
 }
 
 function poison(item: WorkItem) {

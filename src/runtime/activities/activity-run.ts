@@ -9,7 +9,7 @@ import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
 import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
-import { isStop, RunningActivityContext, RunningTaskContext } from './running-context.ts';
+import { isCancellation, RunningActivityContext, RunningTaskContext } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
@@ -39,15 +39,15 @@ export interface ActivityRunParams {
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly starts: StartSlices;
   readonly leases: StartLeases;
-  readonly watched: number;
+  readonly watchdogId: number;
   /** The handler kept the event loop, and with it the renewals, for longer than its lease. */
   readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
 }
 
 /** What a run asks about its claim directly before it begins. */
 interface StartLeases {
-  isLive(lockToken: string): boolean;
-  askedFor(lockToken: string): Promise<unknown> | undefined;
+  isHeld(lockToken: string): boolean;
+  pendingRenewal(lockToken: string): Promise<unknown> | undefined;
 }
 
 /** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
@@ -93,9 +93,15 @@ export class ActivityRun implements LoopHolder {
   }
 
   describeHold(): LoopHold {
-    const { item, handler, watched } = this.#params;
+    const { item, handler, watchdogId } = this.#params;
     const { instanceId, lockToken, nowMs: startedAt, options } = item;
-    const hold = { kind: 'handler', watched, what: handler.what, instanceId, lockToken } as const;
+    const hold = {
+      kind: 'handler',
+      watchdogId,
+      what: handler.label,
+      instanceId,
+      lockToken,
+    } as const;
     return { ...hold, startedAt, ...(handler.hasOnFail && { onFail: { options } }) };
   }
 
@@ -133,7 +139,7 @@ export class ActivityRun implements LoopHolder {
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
     if (this.#activityOptions.cancellation !== 'wait')
-      throw noPointOfNoReturn(this.#params.handler.what);
+      throw noPointOfNoReturn(this.#params.handler.label);
     // Its own timeout must not come between the mark in the store and the handler that learns of it.
     this.#cancelTimeout?.();
     const answer = await this.#params
@@ -175,7 +181,7 @@ export class ActivityRun implements LoopHolder {
     this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#graceIsOver());
     this.#context.abort(reason);
     // Nothing has to stop: it need not wait for its turn to start.
-    if (!this.#hasBegun) this.#end(this.#judge(reason));
+    if (!this.#hasBegun) this.#end(this.#toResult(reason));
   }
 
   /** Ends the attempt without a result: the item goes back to the queue. */
@@ -202,7 +208,7 @@ export class ActivityRun implements LoopHolder {
       if (this.#isUnwanted) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
-      this.#end(this.#judge(error));
+      this.#end(this.#toResult(error));
     }
   }
 
@@ -217,13 +223,13 @@ export class ActivityRun implements LoopHolder {
     if (!this.#hasBegun) this.#cancelTimeout?.();
     const turn = starts.admit();
     if (turn !== undefined) await turn;
-    for (let asked = leases.askedFor(this.lockToken); asked !== undefined;) {
+    for (let asked = leases.pendingRenewal(this.lockToken); asked !== undefined;) {
       await asked;
-      asked = leases.askedFor(this.lockToken);
+      asked = leases.pendingRenewal(this.lockToken);
     }
     if (this.#finish === undefined) return undefined;
     this.#context.throwIfCanceled();
-    if (!leases.isLive(this.lockToken)) {
+    if (!leases.isHeld(this.lockToken)) {
       // The process slept, or a handler blocked it: another worker may run the item by now, or may have completed it.
       this.onLost();
       return undefined;
@@ -252,7 +258,7 @@ export class ActivityRun implements LoopHolder {
       payload:
         handler.inputSchema === undefined
           ? item.payload
-          : encodePayload(input, `The input of ${handler.what}`),
+          : encodePayload(input, `The input of ${handler.label}`),
       lastHeartbeat: item.heartbeat,
       payloadLimitBytes: options.payloadLimitBytes,
       begin: async (call) => {
@@ -278,7 +284,7 @@ export class ActivityRun implements LoopHolder {
       this.#activityOptions = handler.options(item);
       this.#startTimeout();
       const value = decodePayload(item.payload);
-      return { value: await validateInput(handler.inputSchema, value, capitalised(handler.what)) };
+      return { value: await validateInput(handler.inputSchema, value, capitalised(handler.label)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
       return undefined;
@@ -287,7 +293,7 @@ export class ActivityRun implements LoopHolder {
 
   #completed(output: unknown): AttemptResult {
     const { handler, options } = this.#params;
-    const what = `The result of ${handler.what}`;
+    const what = `The result of ${handler.label}`;
     try {
       return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
     } catch (error) {
@@ -321,12 +327,12 @@ export class ActivityRun implements LoopHolder {
     return (payload) => disposeOf(this.#params, payload);
   }
 
-  #judge(error: unknown): AttemptResult {
+  #toResult(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
     if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
     if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
-    if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
+    if (isCancellation(error, stopping)) return { kind: 'canceled', leaked: false };
     // A handler that was told to stop and fails with something of its own is heard, but not tried again.
     return { kind: 'failed', failure: toFailure(error) };
   }
@@ -356,20 +362,20 @@ export class ActivityRun implements LoopHolder {
 
   #timeoutFailure(): Failure {
     const { attemptTimeoutMs = 0 } = this.#activityOptions;
-    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.what} took longer than ${attemptTimeoutMs} ms.`;
+    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.label} took longer than ${attemptTimeoutMs} ms.`;
     return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
   #graceIsOver(): void {
     if (this.#thread === undefined) this.#leak();
-    else void this.#thread.kill().then(() => this.#end(this.#judge(this.#stopping)));
+    else void this.#thread.kill().then(() => this.#end(this.#toResult(this.#stopping)));
   }
 
   // JavaScript cannot be stopped from outside: the slot is freed, and whatever the handler still returns is ignored.
   #leak(): void {
     const { options } = this.#params;
     const { instanceId, name } = this.item;
-    const result = this.#judge(this.#stopping);
+    const result = this.#toResult(this.#stopping);
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
     reportSafely(options.logger, () => {
       options.logger.warn(

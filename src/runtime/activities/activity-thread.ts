@@ -6,7 +6,7 @@ import { toFailure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
-import { isStop } from './running-context.ts';
+import { isCancellation } from './running-context.ts';
 import type { FromHost, FromThread, ThreadTask } from './isolated-handler.ts';
 
 const task = workerData as ThreadTask;
@@ -137,7 +137,7 @@ try {
   send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
 } catch (error) {
   const { signal } = controller;
-  const stopped = signal.aborted && isStop(error, signal.reason as CanceledError);
+  const stopped = signal.aborted && isCancellation(error, signal.reason as CanceledError);
   send({
     kind: 'failed',
     failure: toFailure(error),

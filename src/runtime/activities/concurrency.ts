@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers';
-import { CircuitBreaker, type AttemptVerdict } from '../../tasks/circuit-breaker.ts';
+import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskDefinition } from '../../tasks/task.ts';
 
 /** Counts how many activities may still be started: the bound on concurrency. */
@@ -37,7 +37,7 @@ export class Slots {
 }
 
 /** Bounds how many runs of one task a worker runs at once: by its concurrency, and by its circuit breaker. */
-export class TaskGate {
+export class TaskLimiter {
   readonly task: string;
   readonly #concurrency: number;
   readonly #breaker: CircuitBreaker | undefined;
@@ -50,28 +50,28 @@ export class TaskGate {
   }
 
   /** The gate of a task, if it has any bounds of its own. */
-  static of(task: TaskDefinition): TaskGate | undefined {
+  static of(task: TaskDefinition): TaskLimiter | undefined {
     const isBounded = task.concurrency !== undefined || task.circuitBreaker !== undefined;
-    return isBounded ? new TaskGate(task) : undefined;
+    return isBounded ? new TaskLimiter(task) : undefined;
   }
 
   /** How many more runs may start now. */
-  room(nowMs: number): number {
-    return Math.min(this.#concurrency - this.#running, this.#breaker?.room(nowMs) ?? Infinity);
+  capacity(nowMs: number): number {
+    return Math.min(this.#concurrency - this.#running, this.#breaker?.capacity(nowMs) ?? Infinity);
   }
 
   /** When time alone makes room; `undefined` when the end of a run does, or there is some. */
-  get opensAt(): number | undefined {
-    return this.#breaker?.opensAt;
+  get availableAt(): number | undefined {
+    return this.#breaker?.probeAt;
   }
 
   /** Says that a run starts; the answer is to be told, once, how its attempt ended. */
-  enter(): (verdict: AttemptVerdict, nowMs: number) => void {
+  start(): (outcome: BreakerOutcome, nowMs: number) => void {
     this.#running += 1;
-    const leave = this.#breaker?.enter();
-    return (verdict, nowMs) => {
+    const leave = this.#breaker?.start();
+    return (outcome, nowMs) => {
       this.#running -= 1;
-      leave?.(verdict, nowMs);
+      leave?.(outcome, nowMs);
     };
   }
 }

@@ -14,7 +14,7 @@ export interface EmitterParams {
   readonly store: StreamStore;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
-  readonly room: StreamRoom;
+  readonly backpressure: StreamBackpressure;
   /** Asks the store what became of the claim, and tells the handler. */
   readonly renewNow: () => Promise<void>;
 }
@@ -29,8 +29,8 @@ interface Emitted {
 const limits = { maxChunks: 256, maxBytes: 4 * 1024 * 1024 };
 
 // What a handler emits without waiting shares a call to the store, up to here.
-const maxTogether = 64;
-const maxLengthTogether = 1024 * 1024;
+const maxBatchChunks = 64;
+const maxBatchLength = 1024 * 1024;
 
 const firstWaitMs = 50;
 const maxWaitMs = 1_000;
@@ -49,7 +49,7 @@ export class Emitter {
 
   /** Resolves once the chunk is stored, with `false` when nobody will read it. */
   emit(payload: Payload): Promise<boolean> {
-    if (this.#isUnread) return this.#tellUnread();
+    if (this.#isUnread) return this.#resolveUnread();
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
@@ -58,7 +58,7 @@ export class Emitter {
   }
 
   // A handler that emits on and on would keep its cancel, and everything else, from being heard.
-  async #tellUnread(): Promise<boolean> {
+  async #resolveUnread(): Promise<boolean> {
     await nextTurn();
     this.#params.context.throwIfCanceled();
     return false;
@@ -77,7 +77,7 @@ export class Emitter {
   /** Stores the next chunks, all that were emitted so far if they fit, else one. */
   async #sendSome(): Promise<void> {
     const { context, renewNow } = this.#params;
-    const sent = (await this.#trySend(this.#together())) ?? (await this.#sendOne());
+    const sent = (await this.#trySend(this.#batchSize())) ?? (await this.#sendOne());
     if (sent === 'appended') return;
     // Of a claim that is lost, or a caller that has gone meanwhile, the renewal tells why.
     if (sent === 'lost' || this.#wasRead) {
@@ -88,15 +88,15 @@ export class Emitter {
     for (const { resolve } of this.#queue.splice(0)) resolve(false);
   }
 
-  #together(): number {
+  #batchSize(): number {
     let length = 0;
-    const next = this.#queue.slice(0, maxTogether);
-    const tooMany = next.findIndex(({ payload }) => (length += payload.length) > maxLengthTogether);
+    const next = this.#queue.slice(0, maxBatchChunks);
+    const tooMany = next.findIndex(({ payload }) => (length += payload.length) > maxBatchLength);
     return tooMany === -1 ? next.length : Math.max(tooMany, 1);
   }
 
   async #sendOne(): Promise<Sent> {
-    const { context, item, room } = this.#params;
+    const { context, item, backpressure: room } = this.#params;
     for (let waitMs = firstWaitMs; ; waitMs = Math.min(2 * waitMs, maxWaitMs)) {
       const sent = await this.#trySend(1);
       if (sent !== undefined) return sent;
@@ -130,7 +130,7 @@ export class Emitter {
 type Sent = 'appended' | 'unread' | 'lost';
 
 /** Lets handlers wait until the reader of their stream has read on. */
-export class StreamRoom {
+export class StreamBackpressure {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<() => void>>();
 

@@ -43,7 +43,7 @@ export class LateResults {
   }
 
   /** Begins to dispose of results that wait; says whether there were any. */
-  async look(): Promise<boolean> {
+  async disposeDue(): Promise<boolean> {
     const limit = maxAtOnce - this.#underWay.size;
     if (!this.isWanted || limit < 1) return false;
     const claimed = await this.#params.store.claimAbandoned({

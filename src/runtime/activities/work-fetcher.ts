@@ -6,7 +6,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { claimedSince } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause } from '../maintenance/provider-retry.ts';
-import type { Slots, TaskGate } from './concurrency.ts';
+import type { Slots, TaskLimiter } from './concurrency.ts';
 import type { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkFetcherParams {
@@ -39,18 +39,18 @@ interface Names {
 export class WorkFetcher {
   readonly #params: WorkFetcherParams;
   readonly #stopping = new AbortController();
-  readonly #gates: readonly TaskGate[];
-  readonly #waiting = new Set<() => void>();
+  readonly #limiters: readonly TaskLimiter[];
+  readonly #wakers = new Set<() => void>();
   /** Ends fetches that wait for work. */
   readonly #polls = new Set<() => void>();
   /** Handlers for failures that wait in the queue because of what failed here, by task. */
-  readonly #failures = new Map<string, number>();
-  #isCrowded = false;
+  readonly #queuedOnFails = new Map<string, number>();
+  #isSaturated = false;
   #loops: readonly Promise<void>[] = [];
 
   constructor(params: WorkFetcherParams) {
     this.#params = params;
-    this.#gates = params.handlers.gates();
+    this.#limiters = params.handlers.limiters();
     params.slots.onFree(() => this.#wake());
   }
 
@@ -64,7 +64,7 @@ export class WorkFetcher {
     const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
     this.#loops = [
       this.#repeat(() => this.#fetchUnbounded(unbounded)),
-      ...this.#gates.map((gate) => this.#repeat(() => this.#fetchThrough(gate))),
+      ...this.#limiters.map((limiter) => this.#repeat(() => this.#fetchLimited(limiter))),
     ];
   }
 
@@ -77,17 +77,17 @@ export class WorkFetcher {
 
   /** A run failed here that has a handler for that: it is fetched also while its task may not run. */
   expectOnFail(task: string): void {
-    if (!this.#gates.some((gate) => gate.task === task)) return;
-    this.#failures.set(task, (this.#failures.get(task) ?? 0) + 1);
+    if (!this.#limiters.some((limiter) => limiter.task === task)) return;
+    this.#queuedOnFails.set(task, (this.#queuedOnFails.get(task) ?? 0) + 1);
     this.#wake();
   }
 
-  async #repeat(look: () => Promise<void>): Promise<void> {
+  async #repeat(fetchOnce: () => Promise<void>): Promise<void> {
     const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        await look();
+        await fetchOnce();
       } catch (error) {
         if (signal.aborted) return;
         if (isPerdureError(error, 'STORE_REPLACED')) {
@@ -106,23 +106,23 @@ export class WorkFetcher {
     // with their acks.
     if (slots.free === 0) await nextTurn();
     if (slots.free === 0) await this.#fetchFlagged();
-    else if (this.#isCrowded) await this.#fetchByPriority(unbounded);
+    else if (this.#isSaturated) await this.#fetchByPriority(unbounded);
     else await this.#poll({ max: slots.free, ...unbounded });
   }
 
-  async #fetchThrough(gate: TaskGate): Promise<void> {
+  async #fetchLimited(limiter: TaskLimiter): Promise<void> {
     const { clock, slots } = this.#params;
-    const max = Math.min(gate.room(clock.monotonic()), slots.free);
-    const tasks = [gate.task];
-    if (this.#isCrowded || slots.free === 0) await this.#untilWoken(undefined);
+    const max = Math.min(limiter.capacity(clock.monotonic()), slots.free);
+    const tasks = [limiter.task];
+    if (this.#isSaturated || slots.free === 0) await this.#untilWoken(undefined);
     else if (max > 0) await this.#poll({ max, names: [], tasks });
-    else if (this.#failures.has(gate.task)) {
+    else if (this.#queuedOnFails.has(limiter.task)) {
       // They have the highest priority; should a run come all the same, it is handed back.
-      const failures = Math.min(this.#failures.get(gate.task) ?? 0, slots.free);
-      this.#failures.delete(gate.task);
+      const failures = Math.min(this.#queuedOnFails.get(limiter.task) ?? 0, slots.free);
+      this.#queuedOnFails.delete(limiter.task);
       const { signal } = this.#stopping;
       await this.#fetch({ max: failures, names: [], tasks, signal, waitMs: 0 });
-    } else await this.#untilWoken(gate.opensAt);
+    } else await this.#untilWoken(limiter.availableAt);
   }
 
   /** Takes what comes first of all that may start: no more than each bounded task has room for, then of the others. */
@@ -130,32 +130,32 @@ export class WorkFetcher {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
     const nowMs = clock.monotonic();
-    const open = this.#gates.filter((gate) => gate.room(nowMs) >= 1);
-    const max = Math.min(slots.free, ...open.map((gate) => gate.room(nowMs)));
+    const open = this.#limiters.filter((limiter) => limiter.capacity(nowMs) >= 1);
+    const max = Math.min(slots.free, ...open.map((limiter) => limiter.capacity(nowMs)));
     const all = [...tasks, ...open.map(({ task }) => task)];
     const count = await this.#fetch({ max, names, tasks: all, signal, waitMs: 0 });
-    if (count < max) this.#calmDown();
+    if (count < max) this.#leaveSaturation();
     else if (slots.free > 0) {
       await this.#fetch({ max: slots.free, names, tasks, signal, waitMs: 0 });
     }
   }
 
   /** There is nothing left to choose from: each loop waits for its own again. */
-  #calmDown(): void {
-    this.#isCrowded = false;
+  #leaveSaturation(): void {
+    this.#isSaturated = false;
     this.#wake();
   }
 
   /** Waits for work as long as there is a slot for it. */
   async #poll(params: Names & { readonly max: number }): Promise<void> {
     const { signal } = this.#stopping;
-    if (this.#gates.length === 0) await this.#fetch({ ...params, signal });
+    if (this.#limiters.length === 0) await this.#fetch({ ...params, signal });
     else {
-      const crowded = new AbortController();
-      const end = (): void => crowded.abort(noSlotLeft);
+      const saturated = new AbortController();
+      const end = (): void => saturated.abort(noSlotLeft);
       this.#polls.add(end);
       try {
-        await this.#fetch({ ...params, signal: crowded.signal });
+        await this.#fetch({ ...params, signal: saturated.signal });
       } finally {
         this.#polls.delete(end);
       }
@@ -166,11 +166,11 @@ export class WorkFetcher {
   async #fetchFlagged(): Promise<void> {
     const freed = new AbortController();
     const wake = (): void => freed.abort(slotFreed);
-    this.#waiting.add(wake);
+    this.#wakers.add(wake);
     try {
       await this.#fetch({ max: flaggedBatch, names: [], tasks: [], signal: freed.signal });
     } finally {
-      this.#waiting.delete(wake);
+      this.#wakers.delete(wake);
     }
     await nextTurn();
   }
@@ -192,8 +192,8 @@ export class WorkFetcher {
       worker: options.name,
     });
     for (const item of items) take(item, claimedSince(clock, item.nowMs, askedAt));
-    if (slots.free === 0 && this.#gates.length > 0) {
-      this.#isCrowded = true;
+    if (slots.free === 0 && this.#limiters.length > 0) {
+      this.#isSaturated = true;
       this.#endPolls();
     }
     return items.length;
@@ -204,11 +204,11 @@ export class WorkFetcher {
     return new Promise((resolve) => {
       let cancelAlarm: (() => void) | undefined;
       const wake = (): void => {
-        this.#waiting.delete(wake);
+        this.#wakers.delete(wake);
         cancelAlarm?.();
         resolve();
       };
-      this.#waiting.add(wake);
+      this.#wakers.add(wake);
       const { clock } = this.#params;
       if (atMs !== undefined) {
         cancelAlarm = clock.setTimer(Math.max(0, atMs - clock.monotonic()), wake);
@@ -217,7 +217,7 @@ export class WorkFetcher {
   }
 
   #wake(): void {
-    for (const wake of this.#waiting) wake();
+    for (const wake of this.#wakers) wake();
   }
 
   #endPolls(): void {

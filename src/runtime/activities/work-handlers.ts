@@ -14,7 +14,7 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
-import { TaskGate } from './concurrency.ts';
+import { TaskLimiter } from './concurrency.ts';
 
 /** What a worker needs to know of a call besides its input: stored with the work item, opaque to the store. */
 export interface WorkOptions extends ActivityOptions {
@@ -35,12 +35,12 @@ export function decodeWorkOptions(stored: string | null): WorkOptions {
 /** The code for one kind of work item: an activity, a task, or what a task does after a failure. */
 export interface WorkHandler {
   /** For messages: `activity "x"`. */
-  readonly what: string;
+  readonly label: string;
   readonly inputSchema: StandardSchema | undefined;
   /** Where the handler is found, when it runs in a thread of its own. */
   readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
   /** What bounds it besides the slots of the worker. */
-  readonly gate?: TaskGate | undefined;
+  readonly limiter?: TaskLimiter | undefined;
   /** Whether something is to be run after it has failed for good. */
   readonly hasOnFail: boolean;
   /** How it is tried; throws `UNDECODABLE` for options that no version of Perdure has written. */
@@ -59,7 +59,7 @@ export interface WorkHandler {
 export function activityHandler(definition: ActivityDefinition): WorkHandler {
   const defaults = toAttemptDefaults(definition.defaults);
   return {
-    what: `activity ${JSON.stringify(definition.name)}`,
+    label: `activity ${JSON.stringify(definition.name)}`,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
     hasOnFail: false,
@@ -96,12 +96,12 @@ export class WorkHandlers {
   /** The tasks that nothing but the slots of the worker bounds. */
   unboundedTasks(): readonly string[] {
     return [...this.#byKind.task]
-      .filter(([, { gate }]) => gate === undefined)
+      .filter(([, { limiter }]) => limiter === undefined)
       .map(([name]) => name);
   }
 
-  gates(): readonly TaskGate[] {
-    return [...this.#byKind.task.values()].flatMap(({ gate }) => gate ?? []);
+  limiters(): readonly TaskLimiter[] {
+    return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
   }
 }
 
@@ -109,10 +109,10 @@ export class WorkHandlers {
 export function taskHandler(definition: TaskDefinition): WorkHandler {
   const options = attemptOptions(definition);
   return {
-    what: `task ${JSON.stringify(definition.name)}`,
+    label: `task ${JSON.stringify(definition.name)}`,
     inputSchema: definition.inputSchema,
     isolated: definition.isolated,
-    gate: TaskGate.of(definition),
+    limiter: TaskLimiter.of(definition),
     hasOnFail: definition.onFail !== undefined,
     options: (item) => checked(item, options),
     ...(definition.condition !== undefined && {
@@ -133,7 +133,7 @@ export function onFailHandler(definition: TaskDefinition, provider: Provider): W
   const what = `the handler for failures of task ${JSON.stringify(definition.name)}`;
   const options = attemptOptions(onFail ?? {});
   return {
-    what,
+    label: what,
     // A run may have failed because of its input: its handler sees it all the same, as it was stored.
     inputSchema: undefined,
     hasOnFail: false,

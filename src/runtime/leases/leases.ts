@@ -60,7 +60,7 @@ export class Leases<L extends Lease> {
   }
 
   /** Whether the lease is still ours by our monotonic clock. */
-  isLive(lockToken: string): boolean {
+  isHeld(lockToken: string): boolean {
     const held = this.#held.get(lockToken);
     return (
       held !== undefined && this.#params.clock.monotonic() < held.renewedAt + this.#params.leaseMs
@@ -73,7 +73,7 @@ export class Leases<L extends Lease> {
   }
 
   /** The renewal that a hint asked for, while its answer is outstanding: until then nothing of the claim should start. */
-  askedFor(lockToken: string): Promise<boolean> | undefined {
+  pendingRenewal(lockToken: string): Promise<boolean> | undefined {
     return this.#held.get(lockToken)?.asked;
   }
 
@@ -83,7 +83,7 @@ export class Leases<L extends Lease> {
     for (const token of lockTokens) {
       const held = this.#held.get(token);
       if (held !== undefined) due.push(held);
-      else this.#remember(token);
+      else this.#rememberHint(token);
     }
     if (due.length === 0) return;
     const asked = this.#renew(due);
@@ -93,7 +93,7 @@ export class Leases<L extends Lease> {
   }
 
   // A hint may overtake the claim that it is about: both may come out of one transaction.
-  #remember(token: string): void {
+  #rememberHint(token: string): void {
     if (this.#hinted.size >= maxHinted) this.#hinted.clear();
     this.#hinted.add(token);
   }
@@ -139,7 +139,7 @@ export class Leases<L extends Lease> {
     const sentAt = clock.monotonic();
     // The store may take longer to answer than the leases last: their own deadlines do not wait for it.
     const cancelDeadline = clock.setTimer(this.#firstDeadline(batch) - sentAt, () =>
-      this.#fence(batch),
+      this.#dropExpired(batch),
     );
     try {
       const results = await renew(batch.map((held) => held.lease));
@@ -150,7 +150,7 @@ export class Leases<L extends Lease> {
       return true;
     } catch (error) {
       logger.warn({ error, leases: batch.length }, 'renewing leases failed; trying again');
-      this.#fence(batch);
+      this.#dropExpired(batch);
       return false;
     } finally {
       cancelDeadline();
@@ -162,7 +162,7 @@ export class Leases<L extends Lease> {
   }
 
   /** Gives up every lease that is over by our monotonic clock. */
-  #fence(batch: readonly Held<L>[]): void {
+  #dropExpired(batch: readonly Held<L>[]): void {
     const { clock, leaseMs } = this.#params;
     for (const held of batch) if (clock.monotonic() >= held.renewedAt + leaseMs) this.#lose(held);
   }

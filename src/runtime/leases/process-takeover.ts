@@ -39,7 +39,7 @@ interface Registration {
 export class ProcessTakeover {
   readonly #params: ProcessTakeoverParams;
   readonly #host: HostProcesses | undefined;
-  readonly #rounds: Rounds;
+  readonly #loop: Rounds;
   #others: readonly ProcessRecord[] = [];
   #registeredAt = Number.NEGATIVE_INFINITY;
   #listedAt = Number.NEGATIVE_INFINITY;
@@ -50,7 +50,7 @@ export class ProcessTakeover {
     const { logger, clock = systemClock } = params;
     this.#params = params;
     this.#host = 'host' in params ? params.host : hostProcesses();
-    this.#rounds = new Rounds({
+    this.#loop = new Rounds({
       clock,
       round: () => this.#check(),
       onError: (error) => logger.warn({ error }, 'watching other processes failed; trying again'),
@@ -58,7 +58,7 @@ export class ProcessTakeover {
   }
 
   start(): void {
-    if (this.#host !== undefined) this.#rounds.start();
+    if (this.#host !== undefined) this.#loop.start();
   }
 
   /** Another process has written: perhaps it registered. */
@@ -69,7 +69,7 @@ export class ProcessTakeover {
   /** Stops, and removes the process from the store if no other worker needs its entry. */
   async stop(): Promise<void> {
     if (this.#host === undefined) return;
-    await this.#rounds.stop();
+    await this.#loop.stop();
     if (!this.#isCounted) return;
     const { store, logger } = this.#params;
     const { workers = 1, leaseMs = 0 } = registrations.get(store) ?? {};

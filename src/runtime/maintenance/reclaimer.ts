@@ -26,7 +26,7 @@ export class Reclaimer {
     this.#params = params;
   }
 
-  lookIfDue(): void {
+  runIfDue(): void {
     const { clock } = this.#params;
     const isDue = clock.monotonic() >= this.#nextAt && this.#underWay === undefined;
     if (!isDue || this.#stopping.signal.aborted) return;

@@ -23,38 +23,38 @@ const maxJobs = 500;
  */
 export class SessionReaper {
   readonly #params: SessionReaperParams;
-  readonly #rounds: Rounds;
+  readonly #loop: Rounds;
 
   constructor(params: SessionReaperParams) {
     this.#params = params;
     const { clock, logger } = params;
-    this.#rounds = new Rounds({
+    this.#loop = new Rounds({
       clock,
-      round: () => this.#look(),
+      round: () => this.#reapDue(),
       onError: (error) => logger.warn({ error }, 'looking after sessions failed; trying again'),
     });
   }
 
   start(): void {
-    this.#rounds.start();
+    this.#loop.start();
   }
 
   /** A session of this process was opened or changed: see when it is due. */
   changed(): void {
-    this.#rounds.wakeIn(0);
+    this.#loop.wakeIn(0);
   }
 
   async stop(): Promise<void> {
-    await this.#rounds.stop();
+    await this.#loop.stop();
     await this.#params.lateResults.idle();
   }
 
   /** Does what is due; answers how long to sleep. */
-  async #look(): Promise<number> {
+  async #reapDue(): Promise<number> {
     const { store, clock, lateResults, idleMs } = this.#params;
     const { sessionIds, hasAbandoned, nextAt } = await store.dueSessions(maxDue);
     for (const sessionId of sessionIds) await this.#settle(sessionId);
-    const isBusy = hasAbandoned && (await lateResults.look());
+    const isBusy = hasAbandoned && (await lateResults.disposeDue());
     if (sessionIds.length > 0 || isBusy) return 0;
     const inMs = nextAt === null ? Infinity : nextAt - clock.now();
     // What is due and was not handed to this worker, another one is at, or knows how to dispose of.

@@ -11,8 +11,8 @@ import type { WorkItem, WorkOutcome } from '../../providers/contract/work-queue.
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportTaskEnd } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { LiveInstance } from './warm-instance.ts';
-import type { Turns } from './turn-lifecycle.ts';
+import type { WarmInstance } from './warm-instance.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
 /** How an activity ended for good. */
@@ -75,9 +75,9 @@ export interface CompletionsParams {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   /** Whether the lease of a claim still holds. */
-  readonly isLive: (lockToken: string) => boolean;
+  readonly isHeld: (lockToken: string) => boolean;
   /** The item is acked, refused or given up: its lease need not be kept. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
   /** A run has failed, and the handler for that waits in the queue. */
@@ -92,7 +92,7 @@ const maxAcks = 1_000;
  */
 export class Completions {
   readonly #params: CompletionsParams;
-  #dirty: LiveInstance[] = [];
+  #dirty: WarmInstance[] = [];
   readonly #ended: SettledActivity[] = [];
   readonly #underWay = new Set<Promise<void>>();
 
@@ -107,18 +107,18 @@ export class Completions {
     }
     const { cache, options } = this.#params;
     const { instanceKey, executionId, incarnation } = settled.item;
-    const live = options.fastPaths ? cache.get(instanceKey) : undefined;
+    const instance = options.fastPaths ? cache.get(instanceKey) : undefined;
     const fits =
-      live !== undefined &&
+      instance !== undefined &&
       settled.outcome.kind !== 'canceled' &&
-      live.executionId === executionId &&
-      live.incarnation === incarnation;
+      instance.executionId === executionId &&
+      instance.incarnation === incarnation;
     if (!fits) {
       this.#track(this.#ack([settled]));
       return;
     }
-    live.settled.push(settled);
-    this.#offerTurn(live);
+    instance.settled.push(settled);
+    this.#offerTurn(instance);
   }
 
   /** Runs that end in the same turn of the event loop share one call. */
@@ -134,15 +134,15 @@ export class Completions {
   }
 
   /** Lets go of an instance that somebody had acquired. */
-  release(live: LiveInstance): void {
-    live.release();
-    this.#offerTurn(live);
+  release(instance: WarmInstance): void {
+    instance.release();
+    this.#offerTurn(instance);
   }
 
   /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
-  #offerTurn(live: LiveInstance): void {
-    if (live.settled.length === 0 || !live.tryAcquire()) return;
-    this.#dirty.push(live);
+  #offerTurn(instance: WarmInstance): void {
+    if (instance.settled.length === 0 || !instance.tryAcquire()) return;
+    this.#dirty.push(instance);
     // Activities that settle in the same turn of the event loop share one turn of their instance.
     if (this.#dirty.length === 1) setImmediate(() => this.#flush());
   }
@@ -159,20 +159,20 @@ export class Completions {
   #flush(): void {
     const dirty = this.#dirty;
     this.#dirty = [];
-    for (const live of dirty) this.#track(this.#takeTurns(live));
+    for (const instance of dirty) this.#track(this.#takeTurns(instance));
   }
 
-  async #takeTurns(live: LiveInstance): Promise<void> {
-    while (live.settled.length > 0) {
-      const batch = live.settled.splice(0);
-      const isHeld = batch.every(({ item }) => this.#params.isLive(item.lockToken));
-      if (live.gone || !isHeld) await this.#ack(batch);
-      else await this.#takeTurn(live, batch);
+  async #takeTurns(instance: WarmInstance): Promise<void> {
+    while (instance.settled.length > 0) {
+      const batch = instance.settled.splice(0);
+      const isHeld = batch.every(({ item }) => this.#params.isHeld(item.lockToken));
+      if (instance.isEvicted || !isHeld) await this.#ack(batch);
+      else await this.#takeTurn(instance, batch);
     }
-    live.release();
+    instance.release();
   }
 
-  async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
+  async #takeTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
     const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
     const { nowMs } = time;
@@ -180,21 +180,21 @@ export class Completions {
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
     const lockTokens = batch.map(({ item }) => item.lockToken);
-    live.items = lockTokens;
+    instance.items = lockTokens;
     let turn: Turn;
     try {
-      const result = await live.execution.turn({ messages, nowMs, version: live.version });
-      if (options.alwaysReplay) await turns.replay(live, result);
-      turn = turns.plan(live, result, time);
-      live.items = undefined;
+      const result = await instance.execution.turn({ messages, nowMs, version: instance.version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
+      turn = turns.plan(instance, result, time);
+      instance.items = undefined;
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
-      cache.evict(live);
+      options.logger.debug({ error, instanceId: instance.instanceId }, 'a turn in memory failed');
+      cache.evict(instance);
       await this.#ack(batch);
       return;
     }
-    const { instanceKey, incarnation, executionId, lastTurn } = live;
+    const { instanceKey, incarnation, executionId, lastTurn } = instance;
     const sentAt = clock.monotonic();
     try {
       const [commit] =
@@ -205,17 +205,17 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        turns.committed(live, turn, { ...time, claimed: commit.claimed, sentAt });
+        turns.committed(instance, turn, { ...time, claimed: commit.claimed, sentAt });
         return;
       }
     } catch (error) {
       options.logger.debug(
-        { error, instanceId: live.instanceId },
+        { error, instanceId: instance.instanceId },
         'committing a turn in memory failed',
       );
     }
     // If that turn did commit after all, the items are gone and this changes nothing.
-    turns.refused(live, turn);
+    turns.refused(instance, turn);
     await this.#ack(batch);
   }
 

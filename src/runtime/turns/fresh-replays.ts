@@ -3,7 +3,7 @@ import { decodeEvent, encodeEvent, type HistoryEvent } from '../../model/event.t
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { LiveCode, ProgramFactory, ProgramSubject } from './warm-instance.ts';
+import type { InstanceCode, ProgramFactory, ProgramSubject } from './warm-instance.ts';
 
 export interface FreshReplaysParams {
   readonly provider: Provider;
@@ -35,7 +35,11 @@ export class FreshReplays {
    * Replays the stored history and the new turn. Returns the replayed code, which replaces `code`. Throws
    * `NondeterminismError` where the two disagree.
    */
-  async replay(subject: ReplaySubject, code: LiveCode, result: TurnResult): Promise<LiveCode> {
+  async replay(
+    subject: ReplaySubject,
+    code: InstanceCode,
+    result: TurnResult,
+  ): Promise<InstanceCode> {
     const history = await this.#history(subject, result);
     // Deleted, or continued by another worker: the store rejects the turn.
     if (history.length !== result.firstEventId + result.events.length - 1) return code;

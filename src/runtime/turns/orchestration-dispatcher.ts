@@ -9,12 +9,12 @@ import type {
   Runnable,
 } from '../../providers/contract/orchestration-queue.ts';
 import { claimedSince, type Leases } from '../leases/leases.ts';
-import type { LiveInstance } from './warm-instance.ts';
+import type { WarmInstance } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import type { TimerTurns } from './timer-turns.ts';
 import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
-import type { Turns } from './turn-lifecycle.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 
 export interface OrchestrationDispatcherParams {
   readonly provider: Provider;
@@ -23,12 +23,12 @@ export interface OrchestrationDispatcherParams {
   readonly options: ResolvedOptions;
   readonly leases: Leases<ClaimedInstance>;
   readonly runner: TurnRunner;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   readonly timerTurns: TimerTurns;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
+  readonly release: (instance: WarmInstance) => void;
   /** Called before each look for work, which an idle worker makes at every poll. */
-  readonly onLook: () => void;
+  readonly onPoll: () => void;
   /** The store will never answer again. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
@@ -48,7 +48,7 @@ export class ClaimedInstance {
 }
 
 interface Refused {
-  readonly live: LiveInstance;
+  readonly instance: WarmInstance;
   readonly error: unknown;
 }
 
@@ -96,7 +96,7 @@ export class OrchestrationDispatcher {
     const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      this.#params.onLook();
+      this.#params.onPoll();
       try {
         await this.#runTimers();
         const askedAt = clock.monotonic();
@@ -172,7 +172,7 @@ export class OrchestrationDispatcher {
       return claim;
     });
     try {
-      const ran = await runner.run(items, (lockToken) => leases.isLive(lockToken));
+      const ran = await runner.run(items, (lockToken) => leases.isHeld(lockToken));
       await Promise.all([
         this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
         this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),
@@ -198,7 +198,7 @@ export class OrchestrationDispatcher {
       (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
     );
     const refused: Refused[] = [];
-    for (const [index, { item, live, turn }] of claimed.entries()) {
+    for (const [index, { item, instance, turn }] of claimed.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const commit = {
@@ -207,12 +207,12 @@ export class OrchestrationDispatcher {
           nowMs: item.nowMs,
           sentAt,
         } as const;
-        turns.committed(live, turn, commit);
+        turns.committed(instance, turn, commit);
       } else {
-        turns.refused(live, turn);
-        refused.push({ live, error: result?.error });
+        turns.refused(instance, turn);
+        refused.push({ instance, error: result?.error });
       }
-      release(live);
+      release(instance);
     }
     if (refused.length > 0) await this.#report(refused);
   }
@@ -220,11 +220,11 @@ export class OrchestrationDispatcher {
   /** Says what became of turns that were refused: many an instance was ended or deleted while its turn ran. */
   async #report(refused: readonly Refused[]): Promise<void> {
     const { provider, options } = this.#params;
-    const ids = refused.map(({ live }) => live.instanceId);
+    const ids = refused.map(({ instance }) => instance.instanceId);
     // Only for the log: a store that cannot be asked leaves the plainest answer.
     const records = await provider.getInstances(ids).catch(() => undefined);
-    for (const [index, { live, error }] of refused.entries()) {
-      const { instanceId, instanceKey } = live;
+    for (const [index, { instance, error }] of refused.entries()) {
+      const { instanceId, instanceKey } = instance;
       const record = records?.[index];
       const isKnown = records !== undefined && error instanceof LockLostError;
       const fields = { error, instanceId };

@@ -4,8 +4,8 @@ import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { TurnAck } from '../../providers/contract/work-queue.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { LiveInstance } from './warm-instance.ts';
-import type { Turns } from './turn-lifecycle.ts';
+import type { WarmInstance } from './warm-instance.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
 export interface TimerTurnsParams {
@@ -14,21 +14,21 @@ export interface TimerTurnsParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly timers: WarmTimers;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
+  readonly release: (instance: WarmInstance) => void;
 }
 
 /** A turn that ran in memory and waits for its commit. */
 interface RanTurn {
-  readonly live: LiveInstance;
+  readonly instance: WarmInstance;
   readonly lastTurn: string;
   readonly operations: readonly number[];
   readonly turn: Turn;
 }
 
 // Refused turns are work for nothing. Where another process is after the same timers, nearly all would be.
-const restMs = 10_000;
+const contentionPauseMs = 10_000;
 
 /**
  * Gives instances that are live here their turn when a timer of theirs is due: the turn runs in memory first, and one
@@ -37,7 +37,7 @@ const restMs = 10_000;
  */
 export class TimerTurns {
   readonly #params: TimerTurnsParams;
-  #restsUntil = Number.NEGATIVE_INFINITY;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(params: TimerTurnsParams) {
     this.#params = params;
@@ -45,11 +45,11 @@ export class TimerTurns {
 
   /** When there will be something to run; never, if nothing is known of. */
   nextAt(): number {
-    return this.#isResting ? Infinity : this.#params.timers.nextAt;
+    return this.#isPaused ? Infinity : this.#params.timers.nextAt;
   }
 
-  get #isResting(): boolean {
-    return this.#params.clock.monotonic() < this.#restsUntil;
+  get #isPaused(): boolean {
+    return this.#params.clock.monotonic() < this.#pausedUntil;
   }
 
   /** Runs the turns that are due, one batch of them; says whether there were any. */
@@ -57,10 +57,13 @@ export class TimerTurns {
     const { clock, timers, options } = this.#params;
     const nowMs = Math.floor(clock.now());
     const due = timers.takeDue(nowMs, options.orchestrationBatch);
-    if (this.#isResting) return false;
+    if (this.#isPaused) return false;
     const ran: RanTurn[] = [];
-    for (const live of due) {
-      const one = live.gone || !live.tryAcquire() ? undefined : await this.#runOne(live, nowMs);
+    for (const instance of due) {
+      const one =
+        instance.isEvicted || !instance.tryAcquire()
+          ? undefined
+          : await this.#runOne(instance, nowMs);
       if (one !== undefined) ran.push(one);
     }
     if (ran.length > 0) await this.#commit(ran, nowMs);
@@ -68,31 +71,31 @@ export class TimerTurns {
   }
 
   /** Runs the turn of an instance that was acquired, and lets go of it if there is none. */
-  async #runOne(live: LiveInstance, nowMs: number): Promise<RanTurn | undefined> {
+  async #runOne(instance: WarmInstance, nowMs: number): Promise<RanTurn | undefined> {
     const { cache, turns, options, release } = this.#params;
-    const { executionId, lastTurn, version } = live;
-    const operations = dueTimers(live, nowMs);
+    const { executionId, lastTurn, version } = instance;
+    const operations = dueTimers(instance, nowMs);
     if (lastTurn === null || operations.length === 0) {
-      release(live);
+      release(instance);
       return undefined;
     }
     const messages = operations.map((operation): Message => {
       return { kind: 'timerFired', executionId, operation };
     });
     try {
-      const result = await live.execution.turn({ messages, nowMs, version });
-      if (options.alwaysReplay) await turns.replay(live, result);
+      const result = await instance.execution.turn({ messages, nowMs, version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
       return {
-        live,
+        instance,
         lastTurn,
         operations,
-        turn: turns.plan(live, result, { path: 'fast', nowMs }),
+        turn: turns.plan(instance, result, { path: 'fast', nowMs }),
       };
     } catch (error) {
       // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
-      cache.evict(live);
-      release(live);
+      options.logger.debug({ error, instanceId: instance.instanceId }, 'a turn in memory failed');
+      cache.evict(instance);
+      release(instance);
       return undefined;
     }
   }
@@ -100,8 +103,8 @@ export class TimerTurns {
   async #commit(ran: readonly RanTurn[], nowMs: number): Promise<void> {
     const { provider, clock, turns, options, release } = this.#params;
     const sentAt = clock.monotonic();
-    const acks = ran.map(({ live, lastTurn, operations, turn }): TurnAck => {
-      const { instanceKey, incarnation, executionId } = live;
+    const acks = ran.map(({ instance, lastTurn, operations, turn }): TurnAck => {
+      const { instanceKey, incarnation, executionId } = instance;
       const fences = { instanceKey, incarnation, executionId, lastTurn };
       return { ...fences, lockTokens: [], timers: operations, asOfMs: nowMs, turn };
     });
@@ -109,29 +112,29 @@ export class TimerTurns {
       options.logger.debug({ error }, 'committing turns in memory failed');
       return [];
     });
-    for (const [index, { live, turn }] of ran.entries()) {
+    for (const [index, { instance, turn }] of ran.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const { claimed } = result;
-        turns.committed(live, turn, { claimed, path: 'fast', nowMs, sentAt });
+        turns.committed(instance, turn, { claimed, path: 'fast', nowMs, sentAt });
       } else {
-        turns.refused(live, turn);
-        this.#restsUntil = clock.monotonic() + restMs;
+        turns.refused(instance, turn);
+        this.#pausedUntil = clock.monotonic() + contentionPauseMs;
       }
-      release(live);
+      release(instance);
     }
   }
 }
 
 /** The timers of an instance that are due, in the order in which they became so. */
-function dueTimers({ timers }: LiveInstance, nowMs: number): readonly number[] {
+function dueTimers({ timers }: WarmInstance, nowMs: number): readonly number[] {
   const due: (readonly [number, number])[] = [];
   for (const timer of timers) if (timer[1] <= nowMs) due.push(timer);
   return due.sort(([a, aAt], [b, bAt]) => aAt - bAt || a - b).map(([operation]) => operation);
 }
 
 interface Entry {
-  readonly handle: LiveInstance['handle'];
+  readonly handle: WarmInstance['handle'];
   readonly operation: number;
   readonly fireAt: number;
 }
@@ -155,11 +158,11 @@ export class WarmTimers {
   }
 
   /** Adds a timer that a committed turn has set. */
-  add(live: LiveInstance, operation: number, fireAt: number): void {
+  add(instance: WarmInstance, operation: number, fireAt: number): void {
     if (this.#heap.length >= this.#sweepAt) this.#sweep();
-    this.#heap.push({ handle: live.handle, operation, fireAt });
-    this.#rise(this.#heap.length - 1);
-    if (this.#heap[0]?.handle === live.handle && this.#heap[0].operation === operation)
+    this.#heap.push({ handle: instance.handle, operation, fireAt });
+    this.#siftUp(this.#heap.length - 1);
+    if (this.#heap[0]?.handle === instance.handle && this.#heap[0].operation === operation)
       this.#onFirst(fireAt);
   }
 
@@ -175,11 +178,11 @@ export class WarmTimers {
   }
 
   /** Takes out up to so many instances that have a timer due; each may come more than once. */
-  takeDue(nowMs: number, max: number): readonly LiveInstance[] {
-    const due: LiveInstance[] = [];
+  takeDue(nowMs: number, max: number): readonly WarmInstance[] {
+    const due: WarmInstance[] = [];
     while (due.length < max && this.nextAt <= nowMs) {
       const first = this.#pop();
-      if (first?.handle.live !== undefined) due.push(first.handle.live);
+      if (first?.handle.instance !== undefined) due.push(first.handle.instance);
     }
     return due;
   }
@@ -203,12 +206,12 @@ export class WarmTimers {
     const last = heap.pop();
     if (last !== undefined && heap.length > 0) {
       heap[0] = last;
-      this.#sink();
+      this.#siftDown();
     }
     return first;
   }
 
-  #rise(from: number): void {
+  #siftUp(from: number): void {
     const heap = this.#heap;
     let at = from;
     while (at > 0) {
@@ -219,7 +222,7 @@ export class WarmTimers {
     }
   }
 
-  #sink(): void {
+  #siftDown(): void {
     const heap = this.#heap;
     for (let at = 0; ;) {
       const left = 2 * at + 1;
@@ -235,6 +238,10 @@ export class WarmTimers {
   }
 }
 
-function isPending({ handle: { live }, operation, fireAt }: Entry): boolean {
-  return live !== undefined && !live.execution.isCanceling && live.timers.get(operation) === fireAt;
+function isPending({ handle: { instance }, operation, fireAt }: Entry): boolean {
+  return (
+    instance !== undefined &&
+    !instance.execution.isCanceling &&
+    instance.timers.get(operation) === fireAt
+  );
 }

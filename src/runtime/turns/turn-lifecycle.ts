@@ -12,12 +12,12 @@ import type { Slots } from '../activities/concurrency.ts';
 import { reportFailedInstance, reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { FreshReplays } from './fresh-replays.ts';
-import { LiveInstance, type ProgramFactory } from './warm-instance.ts';
+import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import { toTurn, type TurnSubject } from './turn-effects.ts';
 import type { WarmCache } from './warm-cache.ts';
 import type { WarmTimers } from './timer-turns.ts';
 
-export interface TurnsParams {
+export interface TurnLifecycleParams {
   readonly provider: Provider;
   readonly registry: Registry;
   readonly options: ResolvedOptions;
@@ -36,27 +36,27 @@ export interface TurnTime {
 }
 
 /** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
-export class Turns {
-  readonly #params: TurnsParams;
+export class TurnLifecycle {
+  readonly #params: TurnLifecycleParams;
   /** What turns that end their instance leave unawaited; reported once they are committed. */
   readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
 
-  constructor(params: TurnsParams) {
+  constructor(params: TurnLifecycleParams) {
     this.#params = params;
   }
 
   /** With `alwaysReplay`: continues with code that was replayed up to the end of the turn. Throws `NondeterminismError`. */
-  async replay(live: LiveInstance, result: TurnResult): Promise<void> {
-    live.code = await this.#params.replays.replay(live, live.code, result);
-    live.code.execution.holder = live;
+  async replay(instance: WarmInstance, result: TurnResult): Promise<void> {
+    instance.code = await this.#params.replays.replay(instance, instance.code, result);
+    instance.code.execution.holder = instance;
   }
 
   /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
   plan(subject: TurnSubject, result: TurnResult, time: TurnTime): Turn {
     const { options, registry, slots, provider } = this.#params;
-    const live = subject instanceof LiveInstance ? subject : undefined;
-    if (live !== undefined) forgetAnswered(live, result.events);
-    const mayClaim = options.fastPaths && (live === undefined || live.queued.size === 0);
+    const instance = subject instanceof WarmInstance ? subject : undefined;
+    if (instance !== undefined) forgetResolved(instance, result.events);
+    const mayClaim = options.fastPaths && (instance === undefined || instance.queued.size === 0);
     let budget = mayClaim ? slots.free : 0;
     const turn = toTurn({
       subject,
@@ -82,7 +82,7 @@ export class Turns {
 
   /** The turn is in the store: the instance stays live or ends, and what was claimed for us starts. */
   committed(
-    live: LiveInstance,
+    instance: WarmInstance,
     turn: Turn,
     commit: TurnTime & {
       readonly claimed: readonly ClaimedAtInsert[];
@@ -91,42 +91,43 @@ export class Turns {
     },
   ): void {
     const { cache, options } = this.#params;
-    live.lastTurn = turn.turnId;
+    instance.lastTurn = turn.turnId;
     for (const { operation, claimMs } of turn.workItems) {
-      if (claimMs === undefined) live.queued.add(operation);
+      if (claimMs === undefined) instance.queued.add(operation);
     }
-    for (const { operation, fireAt } of turn.timers) live.timers.set(operation, Math.ceil(fireAt));
-    live.code.broken.committed(turn.turnId);
-    this.#report(live, turn, commit.path);
+    for (const { operation, fireAt } of turn.timers)
+      instance.timers.set(operation, Math.ceil(fireAt));
+    instance.code.broken.committed(turn.turnId);
+    this.#report(instance, turn, commit.path);
     if (turn.outcome.status === 'failed')
-      reportFailedInstance(options.logger, live, turn.outcome.failure);
-    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(live, turn);
-    if (turn.outcome.status !== 'running') cache.evict(live);
-    else if (options.warmCacheBytes === 0) cache.evict(live);
-    else if (!live.gone) this.#keep(live, turn);
-    this.#startClaimed(live, turn, commit);
+      reportFailedInstance(options.logger, instance, turn.outcome.failure);
+    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(instance, turn);
+    if (turn.outcome.status !== 'running') cache.evict(instance);
+    else if (options.warmCacheBytes === 0) cache.evict(instance);
+    else if (!instance.isEvicted) this.#keep(instance, turn);
+    this.#startClaimed(instance, turn, commit);
   }
 
-  #keep(live: LiveInstance, { timers: set }: Turn): void {
+  #keep(instance: WarmInstance, { timers: set }: Turn): void {
     const { cache, timers, options, provider } = this.#params;
-    cache.put(live);
+    cache.put(instance);
     // A store with a clock of its own may refuse what ours calls due.
-    if (live.gone || !options.fastPaths || provider.clockIsEstimate === true) return;
+    if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
     for (const { operation, fireAt, delayMs } of set) {
-      if (delayMs === undefined) timers.add(live, operation, Math.ceil(fireAt));
+      if (delayMs === undefined) timers.add(instance, operation, Math.ceil(fireAt));
     }
   }
 
   /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
-  refused(live: LiveInstance | undefined, turn: Turn): void {
+  refused(instance: WarmInstance | undefined, turn: Turn): void {
     this.#params.slots.release(claimCount(turn));
-    if (live !== undefined) this.#params.cache.evict(live);
+    if (instance !== undefined) this.#params.cache.evict(instance);
   }
 
   #startClaimed(
-    live: LiveInstance,
+    instance: WarmInstance,
     turn: Turn,
-    { claimed, nowMs, sentAt }: Parameters<Turns['committed']>[2],
+    { claimed, nowMs, sentAt }: Parameters<TurnLifecycle['committed']>[2],
   ): void {
     const { slots, startClaimed } = this.#params;
     const unclaimed = claimCount(turn) - claimed.length;
@@ -140,13 +141,13 @@ export class Turns {
       items.push({
         kind: 'activity',
         lockToken,
-        instanceKey: live.instanceKey,
-        instanceId: live.instanceId,
-        incarnation: live.incarnation,
-        executionId: live.executionId,
+        instanceKey: instance.instanceKey,
+        instanceId: instance.instanceId,
+        incarnation: instance.incarnation,
+        executionId: instance.executionId,
         operation,
         name: item.name,
-        orchestration: live.name,
+        orchestration: instance.name,
         payload: item.payload,
         options: item.options,
         claims: 1,
@@ -159,7 +160,7 @@ export class Turns {
     startClaimed(items, sentAt);
   }
 
-  #warnOfUnawaited({ instanceId, name }: LiveInstance, turn: Turn): void {
+  #warnOfUnawaited({ instanceId, name }: WarmInstance, turn: Turn): void {
     const operations = this.#neverAwaited.get(turn);
     if (operations === undefined) return;
     const { logger } = this.#params.options;
@@ -171,15 +172,15 @@ export class Turns {
     });
   }
 
-  #report(live: LiveInstance, turn: Turn, path: 'fast' | 'slow'): void {
+  #report(instance: WarmInstance, turn: Turn, path: 'fast' | 'slow'): void {
     const { options } = this.#params;
     const { turnCommitted } = options.hooks;
     if (turnCommitted === undefined) return;
     reportSafely(options.logger, () =>
       turnCommitted({
-        instanceId: live.instanceId,
-        executionId: live.executionId,
-        orchestration: live.name,
+        instanceId: instance.instanceId,
+        executionId: instance.executionId,
+        orchestration: instance.name,
         events: turn.events.length,
         path,
         status: turn.outcome.status,
@@ -188,7 +189,7 @@ export class Turns {
   }
 }
 
-function forgetAnswered({ queued, timers }: LiveInstance, events: readonly HistoryEvent[]): void {
+function forgetResolved({ queued, timers }: WarmInstance, events: readonly HistoryEvent[]): void {
   if (queued.size === 0 && timers.size === 0) return;
   for (const event of events) {
     const answered =
@@ -214,7 +215,7 @@ export interface FirstTurnsParams {
   readonly clock: Clock;
   readonly registry: Registry;
   readonly programs: ProgramFactory;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   readonly options: ResolvedOptions;
   readonly replays: FreshReplays;
 }
@@ -236,26 +237,26 @@ export class FirstTurns {
   }
 
   /** Declines with `undefined` when this process cannot run it. */
-  start(instance: NewInstance): Promise<CreateResult> | undefined {
+  start(newInstance: NewInstance): Promise<CreateResult> | undefined {
     const { registry } = this.#params;
-    const version = instance.version ?? registry.latest(instance.name)?.version;
+    const version = newInstance.version ?? registry.latest(newInstance.name)?.version;
     if (this.#stopped || version === undefined) return undefined;
-    if (registry.find(instance.name, version) === undefined) return undefined;
-    const created = this.#create(instance, version);
+    if (registry.find(newInstance.name, version) === undefined) return undefined;
+    const created = this.#create(newInstance, version);
     this.#underWay.add(created);
     const forget = (): boolean => this.#underWay.delete(created);
     created.then(forget, forget);
     return created;
   }
 
-  async #create(instance: NewInstance, version: string): Promise<CreateResult> {
+  async #create(newInstance: NewInstance, version: string): Promise<CreateResult> {
     const { provider, clock, programs, turns, options, replays } = this.#params;
-    const { instanceId, incarnation, name } = instance;
+    const { instanceId, incarnation, name } = newInstance;
     const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
     let code = programs.create({ ...subject, incarnation });
     const { execution } = code;
     const nowMs = Math.floor(clock.now());
-    const messages = [decodeMessage(instance.start)];
+    const messages = [decodeMessage(newInstance.start)];
     let ran;
     try {
       ran = await execution.turn({ messages, nowMs, version });
@@ -264,7 +265,7 @@ export class FirstTurns {
       // Code that cannot run this start: it is kept, and held back until somebody can.
       execution.dispose();
       if (!(error instanceof NondeterminismError)) throw error;
-      const [kept] = await provider.createInstances([instance]);
+      const [kept] = await provider.createInstances([newInstance]);
       return kept as CreateResult;
     }
     const time = { path: 'fast', nowMs } as const;
@@ -272,7 +273,7 @@ export class FirstTurns {
     const sentAt = clock.monotonic();
     let result: CreateResult | undefined;
     try {
-      [result] = await provider.createInstances([{ ...instance, firstTurn }]);
+      [result] = await provider.createInstances([{ ...newInstance, firstTurn }]);
     } finally {
       if (result?.kind !== 'created') {
         code.execution.dispose();
@@ -281,14 +282,14 @@ export class FirstTurns {
     }
     if (result?.kind === 'created') {
       const { instanceKey, claimed } = result;
-      const live = new LiveInstance({
+      const instance = new WarmInstance({
         instanceKey,
         subject,
         incarnation,
         code,
         lastTurn: null,
       });
-      turns.committed(live, firstTurn, { ...time, claimed, sentAt });
+      turns.committed(instance, firstTurn, { ...time, claimed, sentAt });
     }
     return result as CreateResult;
   }

@@ -10,18 +10,18 @@ import type {
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { FreshReplays } from './fresh-replays.ts';
-import { LiveInstance, type ProgramFactory } from './warm-instance.ts';
+import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { reportBlocked, reportSafely } from '../maintenance/reports.ts';
 import { toTurn } from './turn-effects.ts';
-import type { Turns } from './turn-lifecycle.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
 /** A turn that ran and is to be acked; the instance is held until then. */
 export interface ClaimedTurn {
   readonly kind: 'turn';
   readonly item: OrchestrationItem;
-  readonly live: LiveInstance;
+  readonly instance: WarmInstance;
   readonly turn: Turn;
 }
 
@@ -45,10 +45,10 @@ export interface TurnRunnerParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly programs: ProgramFactory;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   readonly replays: FreshReplays;
   /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
+  readonly release: (instance: WarmInstance) => void;
 }
 
 const errorPauseMs = 200;
@@ -57,7 +57,7 @@ const maxHoldBackMs = 60_000;
 // Instances that were ended elsewhere are never taken out one by one.
 const maxRemembered = 10_000;
 
-/** Runs one turn for each claimed instance: live where it stands, or replayed from its history. */
+/** Runs one turn for each claimed instance: live where it isCurrent, or replayed from its history. */
 export class TurnRunner {
   readonly #params: TurnRunnerParams;
   /** How long each instance was last held back, so that the next time it is longer. */
@@ -67,46 +67,46 @@ export class TurnRunner {
     this.#params = params;
   }
 
-  /** Runs the turns one after the other. `isLive` is asked directly before each: what has lost its lease does not run. */
+  /** Runs the turns one after the other. `isHeld` is asked directly before each: what has lost its lease does not run. */
   async run(
     items: readonly OrchestrationItem[],
-    isLive: (lockToken: string) => boolean,
+    isHeld: (lockToken: string) => boolean,
   ): Promise<readonly RunResult[]> {
-    const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
+    const warm = await Promise.all(items.map((item) => this.#acquireWarm(item)));
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
       histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
     } catch (error) {
       this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
-      for (const live of warm) if (live !== undefined) this.#params.release(live);
+      for (const instance of warm) if (instance !== undefined) this.#params.release(instance);
       return items.map(({ lockToken }) => tryAgain(lockToken));
     }
     const results: RunResult[] = [];
     for (const [index, item] of items.entries()) {
-      const live = warm[index];
-      if (isLive(item.lockToken)) {
-        results.push(await this.#runOne(item, live, histories.get(item.instanceKey) ?? []));
+      const instance = warm[index];
+      if (isHeld(item.lockToken)) {
+        results.push(await this.#runOne(item, instance, histories.get(item.instanceKey) ?? []));
       } else {
-        if (live !== undefined) this.#params.release(live);
+        if (instance !== undefined) this.#params.release(instance);
         results.push(leftAlone(item.lockToken));
       }
     }
     return results;
   }
 
-  async #takeLive(item: OrchestrationItem): Promise<LiveInstance | undefined> {
+  async #acquireWarm(item: OrchestrationItem): Promise<WarmInstance | undefined> {
     const { cache } = this.#params;
-    const live = cache.get(item.instanceKey);
-    if (live === undefined) return undefined;
-    await live.acquire();
-    const stands =
-      !live.gone &&
-      live.incarnation === item.incarnation &&
-      live.executionId === item.executionId &&
-      live.lastTurn === item.lastTurn;
-    if (stands) return live;
-    cache.evict(live);
-    this.#params.release(live);
+    const instance = cache.get(item.instanceKey);
+    if (instance === undefined) return undefined;
+    await instance.acquire();
+    const isCurrent =
+      !instance.isEvicted &&
+      instance.incarnation === item.incarnation &&
+      instance.executionId === item.executionId &&
+      instance.lastTurn === item.lastTurn;
+    if (isCurrent) return instance;
+    cache.evict(instance);
+    this.#params.release(instance);
     return undefined;
   }
 
@@ -123,55 +123,55 @@ export class TurnRunner {
 
   async #runOne(
     item: OrchestrationItem,
-    warm: LiveInstance | undefined,
+    warm: WarmInstance | undefined,
     history: readonly StoredEvent[],
   ): Promise<RunResult> {
     const { options, turns, replays } = this.#params;
-    let live = warm;
+    let instance = warm;
     try {
       const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
       if (disagreement !== undefined) throw disagreement;
       if (item.claims > options.maxClaims) {
-        return this.#end(item, live, {
+        return this.#end(item, instance, {
           kind: 'executionFailed',
           at: item.nowMs,
           failure: poison(item),
         });
       }
       const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
-      live ??= await this.#rebuild(item, messages, history);
-      live.claim = item.lockToken;
-      const { version } = live;
-      const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
-      if (options.alwaysReplay) await turns.replay(live, result);
-      live.claim = undefined;
+      instance ??= await this.#rebuild(item, messages, history);
+      instance.claim = item.lockToken;
+      const { version } = instance;
+      const result = await instance.execution.turn({ messages, nowMs: item.nowMs, version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
+      instance.claim = undefined;
       this.#holdBackMs.delete(item.instanceId);
       return {
         kind: 'turn',
         item,
-        live,
-        turn: turns.plan(live, result, { path: 'slow', nowMs: item.nowMs }),
+        instance,
+        turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
       if (await this.#isGone(item)) {
-        this.#drop(live);
+        this.#drop(instance);
         return { kind: 'gone' };
       }
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
         const failure = platformFailure('NONDETERMINISM', error.message);
-        return this.#end(item, live, { kind: 'executionFailed', at: item.nowMs, failure });
+        return this.#end(item, instance, { kind: 'executionFailed', at: item.nowMs, failure });
       }
       const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
-      if (expired !== undefined) return this.#skipCleanup(item, live, expired);
-      this.#drop(live);
+      if (expired !== undefined) return this.#skipCleanup(item, instance, expired);
+      this.#drop(instance);
       return this.#holdBack(item, error);
     }
   }
 
-  #drop(live: LiveInstance | undefined): void {
-    if (live === undefined) return;
-    this.#params.cache.evict(live);
-    this.#params.release(live);
+  #drop(instance: WarmInstance | undefined): void {
+    if (instance === undefined) return;
+    this.#params.cache.evict(instance);
+    this.#params.release(instance);
   }
 
   /** A history that was deleted between its claim and its reading looks like one that is damaged. */
@@ -193,17 +193,17 @@ export class TurnRunner {
     item: OrchestrationItem,
     messages: readonly Message[],
     history: readonly StoredEvent[],
-  ): Promise<LiveInstance> {
-    const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
-    await live.acquire();
-    live.claim = item.lockToken;
+  ): Promise<WarmInstance> {
+    const instance = this.#createInstance(item, this.#pickVersion(item, messages), 'create');
+    await instance.acquire();
+    instance.claim = item.lockToken;
     try {
-      await live.execution.replay(history.map(decodeEvent));
+      await instance.execution.replay(history.map(decodeEvent));
     } catch (error) {
-      live.discard();
+      instance.discard();
       throw error;
     }
-    return live;
+    return instance;
   }
 
   #pickVersion(item: OrchestrationItem, messages: readonly Message[]): string {
@@ -212,27 +212,27 @@ export class TurnRunner {
     return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
   }
 
-  #createLive(
+  #createInstance(
     item: OrchestrationItem,
     version: string,
     kind: 'create' | 'createInert',
-  ): LiveInstance {
+  ): WarmInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
     const subject = { instanceId, executionId, name, version, parent };
     const { programs } = this.#params;
     const code = programs[kind]({ ...subject, incarnation });
-    return new LiveInstance({ instanceKey, subject, incarnation, code, lastTurn });
+    return new WarmInstance({ instanceKey, subject, incarnation, code, lastTurn });
   }
 
   /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
   #skipCleanup(
     item: OrchestrationItem,
-    live: LiveInstance | undefined,
+    instance: WarmInstance | undefined,
     expired: StoredMessage,
   ): ClaimedTurn {
     const message = decodeMessage(expired);
     const reason = message.kind === 'cleanupExpired' ? message.reason : 'canceled';
-    return this.#end(item, live, {
+    return this.#end(item, instance, {
       kind: 'executionCanceled',
       at: item.nowMs,
       reason,
@@ -241,18 +241,18 @@ export class TurnRunner {
   }
 
   /** Ends an instance without running its code. */
-  #end(item: OrchestrationItem, warm: LiveInstance | undefined, event: TerminalEvent): ClaimedTurn {
-    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'createInert');
-    if (warm === undefined) live.tryAcquire();
+  #end(item: OrchestrationItem, warm: WarmInstance | undefined, event: TerminalEvent): ClaimedTurn {
+    const instance = warm ?? this.#createInstance(item, this.#pickVersion(item, []), 'createInert');
+    if (warm === undefined) instance.tryAcquire();
     const turn = toTurn({
-      subject: live,
+      subject: instance,
       firstEventId: item.historyLength + 1,
       events: [event],
       claimMs: () => undefined,
       cleanupMs: this.#params.options.cleanupTimeoutMs,
       worker: this.#params.options.name,
     });
-    return { kind: 'turn', item, live, turn };
+    return { kind: 'turn', item, instance, turn };
   }
 
   // A bad deploy must not kill runs: the instance waits, visible as blocked, for a build that agrees with it.
@@ -287,7 +287,7 @@ export class TurnRunner {
   }
 }
 
-/** What is said of code that broke holds only while the instance stands where that code left it. */
+/** What is said of code that broke holds only while the instance isCurrent where that code left it. */
 function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
   const message = decodeMessage(stored);
   const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;

@@ -10,7 +10,7 @@ import type { SettledActivity } from './completions.ts';
 import type { TurnSubject } from './turn-effects.ts';
 
 /** An instance whose function is alive in this process, standing exactly where `lastTurn` left it. */
-export class LiveInstance implements TurnSubject, LoopHolder {
+export class WarmInstance implements TurnSubject, LoopHolder {
   readonly instanceKey: number;
   readonly instanceId: string;
   readonly incarnation: string;
@@ -19,7 +19,7 @@ export class LiveInstance implements TurnSubject, LoopHolder {
   readonly version: string;
   readonly parent: ParentRef | null;
   /** Replaced only by an equal one that was replayed from the store. */
-  code: LiveCode;
+  code: InstanceCode;
   /** Activities that have settled here and wait for a turn of their own. */
   readonly settled: SettledActivity[] = [];
   /** Activities that were left in the queue and have not answered: later ones do not overtake them. */
@@ -33,7 +33,7 @@ export class LiveInstance implements TurnSubject, LoopHolder {
   /** The claims on the work whose outcomes its turn in memory applies. */
   items: readonly string[] | undefined;
   /** What lists hold that outlast the instance: empty once it is gone, so that they keep nothing alive. */
-  readonly handle: { live: LiveInstance | undefined } = { live: this };
+  readonly handle: { instance: WarmInstance | undefined } = { instance: this };
   #busy = false;
   readonly #waiting: (() => void)[] = [];
 
@@ -41,7 +41,7 @@ export class LiveInstance implements TurnSubject, LoopHolder {
     readonly instanceKey: number;
     readonly subject: TurnSubject;
     readonly incarnation: string;
-    readonly code: LiveCode;
+    readonly code: InstanceCode;
     readonly lastTurn: string | null;
   }) {
     this.instanceKey = fields.instanceKey;
@@ -61,7 +61,7 @@ export class LiveInstance implements TurnSubject, LoopHolder {
       this;
     return {
       kind: 'turn',
-      watched: this.code.watched,
+      watchdogId: this.code.watchdogId,
       what: `a turn of orchestration ${JSON.stringify(name)}`,
       instanceId,
       orchestration: name,
@@ -91,13 +91,13 @@ export class LiveInstance implements TurnSubject, LoopHolder {
   }
 
   /** Evicted: what it knows can no longer be trusted. */
-  get gone(): boolean {
-    return this.handle.live === undefined;
+  get isEvicted(): boolean {
+    return this.handle.instance === undefined;
   }
 
   /** Lets go of the function. */
   discard(): void {
-    this.handle.live = undefined;
+    this.handle.instance = undefined;
     this.execution.dispose();
   }
 
@@ -105,7 +105,7 @@ export class LiveInstance implements TurnSubject, LoopHolder {
     return this.code.execution;
   }
 
-  get busy(): boolean {
+  get isBusy(): boolean {
     return this.#busy;
   }
 }
@@ -120,11 +120,11 @@ export interface ProgramSubject {
 }
 
 /** The live code of an instance. */
-export interface LiveCode {
+export interface InstanceCode {
   readonly execution: Execution;
-  readonly broken: BrokenCode;
+  readonly broken: FaultReporter;
   /** The worker that it belongs to, for the watchdog. */
-  readonly watched: number;
+  readonly watchdogId: number;
 }
 
 const notDeterministic =
@@ -134,31 +134,31 @@ const notDeterministic =
 export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
-  readonly #onBroken: (report: BrokenReport) => void;
-  readonly #watched: number;
+  readonly #onBroken: (report: FaultReport) => void;
+  readonly #watchdogId: number;
 
   constructor(params: {
     readonly registry: Registry;
     readonly options: ResolvedOptions;
-    readonly onBroken: (report: BrokenReport) => void;
-    readonly watched: number;
+    readonly onBroken: (report: FaultReport) => void;
+    readonly watchdogId: number;
   }) {
     this.#registry = params.registry;
     this.#options = params.options;
     this.#onBroken = params.onBroken;
-    this.#watched = params.watched;
+    this.#watchdogId = params.watchdogId;
   }
 
   /** An execution whose code never runs: for ending an instance without it. */
-  createInert({ instanceId, incarnation, executionId }: ProgramSubject): LiveCode {
+  createInert({ instanceId, incarnation, executionId }: ProgramSubject): InstanceCode {
     const program = (): Promise<unknown> => Promise.resolve();
     const execution = new Execution({ instanceId, incarnation, executionId, program });
-    const broken = new BrokenCode(instanceId, this.#onBroken);
-    return { execution, broken, watched: this.#watched };
+    const broken = new FaultReporter(instanceId, this.#onBroken);
+    return { execution, broken, watchdogId: this.#watchdogId };
   }
 
   /** `replay`: for code that replays what the same code has just done. */
-  create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): LiveCode {
+  create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): InstanceCode {
     const { instanceId, incarnation, executionId, name, version } = subject;
     const definition = this.#registry.find(name, version);
     if (definition === undefined) {
@@ -167,7 +167,7 @@ export class ProgramFactory {
         `Orchestration ${JSON.stringify(name)} version ${JSON.stringify(version)} is not registered with this worker.`,
       );
     }
-    const broken = new BrokenCode(instanceId, this.#onBroken);
+    const broken = new FaultReporter(instanceId, this.#onBroken);
     const execution = new Execution({
       instanceId,
       incarnation,
@@ -180,14 +180,14 @@ export class ProgramFactory {
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),
-      onBroken: (failure) => broken.broke(failure),
+      onBroken: (failure) => broken.fail(failure),
     });
-    return { execution, broken, watched: this.#watched };
+    return { execution, broken, watchdogId: this.#watchdogId };
   }
 }
 
 /** Code broke after a turn that is in the store: the next turn has to say so. */
-export interface BrokenReport {
+export interface FaultReport {
   readonly instanceId: string;
   /** The turn after which it broke. */
   readonly turnId: string;
@@ -198,39 +198,39 @@ export interface BrokenReport {
  * Hears when the code of one execution breaks between its turns. It passes that on only for a turn that has
  * committed: what never became part of the instance (a start that was refused, a replay that did not agree) cannot harm it.
  */
-export class BrokenCode {
+export class FaultReporter {
   readonly #instanceId: string;
-  readonly #report: (report: BrokenReport) => void;
+  readonly #report: (report: FaultReport) => void;
   #failure: Failure | undefined;
   #turnId: string | undefined;
-  #joined: BrokenCode | undefined;
+  #joined: FaultReporter | undefined;
 
-  constructor(instanceId: string, report: (report: BrokenReport) => void) {
+  constructor(instanceId: string, report: (report: FaultReport) => void) {
     this.#instanceId = instanceId;
     this.#report = report;
   }
 
-  broke(failure: Failure): void {
+  fail(failure: Failure): void {
     if (this.#joined !== undefined) {
-      this.#joined.broke(failure);
+      this.#joined.fail(failure);
       return;
     }
     this.#failure = failure;
-    this.#tell();
+    this.#reportIfCommitted();
   }
 
   /** Reports through another from now on: this code continues what that code began. */
-  join(other: BrokenCode): void {
+  join(other: FaultReporter): void {
     this.#joined = other;
-    if (this.#failure !== undefined) other.broke(this.#failure);
+    if (this.#failure !== undefined) other.fail(this.#failure);
   }
 
   committed(turnId: string): void {
     this.#turnId = turnId;
-    this.#tell();
+    this.#reportIfCommitted();
   }
 
-  #tell(): void {
+  #reportIfCommitted(): void {
     if (this.#failure === undefined || this.#turnId === undefined) return;
     this.#report({ instanceId: this.#instanceId, turnId: this.#turnId, failure: this.#failure });
   }

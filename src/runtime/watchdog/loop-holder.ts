@@ -6,7 +6,7 @@ export type LoopHold =
   | {
       readonly kind: 'turn';
       /** The worker that runs it; absent for a first turn, of which the store knows nothing yet. */
-      readonly watched?: number;
+      readonly watchdogId?: number;
       /** For messages: `a turn of orchestration "x"`. */
       readonly what: string;
       readonly instanceId: string;
@@ -25,7 +25,7 @@ export type LoopHold =
     }
   | {
       readonly kind: 'handler';
-      readonly watched: number;
+      readonly watchdogId: number;
       /** For messages: `activity "x"`. */
       readonly what: string;
       readonly instanceId: string;

@@ -117,7 +117,7 @@ class Blocking {
   #hold: LoopHold | undefined;
   #stack: string | undefined;
   #store: Promise<Provider> | undefined;
-  #isAsking = false;
+  #isIdentifying = false;
   #isLogged = false;
   #isDebugged = false;
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -131,21 +131,21 @@ class Blocking {
 
   /** Called again and again while it lasts. */
   proceed(blockedMs: number): void {
-    this.#ask();
+    this.#identify();
     this.#renewIfDue();
-    this.#exitIfAsked(blockedMs);
+    this.#exitIfDue(blockedMs);
   }
 
-  #ask(): void {
-    if (this.#isAsking || this.#acting !== undefined) return;
-    this.#isAsking = true;
+  #identify(): void {
+    if (this.#isIdentifying || this.#acting !== undefined) return;
+    this.#isIdentifying = true;
     identify(({ hold, stack, isDebugged }) => {
-      this.#isAsking = false;
+      this.#isIdentifying = false;
       this.#hold = hold;
       this.#stack = stack;
       this.#isDebugged = isDebugged;
       this.#log();
-      this.#judge(hold);
+      this.#recordSighting(hold);
     });
   }
 
@@ -158,7 +158,7 @@ class Blocking {
   }
 
   /** Acts once the same code has been there for as long as its lease. */
-  #judge(hold: LoopHold | undefined): void {
+  #recordSighting(hold: LoopHold | undefined): void {
     const worker = this.#worker;
     if (hold === undefined || worker === undefined) return;
     const isFirst = this.#seen.size === 0;
@@ -193,7 +193,7 @@ class Blocking {
   }
 
   get #worker(): WatchedWorker | undefined {
-    return this.#hold?.watched === undefined ? undefined : workers.get(this.#hold.watched);
+    return this.#hold?.watchdogId === undefined ? undefined : workers.get(this.#hold.watchdogId);
   }
 
   /** Keeps the claim as long as its lease would have lasted, so that no other worker runs into the same loop. */
@@ -245,7 +245,7 @@ class Blocking {
     }
   }
 
-  #exitIfAsked(blockedMs: number): void {
+  #exitIfDue(blockedMs: number): void {
     const limits = [...workers.values()].flatMap(({ exitAfterMs }) => exitAfterMs ?? []);
     if (this.#isEnding || this.#isDebugged || blockedMs < Math.min(...limits)) return;
     this.#isEnding = true;

@@ -19,7 +19,7 @@ interface Entry {
   readonly options: ResolvedOptions;
 }
 
-const watched = new Map<number, Entry>();
+const registered = new Map<number, Entry>();
 let lastId = 0;
 let thread: Thread | undefined;
 const awake = new Int32Array(new SharedArrayBuffer(4));
@@ -41,7 +41,7 @@ export function wasStopped(begunMs: number, leaseMs: number): boolean {
  * A worker's place with the watchdog: a thread, one per process, that notices when the event loop is blocked, logs what
  * blocks it, and acts for the worker in the store. While nothing is blocked it costs one message to and fro per second.
  */
-export class Watched {
+export class WatchdogRegistration {
   readonly id = ++lastId;
   readonly #entry: Entry;
   readonly #isReal: boolean;
@@ -73,13 +73,13 @@ export class Watched {
     const module = findThreadModule('watchdog/watchdog-thread');
     // A bundle does without the watchdog.
     if (module === undefined) return;
-    watched.set(this.id, this.#entry);
+    registered.set(this.id, this.#entry);
     thread ??= startThread(module);
     send({ kind: 'watch', worker: this.#entry.worker });
   }
 
   stop(): void {
-    if (watched.delete(this.id)) send({ kind: 'unwatch', id: this.id });
+    if (registered.delete(this.id)) send({ kind: 'unwatch', id: this.id });
   }
 }
 
@@ -98,7 +98,7 @@ function startThread(module: URL): Thread {
     else report(message);
   });
   started.on('error', (error) => {
-    for (const { options } of watched.values()) {
+    for (const { options } of registered.values()) {
       reportSafely(options.logger, () =>
         options.logger.warn({ error }, 'the watchdog of the event loop has ended'),
       );
@@ -117,7 +117,8 @@ function describeBlockedLoop(): HoldDescription {
 
 /** Tells the loggers and hooks what they could not be told while it lasted. */
 function report({ blockedMs, hold, stack, action }: Blockage): void {
-  const entries = hold?.watched === undefined ? [...watched.values()] : [watched.get(hold.watched)];
+  const entries =
+    hold?.watchdogId === undefined ? [...registered.values()] : [registered.get(hold.watchdogId)];
   for (const entry of entries) {
     if (entry === undefined) continue;
     const { logger, hooks } = entry.options;
