@@ -30,25 +30,25 @@ export interface ActivityDispatcherParams {
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
   readonly backpressure: StreamBackpressure;
-  /** The worker's place with the watchdog. */
+  /** Id of the worker in the watchdog. */
   readonly watchdogId: number;
   readonly settle: (settled: SettledActivity) => void;
-  /** The store will never answer again. */
+  /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 const maxBlockedItems = 1_000;
 
-/** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
+/** Runs activities and tasks in the slots of the worker, and passes on their outcomes. */
 export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
   readonly #starts = new StartSlices();
   readonly #running = new Set<ActivityRun>();
   readonly #pendingReleases = new Set<Promise<void>>();
-  /** Claims that never began and are on their way back. */
+  /** Claims being released whose handler never started. */
   readonly #unstartedReleases = new Set<WorkItem>();
-  /** For how long the handlers of items blocked the event loop that lost their leases by that. */
+  /** How long an item's handler blocked the event loop past its lease, by item identity. */
   readonly #blockedMs = new Map<string, number>();
   #idle: (() => void) | undefined;
 
@@ -60,12 +60,11 @@ export class ActivityDispatcher {
     });
   }
 
-  /** Begins to fetch. */
   start(): void {
     this.#fetcher.start();
   }
 
-  /** Starts items that an ack claimed for this process; their slots are taken already. */
+  /** Starts items that an ack claimed for this process. Their slots are already taken. */
   startClaimed(items: readonly WorkItem[], claimedAt: number): void {
     for (const item of items) {
       const accepted = this.#accept(item, claimedAt);
@@ -74,19 +73,19 @@ export class ActivityDispatcher {
     }
   }
 
-  /** A run failed here, and the handler for that waits in the queue. */
+  /** Announces a queued `onFail` item. */
   expectOnFail(task: string): void {
     this.#fetcher.expectOnFail(task);
   }
 
-  /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
+  /** Stops fetching, waits up to `shutdownGrace` for the handlers, then releases the rest. */
   async stop(): Promise<void> {
     await this.#fetcher.stop();
     if (this.#running.size > 0) await this.#endRunning();
     await this.released();
   }
 
-  /** Resolves when nothing is on its way back to the queue. */
+  /** Resolves when no release is pending. */
   async released(): Promise<void> {
     while (this.#pendingReleases.size > 0) await Promise.all(this.#pendingReleases);
   }
@@ -99,7 +98,7 @@ export class ActivityDispatcher {
     finished.abort();
     const reason = new CanceledError('the worker is shutting down', 'shutdown');
     for (const run of this.#running) run.abort(reason);
-    // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
+    // Handlers that react to their signal end within this iteration. The others are released without waiting.
     await new Promise((resolve) => setImmediate(resolve));
     for (const run of this.#running) run.handBack();
     if (this.#running.size > 0) await idle;
@@ -107,7 +106,7 @@ export class ActivityDispatcher {
 
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
-    // While the fetch waited, acks may have claimed items of their own for the last slots: endAttempt this one to others.
+    // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
     if (slots.free === 0 && item.cancel === null) this.#handBack(item);
     else {
       const accepted = this.#accept(item, claimedAt);
@@ -117,7 +116,7 @@ export class ActivityDispatcher {
     }
   }
 
-  /** Decides whether the item is to be run; what is not is settled or handed back at once. */
+  /** Creates the run of an item. Settles or releases an item that must not run, and returns `undefined`. */
   #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
     const { handlers, clock, options, leases, settle } = this.#params;
     const handler = handlers.find(item);
@@ -133,7 +132,7 @@ export class ActivityDispatcher {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
     } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
     else if (handler.limiter !== undefined && handler.limiter.capacity(clock.monotonic()) < 1) {
-      // Its breaker opened while the fetch waited.
+      // The breaker opened while the fetch waited.
       this.#handBack(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
     } else {
       const run = new ActivityRun({
@@ -152,7 +151,10 @@ export class ActivityDispatcher {
     return undefined;
   }
 
-  /** Remembers what has just lost its lease by its own doing: it is not run again, but fails at its next claim. */
+  /**
+   * Remembers an item that blocked the event loop past its lease. It fails at its next claim instead of running
+   * again.
+   */
   #onBlocked(item: WorkItem, blockedMs: number): void {
     if (this.#blockedMs.size >= maxBlockedItems) this.#blockedMs.clear();
     this.#blockedMs.set(identityOf(item), blockedMs);
@@ -169,7 +171,7 @@ export class ActivityDispatcher {
     );
   }
 
-  /** A claim of this process that never began, and that this one has overtaken, does not count. */
+  /** Does not count claims of this process that never started and that this claim has overtaken. */
   #isPoison(item: WorkItem): boolean {
     const unbegun = [...this.#unstartedReleases];
     for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
@@ -178,10 +180,10 @@ export class ActivityDispatcher {
     return item.claims - own > this.#params.options.maxClaims;
   }
 
-  /** A handler cancels its own run; what the store makes of that, the renewal tells. */
+  /** Cancels the run of a handler that called `ctx.cancel()`. The renewal delivers the result to the handler. */
   async #cancelRun({ instanceId, lockToken }: WorkItem, reason: string | undefined): Promise<void> {
     const { provider, clock, options, leases } = this.#params;
-    // Whoever has the id now may be another run, if this one is gone.
+    // If this run was deleted, the id may belong to another run.
     await leases.renewNow([lockToken]);
     if (!leases.isHeld(lockToken)) return;
     const cleanupMs = options.cleanupTimeoutMs;
@@ -202,7 +204,7 @@ export class ActivityDispatcher {
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
     const { provider, leases } = this.#params;
     const answer = await provider.markPointOfNoReturn(lockToken);
-    // Why it is lost, the renewal tells: a deletion is no lost lease.
+    // The renewal distinguishes a deletion from a lost lease.
     if (answer.kind === 'lost') await leases.renewNow([lockToken]);
     return answer;
   }
@@ -239,7 +241,7 @@ export class ActivityDispatcher {
     this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);
-      // Work that was deleted or lost meanwhile is not retried.
+      // Not reported if the work was deleted or its lease was lost.
       if (results[0] === true) reportFailedAttempt(options.logger, run.item, result);
       return results;
     });
@@ -259,7 +261,7 @@ export class ActivityDispatcher {
     });
   }
 
-  /** What the handler reported last is there for the next attempt, whether or not a renewal came between. */
+  /** Stores the last heartbeat for the next attempt, even if no renewal came in between. */
   async #storeHeartbeat(run: ActivityRun): Promise<void> {
     const { provider, options } = this.#params;
     const heartbeat = run.takeHeartbeat();
@@ -285,10 +287,10 @@ export class ActivityDispatcher {
     const deadline = clock.monotonic() + options.activityLeaseMs;
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
-      // It was asked to stop meanwhile, so it ended instead.
+      // The run was canceled meanwhile, so it ended instead.
       if (typeof result === 'string') reportTaskEnd(options, item, result);
     } catch (error) {
-      options.logger.error({ error }, 'handing work back failed; its lease will run out');
+      options.logger.error({ error }, 'releasing work failed, its lease will expire');
     }
   }
 
@@ -326,7 +328,7 @@ const outcomeNames = {
   handBack: 'lost',
 } as const;
 
-/** Only what the handler itself brought about counts for its breaker. */
+/** Only outcomes that the handler caused count for the breaker. */
 const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> = {
   completed: 'succeeded',
   failed: 'failed',
@@ -338,7 +340,7 @@ const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> =
   handBack: 'neither',
 };
 
-/** What stays the same from one claim of an item to the next. */
+/** Identifies an item across its claims. */
 function identityOf({ instanceKey, incarnation, executionId, operation, kind }: WorkItem): string {
   return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
@@ -350,6 +352,6 @@ function delayUntilAvailable(limiter: TaskLimiter, nowMs: number): number {
 function poison(item: WorkItem) {
   return platformFailure(
     'POISON',
-    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt. Its workers probably crashed: check their logs, correct the handler, and start it again.`,
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without an outcome. Its workers probably crashed: check their logs, fix the handler, and start it again.`,
   );
 }

@@ -1,4 +1,4 @@
-/** The inside of an isolated handler's thread: loads the handler, runs it once, and answers. */
+/** The entry of an isolated handler's thread: loads the handler, runs it once, and posts its outcome. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorClasses } from '../../model/failures/error-classes.ts';
 import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
@@ -65,14 +65,14 @@ const context: ActivityContext = {
       waitingForEmit.push({ resolve, reject });
       send({ kind: 'emit', payload });
     });
-    // A handler that does not wait for its emits learns of a cancel by its signal.
+    // A handler that does not await its emits is canceled through its signal.
     emitted.catch(() => undefined);
     return emitted;
   },
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',
-      'An isolated handler has no client: open the store in its module, or start instances from an ordinary activity.',
+      '`ctx.client` is not available in an isolated handler. Open the store in its module, or start instances from an activity that is not isolated.',
     );
   },
   log,
@@ -95,7 +95,7 @@ parentPort?.on('message', (message: FromHost) => {
   if (message.kind === 'begin') begun.resolve();
   else if (message.kind === 'abort')
     controller.abort(new CanceledError(message.reason, message.trigger));
-  else if (message.kind === 'cancelAnswered') {
+  else if (message.kind === 'cancelReplied') {
     const waiting = waitingForCancel.shift();
     if (message.problem === undefined) waiting?.resolve();
     else waiting?.reject(new Error(message.problem));
@@ -119,12 +119,12 @@ try {
   if (typeof handler !== 'function') {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
+      `Module ${JSON.stringify(task.module)} does not export a function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
     );
   }
   send({ kind: 'loaded' });
   await begun.promise;
-  // A cancel that came after the message to begin, and whose own message is on its way.
+  // A cancel may follow the `begin` message. The flag is set before the `abort` message arrives.
   if (Atomics.load(new Int32Array(task.aborted), 0) !== 0) {
     await context.canceled();
     context.throwIfCanceled();

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers';
 import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskDefinition } from '../../tasks/task.ts';
 
-/** Counts how many activities may still be started: the bound on concurrency. */
+/** The slots of a worker: its limit on concurrent handlers. */
 export class Slots {
   readonly #size: number;
   #taken = 0;
@@ -30,13 +30,13 @@ export class Slots {
     if (this.free > 0) this.#onFree();
   }
 
-  /** Calls back whenever a release leaves a slot free; there is one listener, the dispatcher. */
+  /** Sets the listener that is called when a release leaves a slot free. There is only one. */
   onFree(listener: () => void): void {
     this.#onFree = listener;
   }
 }
 
-/** Bounds how many runs of one task a worker runs at once: by its concurrency, and by its circuit breaker. */
+/** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
 export class TaskLimiter {
   readonly task: string;
   readonly #concurrency: number;
@@ -49,23 +49,23 @@ export class TaskLimiter {
     this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
   }
 
-  /** The gate of a task, if it has any bounds of its own. */
+  /** Returns the limiter of a task, or `undefined` if the task has no limits of its own. */
   static of(task: TaskDefinition): TaskLimiter | undefined {
     const isBounded = task.concurrency !== undefined || task.circuitBreaker !== undefined;
     return isBounded ? new TaskLimiter(task) : undefined;
   }
 
-  /** How many more runs may start now. */
+  /** Returns how many more runs may start now. */
   capacity(nowMs: number): number {
     return Math.min(this.#concurrency - this.#running, this.#breaker?.capacity(nowMs) ?? Infinity);
   }
 
-  /** When time alone makes room; `undefined` when the end of a run does, or there is some. */
+  /** When the breaker allows a probe. `undefined`: capacity changes only when a run ends. */
   get availableAt(): number | undefined {
     return this.#breaker?.probeAt;
   }
 
-  /** Says that a run starts; the answer is to be told, once, how its attempt ended. */
+  /** Counts a run as started. Call the returned function once, when its attempt has ended. */
   start(): (outcome: BreakerOutcome, nowMs: number) => void {
     this.#running += 1;
     const leave = this.#breaker?.start();
@@ -76,19 +76,19 @@ export class TaskLimiter {
   }
 }
 
-// Long enough that a worker with cheap handlers hardly notices, short against what a person or a hint waits for.
+// Long enough to cost little with cheap handlers, short compared with the delay of a hint.
 const sliceMs = 2;
 
 /**
- * Spreads the starts of handlers over turns of the event loop, so that a cancel can arrive between two of them. Without
- * it, a batch of 100 handlers that each compute for 5 ms would start as one block of half a second.
+ * Spreads the starts of handlers over several event loop iterations, so that a cancel can arrive between two of them.
+ * Otherwise 100 handlers that each compute for 5 ms would start as one block of half a second.
  */
 export class StartSlices {
   readonly #waiting: (() => void)[] = [];
-  /** When the current slice ends; absent before the first start after a turn of the event loop. */
+  /** End of the current slice. `undefined` before the first start of an event loop iteration. */
   #endsAt: number | undefined;
 
-  /** Returns `undefined` if a handler may start now, else a promise that resolves when it may. */
+  /** Returns `undefined` if a handler may start now, otherwise a promise that resolves when it may. */
   admit(): Promise<void> | undefined {
     if (this.#waiting.length === 0 && this.#hasTime()) return undefined;
     return new Promise((resolve) => this.#waiting.push(resolve));
@@ -106,7 +106,7 @@ export class StartSlices {
     this.#endsAt = undefined;
     while (this.#waiting.length > 0 && this.#hasTime()) {
       this.#waiting.shift()?.();
-      // The handler runs in the microtask before this one, so the next look at the clock includes its work.
+      // The handler runs in the microtask before this one, so the next clock reading includes its work.
       await Promise.resolve();
     }
   }

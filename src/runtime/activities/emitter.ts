@@ -15,7 +15,7 @@ export interface EmitterParams {
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly backpressure: StreamBackpressure;
-  /** Asks the store what became of the claim, and tells the handler. */
+  /** Renews the claim now and delivers a cancel or a lost lease to the handler. */
   readonly renewNow: () => Promise<void>;
 }
 
@@ -25,17 +25,17 @@ interface Emitted {
   readonly reject: (error: unknown) => void;
 }
 
-/** What may wait for the reader of a stream. */
+/** Maximum unread chunks of a stream. */
 const limits = { maxChunks: 256, maxBytes: 4 * 1024 * 1024 };
 
-// What a handler emits without waiting shares a call to the store, up to here.
+// Chunks that a handler emits without awaiting share one store call, up to these limits.
 const maxBatchChunks = 64;
 const maxBatchLength = 1024 * 1024;
 
 const firstWaitMs = 50;
 const maxWaitMs = 1_000;
 
-/** Brings the chunks of one handler to the store, in order; while the stream is full they wait here. */
+/** Stores the chunks of one handler in order. Chunks wait here while the stream is full. */
 export class Emitter {
   readonly #params: EmitterParams;
   #queue: Emitted[] = [];
@@ -47,7 +47,7 @@ export class Emitter {
     this.#params = params;
   }
 
-  /** Resolves once the chunk is stored, with `false` when nobody will read it. */
+  /** Resolves with `true` once the chunk is stored, or `false` if the caller no longer reads. */
   emit(payload: Payload): Promise<boolean> {
     if (this.#isUnread) return this.#resolveUnread();
     const emitted = new Promise<boolean>((resolve, reject) => {
@@ -57,7 +57,7 @@ export class Emitter {
     return emitted;
   }
 
-  // A handler that emits on and on would keep its cancel, and everything else, from being heard.
+  // Yields to the event loop: a handler that emits in a loop would otherwise block its own cancel.
   async #resolveUnread(): Promise<boolean> {
     await nextTurn();
     this.#params.context.throwIfCanceled();
@@ -74,12 +74,12 @@ export class Emitter {
     this.#isPumping = false;
   }
 
-  /** Stores the next chunks, all that were emitted so far if they fit, else one. */
+  /** Stores a batch of the queued chunks, or a single one if the batch does not fit. */
   async #sendSome(): Promise<void> {
     const { context, renewNow } = this.#params;
     const sent = (await this.#trySend(this.#batchSize())) ?? (await this.#sendOne());
     if (sent === 'appended') return;
-    // Of a claim that is lost, or a caller that has gone meanwhile, the renewal tells why.
+    // The renewal reports why the claim was lost or the caller disappeared.
     if (sent === 'lost' || this.#wasRead) {
       await renewNow();
       context.throwIfCanceled();
@@ -104,7 +104,7 @@ export class Emitter {
     }
   }
 
-  /** Stores at most so many chunks; `undefined` when they do not fit. */
+  /** Stores at most `most` chunks. Returns `undefined` if they do not fit. */
   async #trySend(most: number): Promise<Sent | undefined> {
     const { item, context, store, clock, options } = this.#params;
     context.throwIfCanceled();
@@ -129,7 +129,7 @@ export class Emitter {
 
 type Sent = 'appended' | 'unread' | 'lost';
 
-/** Lets handlers wait until the reader of their stream has read on. */
+/** Lets handlers wait until the reader of their stream has consumed chunks. */
 export class StreamBackpressure {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -138,7 +138,7 @@ export class StreamBackpressure {
     this.#clock = clock;
   }
 
-  /** Resolves when the stream of a run may have room, after a time at the latest, or when the signal aborts. */
+  /** Resolves when the stream may have capacity, after `ms` at the latest, or when the signal aborts. */
   wait(instanceId: string, ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -10,31 +10,30 @@ import { reportSafely } from '../maintenance/reports.ts';
 import { findThreadModule } from '../thread-module.ts';
 import { RunningTaskContext } from './running-context.ts';
 
-/** Where the thread's code is: beside this file, as source or as it was built. A bundle has no such file. */
 function threadUrl(): URL {
   const url = findThreadModule('activities/activity-thread');
   if (url !== undefined) return url;
   throw new PerdureError(
     'INVALID_OPTION',
-    'Isolated handlers cannot run in a bundle that contains perdure: the code of their thread is missing. Mark `perdure` as external.',
+    'Isolated handlers cannot run from a bundle that contains perdure, because their thread module is missing. Mark `perdure` as external in the bundler.',
   );
 }
 
-/** A handler that runs in a thread of its own, and can be stopped whether it listens or not. */
+/** A handler that runs in its own thread. */
 export interface IsolatedHandler {
   readonly result: Promise<unknown>;
-  /** Ends the thread; resolves when it is gone. */
+  /** Terminates the thread. Resolves when it has exited. */
   kill(): Promise<void>;
 }
 
-/** Starts an isolated handler with a context that mirrors the given one. */
+/** Starts an isolated handler with a context that mirrors `context`. */
 export function startIsolated(params: {
   readonly isolated: { readonly module: string; readonly exportName: string };
   readonly context: ActivityContext;
   readonly payload: Payload | null;
   readonly lastHeartbeat: Payload | null;
   readonly payloadLimitBytes: number;
-  /** Called when the module is loaded: calls back if the handler may still start, rejects if it was canceled. */
+  /** Called when the module is loaded. Calls `call` if the handler may still start; rejects if it was canceled. */
   readonly begin: (call: () => void) => Promise<void>;
 }): IsolatedHandler {
   const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
@@ -72,13 +71,17 @@ export function startIsolated(params: {
       else if (message.kind === 'log') {
         const { level, fields, message: text } = message;
         reportSafely(context.log, () => context.log[level](fields, text));
-      } else if (message.kind === 'cancelRun') void answerCancel(context, send, message.reason);
-      else if (message.kind === 'emit') void answerEmit(context, send, message.payload);
-      else void answerPointOfNoReturn(context, send);
+      } else if (message.kind === 'cancelRun') void replyCancel(context, send, message.reason);
+      else if (message.kind === 'emit') void replyEmit(context, send, message.payload);
+      else void replyPointOfNoReturn(context, send);
     });
     thread.on('error', reject);
     thread.on('exit', (code) => {
-      reject(new Error(`The thread of '${context.activityName}' ended with code ${code}.`));
+      reject(
+        new Error(
+          `The thread of ${JSON.stringify(context.activityName)} exited with code ${code}.`,
+        ),
+      );
     });
   });
   return {
@@ -92,7 +95,7 @@ export function startIsolated(params: {
   };
 }
 
-async function answerPointOfNoReturn(
+async function replyPointOfNoReturn(
   context: ActivityContext,
   send: (message: FromHost) => void,
 ): Promise<void> {
@@ -108,7 +111,7 @@ async function answerPointOfNoReturn(
   }
 }
 
-async function answerEmit(
+async function replyEmit(
   context: ActivityContext,
   send: (message: FromHost) => void,
   payload: Payload | null,
@@ -124,17 +127,17 @@ async function answerEmit(
   }
 }
 
-async function answerCancel(
+async function replyCancel(
   context: ActivityContext,
   send: (message: FromHost) => void,
   reason: string | undefined,
 ): Promise<void> {
   try {
     if (context instanceof RunningTaskContext) await context.cancel(reason);
-    send({ kind: 'cancelAnswered' });
+    send({ kind: 'cancelReplied' });
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error);
-    send({ kind: 'cancelAnswered', problem });
+    send({ kind: 'cancelReplied', problem });
   }
 }
 
@@ -147,7 +150,7 @@ function toThrown(
   return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
 }
 
-/** What a thread is given to run one attempt of an isolated activity or task. */
+/** The `workerData` of a thread: one attempt of an isolated activity or task. */
 export interface ThreadTask {
   readonly module: string;
   readonly exportName: string;
@@ -160,41 +163,41 @@ export interface ThreadTask {
   readonly attempt: number;
   readonly idempotencyKey: string;
   readonly lastHeartbeat: Payload | null;
-  /** Those of a task run; absent for an activity. */
+  /** Headers of a task run. Absent for an activity. */
   readonly headers?: Headers;
-  /** One `Int32`; not 0 once the signal is aborted, also before the message about that has arrived. */
+  /** One `Int32`, set to 1 when the signal aborts. It is visible before the `abort` message arrives. */
   readonly aborted: SharedArrayBuffer;
 }
 
-/** What the worker tells the thread. */
+/** Messages from the worker to the thread. */
 export type FromHost =
-  /** The claim still holds: call the handler. */
+  /** The claim is still held: call the handler. */
   | { readonly kind: 'begin' }
   | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'passed' }
   | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger }
-  /** The point of no return is not for this call. */
+  /** The call has no point of no return. */
   | { readonly kind: 'invalid'; readonly message: string }
-  /** What became of the wish to cancel the run; with a message, it failed. */
-  | { readonly kind: 'cancelAnswered'; readonly problem?: string }
-  /** What became of the oldest chunk that was not answered. */
+  /** The outcome of `ctx.cancel()`. `problem` is set if it failed. */
+  | { readonly kind: 'cancelReplied'; readonly problem?: string }
+  /** The outcome of the oldest chunk without a response. */
   | { readonly kind: 'emitted'; readonly isRead: boolean }
   | { readonly kind: 'emitRefused'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'emitFailed'; readonly message: string };
 
-/** What the thread tells the worker. */
+/** Messages from the thread to the worker. */
 export type FromThread =
-  /** The module is loaded: the handler can be called. */
+  /** The module is loaded, and the handler can be called. */
   | { readonly kind: 'loaded' }
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   | {
       readonly kind: 'failed';
       readonly failure: Failure;
-      /** The names of the classes of what was thrown. */
+      /** Class names of the thrown error. */
       readonly classes: readonly string[];
-      /** It threw the reason of its own aborted signal. */
+      /** The handler threw the reason of its own aborted signal. */
       readonly stopped: boolean;
-      /** One of our own errors: trying again would not help. */
+      /** An error of Perdure: a retry would fail in the same way. */
       readonly refused: boolean;
     }
   | { readonly kind: 'heartbeat'; readonly payload: Payload | null }

@@ -15,14 +15,14 @@ export interface RunningContextParams {
   readonly emit: (payload: Payload) => Promise<boolean>;
 }
 
-/** What a running handler sees. */
+/** The `ctx` of an activity handler. */
 export class RunningActivityContext implements ActivityContext {
   readonly #item: WorkItem;
   readonly #options: ResolvedOptions;
   readonly client: ActivityClient;
   readonly #pointOfNoReturn: () => Promise<void>;
   readonly #emit: (payload: Payload) => Promise<boolean>;
-  // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
+  // Created lazily: most handlers never use the signal, and it costs more than the rest of the context.
   #controller: AbortController | undefined;
   #reason: CanceledError | undefined;
   #heartbeat: { readonly heartbeat?: Payload | null } = {};
@@ -56,7 +56,7 @@ export class RunningActivityContext implements ActivityContext {
     return this.#item.failures + 1;
   }
 
-  /** Stable over attempts and crashes: what a payment provider wants to see. */
+  /** Stable across attempts and crashes. */
   get idempotencyKey(): string {
     const { instanceId, incarnation, executionId, operation } = this.#item;
     return `${instanceId}/${incarnation}/${executionId}.${operation}`;
@@ -84,7 +84,7 @@ export class RunningActivityContext implements ActivityContext {
     if (this.#reason !== undefined) throw this.#reason;
   }
 
-  /** Resolves with the reason once the activity should stop. */
+  /** Resolves with the reason once the activity is canceled. */
   canceled(): Promise<CanceledError> {
     const { signal } = this;
     return new Promise((resolve) => {
@@ -94,7 +94,10 @@ export class RunningActivityContext implements ActivityContext {
     });
   }
 
-  /** Resolves once nothing but a lost lease, a terminate or a delete can stop this activity; rejects if it should stop. */
+  /**
+   * Resolves once only a lost lease, a terminate or a deletion can stop this activity. Rejects if it is already
+   * canceled.
+   */
   pointOfNoReturn(): Promise<void> {
     return this.#pointOfNoReturn();
   }
@@ -106,7 +109,7 @@ export class RunningActivityContext implements ActivityContext {
 
   emit(chunk: unknown): Promise<boolean> {
     const emitted = this.#emitChunk(chunk);
-    // A handler that does not wait for its emits learns of a cancel by its signal.
+    // A handler that does not await its emits is canceled through its signal.
     emitted.catch(() => undefined);
     return emitted;
   }
@@ -129,7 +132,7 @@ export class RunningActivityContext implements ActivityContext {
     return heartbeat;
   }
 
-  /** A renewal failed: what it was to store is stored with the next, unless there is news. */
+  /** Restores a heartbeat whose renewal failed, unless the handler has reported a newer one. */
   putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
     if (this.#heartbeat.heartbeat === undefined) this.#heartbeat = heartbeat;
   }
@@ -148,7 +151,7 @@ export class RunningActivityContext implements ActivityContext {
   }
 }
 
-/** What the running handler of a task sees. */
+/** The `ctx` of a task handler. */
 export class RunningTaskContext extends RunningActivityContext implements TaskContext {
   declare readonly client: TaskClient;
   readonly #storedOptions: string | null;
@@ -181,14 +184,14 @@ export class RunningTaskContext extends RunningActivityContext implements TaskCo
     if (this.hasEnded) {
       throw new PerdureError(
         'OUTSIDE_HANDLER',
-        `The handler of task ${JSON.stringify(this.taskName)} has ended, so it cannot cancel its run any more. Use client.cancel(${JSON.stringify(this.runId)}).`,
+        `The handler of task ${JSON.stringify(this.taskName)} has ended and can no longer cancel its run. Use client.cancel(${JSON.stringify(this.runId)}).`,
       );
     }
     await this.#cancelRun(reason);
   }
 }
 
-/** Whether an error says no more than that the handler stopped as it was told to. */
+/** Whether an error only reports that the handler was canceled. */
 export function isCancellation(error: unknown, reason: CanceledError): boolean {
   if (error === reason || isPerdureError(error, 'OPERATION_CANCELED')) return true;
   return error instanceof Error && (error.name === 'AbortError' || error.cause === reason);

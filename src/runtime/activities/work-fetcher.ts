@@ -16,15 +16,15 @@ export interface WorkFetcherParams {
   readonly slots: Slots;
   readonly handlers: WorkHandlers;
   readonly take: (item: WorkItem, claimedAt: number) => void;
-  /** The store will never answer again. */
+  /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 const errorPauseMs = 200;
 const flaggedBatch = 100;
-// Given, so that no error with a stack is made each time.
-const slotFreed = Symbol('a slot is free');
-const noSlotLeft = Symbol('no slot is left');
+// Abort reasons. Symbols, because a default reason would create an error with a stack each time.
+const slotFreed = Symbol('slot freed');
+const noSlotLeft = Symbol('no free slot');
 
 interface Names {
   readonly names: readonly string[];
@@ -32,18 +32,18 @@ interface Names {
 }
 
 /**
- * Fetches as much work as there are free slots. A task with bounds of its own has a loop of its own, so that no more
- * is claimed than may start, and others do not wait for it. While there is more to do than slots, one loop asks for
- * everything: priority decides then, and not which loop is the quickest.
+ * Fetches as much work as there are free slots. A task with a limiter has its own loop, so that no more is claimed
+ * than may start and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
+ * then priority decides, not the fastest loop.
  */
 export class WorkFetcher {
   readonly #params: WorkFetcherParams;
   readonly #stopping = new AbortController();
   readonly #limiters: readonly TaskLimiter[];
   readonly #wakers = new Set<() => void>();
-  /** Ends fetches that wait for work. */
+  /** Aborts the fetches that wait for work. */
   readonly #polls = new Set<() => void>();
-  /** Handlers for failures that wait in the queue because of what failed here, by task. */
+  /** Number of `onFail` items queued by failures of this worker, by task. */
   readonly #queuedOnFails = new Map<string, number>();
   #isSaturated = false;
   #loops: readonly Promise<void>[] = [];
@@ -58,7 +58,7 @@ export class WorkFetcher {
     return this.#stopping.signal.aborted;
   }
 
-  /** Begins to fetch; also with nothing registered, because anyone may end an item that was asked to stop. */
+  /** Starts fetching. Also without registered work: any worker may ack an item that was canceled. */
   start(): void {
     const { handlers } = this.#params;
     const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
@@ -75,7 +75,7 @@ export class WorkFetcher {
     await Promise.all(this.#loops);
   }
 
-  /** A run failed here that has a handler for that: it is fetched also while its task may not run. */
+  /** Announces a queued `onFail` item. It is fetched even while its task has no capacity. */
   expectOnFail(task: string): void {
     if (!this.#limiters.some((limiter) => limiter.task === task)) return;
     this.#queuedOnFails.set(task, (this.#queuedOnFails.get(task) ?? 0) + 1);
@@ -94,7 +94,7 @@ export class WorkFetcher {
           onStoreReplaced(error);
           return;
         }
-        options.logger.warn({ error }, 'fetching work failed; trying again');
+        options.logger.warn({ error }, 'fetching work failed, will retry');
         await pause(clock, errorPauseMs, signal);
       }
     }
@@ -102,9 +102,9 @@ export class WorkFetcher {
 
   async #fetchUnbounded(unbounded: Names): Promise<void> {
     const { slots } = this.#params;
-    // Handlers that end in the same turn of the event loop make room for one fetch, which then shares its transaction
-    // with their acks.
-    if (slots.free === 0) await nextTurn();
+    // Handlers that end in the same event loop iteration free slots for one fetch, which shares a transaction with
+    // their acks.
+    if (slots.free === 0) await nextIteration();
     if (slots.free === 0) await this.#fetchFlagged();
     else if (this.#isSaturated) await this.#fetchByPriority(unbounded);
     else await this.#poll({ max: slots.free, ...unbounded });
@@ -117,7 +117,7 @@ export class WorkFetcher {
     if (this.#isSaturated || slots.free === 0) await this.#untilWoken(undefined);
     else if (max > 0) await this.#poll({ max, names: [], tasks });
     else if (this.#queuedOnFails.has(limiter.task)) {
-      // They have the highest priority; should a run come all the same, it is handed back.
+      // `onFail` items have the highest priority. If a run is claimed instead, it is released.
       const failures = Math.min(this.#queuedOnFails.get(limiter.task) ?? 0, slots.free);
       this.#queuedOnFails.delete(limiter.task);
       const { signal } = this.#stopping;
@@ -125,7 +125,7 @@ export class WorkFetcher {
     } else await this.#untilWoken(limiter.availableAt);
   }
 
-  /** Takes what comes first of all that may start: no more than each bounded task has room for, then of the others. */
+  /** Fetches by priority: first at most the smallest capacity of the limited tasks, then of the other work. */
   async #fetchByPriority({ names, tasks }: Names): Promise<void> {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
@@ -140,13 +140,13 @@ export class WorkFetcher {
     }
   }
 
-  /** There is nothing left to choose from: each loop waits for its own again. */
+  /** The queue is drained: each loop fetches its own work again. */
   #leaveSaturation(): void {
     this.#isSaturated = false;
     this.#wake();
   }
 
-  /** Waits for work as long as there is a slot for it. */
+  /** Waits for work while there is a free slot. */
   async #poll(params: Names & { readonly max: number }): Promise<void> {
     const { signal } = this.#stopping;
     if (this.#limiters.length === 0) await this.#fetch({ ...params, signal });
@@ -162,7 +162,7 @@ export class WorkFetcher {
     }
   }
 
-  /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
+  /** Without a free slot, fetches only canceled items of dead workers. Acking them needs no slot. */
   async #fetchFlagged(): Promise<void> {
     const freed = new AbortController();
     const wake = (): void => freed.abort(slotFreed);
@@ -172,10 +172,10 @@ export class WorkFetcher {
     } finally {
       this.#wakers.delete(wake);
     }
-    await nextTurn();
+    await nextIteration();
   }
 
-  /** Answers how many items there were. */
+  /** Returns the number of items. */
   async #fetch(
     params: Names & {
       readonly max: number;
@@ -199,7 +199,7 @@ export class WorkFetcher {
     return items.length;
   }
 
-  /** Resolves when a slot is free, or at a monotonic time. */
+  /** Resolves when a slot is free, or at the monotonic time `atMs`. */
   #untilWoken(atMs: number | undefined): Promise<void> {
     return new Promise((resolve) => {
       let cancelAlarm: (() => void) | undefined;
@@ -225,6 +225,6 @@ export class WorkFetcher {
   }
 }
 
-function nextTurn(): Promise<void> {
+function nextIteration(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

@@ -1,6 +1,5 @@
 import { decodeActivityOptions, type ActivityOptions } from '../../model/activity-options.ts';
 import type { StandardSchema } from '../../model/definition.ts';
-import type { ActivityScheduled } from '../../model/event.ts';
 import { LockLostError, PerdureError } from '../../model/failures/errors.ts';
 import { decodeFailure, platformFailure, toError } from '../../model/failures/failure.ts';
 import { decodeHeaders } from '../../model/task-options.ts';
@@ -16,63 +15,7 @@ import type { ResolvedOptions } from '../options.ts';
 import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
 import { TaskLimiter } from './concurrency.ts';
 
-/** What a worker needs to know of a call besides its input: stored with the work item, opaque to the store. */
-export interface WorkOptions extends ActivityOptions {
-  /** Absent: `request`. */
-  readonly cancellation?: 'wait' | 'abandon';
-}
-
-export function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
-  if (options === undefined && cancellation === undefined) return null;
-  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
-}
-
-/** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
-export function decodeWorkOptions(stored: string | null): WorkOptions {
-  return decodeActivityOptions(stored);
-}
-
-/** The code for one kind of work item: an activity, a task, or what a task does after a failure. */
-export interface WorkHandler {
-  /** For messages: `activity "x"`. */
-  readonly label: string;
-  readonly inputSchema: StandardSchema | undefined;
-  /** Where the handler is found, when it runs in a thread of its own. */
-  readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
-  /** What bounds it besides the slots of the worker. */
-  readonly limiter?: TaskLimiter | undefined;
-  /** Whether something is to be run after it has failed for good. */
-  readonly hasOnFail: boolean;
-  /** How it is tried; throws `UNDECODABLE` for options that no version of Perdure has written. */
-  options(item: WorkItem): WorkOptions;
-  /** Asked before it is run: whether the run is not wanted any more. */
-  isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
-  run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
-  /** Disposes of a result that nobody wants any more. */
-  readonly onAbandoned?: OnAbandoned<unknown>;
-}
-
-/**
- * The handler of an activity: its options were chosen by the call, and are stored with the item. What the call left
- * open, such as one by plain name, the definition of this worker decides.
- */
-export function activityHandler(definition: ActivityDefinition): WorkHandler {
-  const defaults = toAttemptDefaults(definition.defaults);
-  return {
-    label: `activity ${JSON.stringify(definition.name)}`,
-    inputSchema: definition.inputSchema,
-    isolated: definition.isolated,
-    hasOnFail: false,
-    options: (item) =>
-      item.options === null ? defaults : { ...defaults, ...decodeWorkOptions(item.options) },
-    run: (context, input) => definition.handler(context, input),
-    ...(definition.onAbandoned !== undefined && {
-      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
-    }),
-  };
-}
-
-/** The handlers of a worker, one for each kind and name of a work item. */
+/** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
   readonly #byKind: Readonly<Record<WorkItem['kind'], Map<string, WorkHandler>>>;
 
@@ -93,7 +36,7 @@ export class WorkHandlers {
     return [...this.#byKind.activity.keys()];
   }
 
-  /** The tasks that nothing but the slots of the worker bounds. */
+  /** Names of the tasks that have no limiter. */
   unboundedTasks(): readonly string[] {
     return [...this.#byKind.task]
       .filter(([, { limiter }]) => limiter === undefined)
@@ -105,8 +48,51 @@ export class WorkHandlers {
   }
 }
 
-/** The handler of a task: how it is tried is its definition's business, so that a deploy mends what waits. */
-export function taskHandler(definition: TaskDefinition): WorkHandler {
+/** Call options that the work item stores for its worker. Opaque to the store. */
+export interface WorkOptions extends ActivityOptions {
+  /** Absent: `'request'`. */
+  readonly cancellation?: 'wait' | 'abandon';
+}
+
+/** The code for one kind of work item: an activity, a task or a task's `onFail`. */
+export interface WorkHandler {
+  /** Used in messages, for example `activity "x"`. */
+  readonly label: string;
+  readonly inputSchema: StandardSchema | undefined;
+  /** Module and export of an isolated handler. */
+  readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
+  /** The task's own concurrency limit and circuit breaker. */
+  readonly limiter?: TaskLimiter | undefined;
+  /** Whether an `onFail` handler runs after the final failure. */
+  readonly hasOnFail: boolean;
+  /** Returns the attempt options. Throws `UNDECODABLE` for options that cannot be decoded. */
+  options(item: WorkItem): WorkOptions;
+  /** Whether the task's condition is false, so that the run is skipped. */
+  isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
+  run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
+  /** Disposes of a result whose caller no longer exists. */
+  readonly onAbandoned?: OnAbandoned<unknown>;
+}
+
+/** The call chose the options, and the item stores them. This worker's definition supplies the defaults. */
+function activityHandler(definition: ActivityDefinition): WorkHandler {
+  const defaults = toAttemptDefaults(definition.defaults);
+  return {
+    label: `activity ${JSON.stringify(definition.name)}`,
+    inputSchema: definition.inputSchema,
+    isolated: definition.isolated,
+    hasOnFail: false,
+    options: (item) =>
+      item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    run: (context, input) => definition.handler(context, input),
+    ...(definition.onAbandoned !== undefined && {
+      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
+    }),
+  };
+}
+
+/** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
+function taskHandler(definition: TaskDefinition): WorkHandler {
   const options = attemptOptions(definition);
   return {
     label: `task ${JSON.stringify(definition.name)}`,
@@ -116,7 +102,7 @@ export function taskHandler(definition: TaskDefinition): WorkHandler {
     hasOnFail: definition.onFail !== undefined,
     options: (item) => checked(item, options),
     ...(definition.condition !== undefined && {
-      // What has been tried is wanted.
+      // The condition applies only before the first failed attempt.
       isUnwanted: async (context, input, item) =>
         item.failures === 0 && (await isUnwanted(definition, taskContext(context), input)),
     }),
@@ -127,14 +113,14 @@ export function taskHandler(definition: TaskDefinition): WorkHandler {
   };
 }
 
-/** What a task does after a run has failed for good. */
-export function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHandler {
+/** The `onFail` handler of a task. */
+function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHandler {
   const { onFail } = definition;
-  const what = `the handler for failures of task ${JSON.stringify(definition.name)}`;
+  const what = `onFail of task ${JSON.stringify(definition.name)}`;
   const options = attemptOptions(onFail ?? {});
   return {
     label: what,
-    // A run may have failed because of its input: its handler sees it all the same, as it was stored.
+    // Not validated: the run may have failed because of its input. `onFail` gets the input as stored.
     inputSchema: undefined,
     hasOnFail: false,
     options: (item) => checked(item, options),
@@ -156,7 +142,7 @@ function attemptOptions({
   };
 }
 
-/** Damaged headers are found before the handler runs, not when it looks at them. */
+/** Decodes the headers early, so that corrupt headers fail the attempt before the handler runs. */
 function checked(item: WorkItem, options: WorkOptions): WorkOptions {
   decodeHeaders(item.options);
   return options;
@@ -164,7 +150,7 @@ function checked(item: WorkItem, options: WorkOptions): WorkOptions {
 
 function taskContext(context: RunningActivityContext): RunningTaskContext {
   if (context instanceof RunningTaskContext) return context;
-  throw new Error('A task was given the context of an activity.');
+  throw new Error('A task handler got the context of an activity.');
 }
 
 async function isUnwanted(
@@ -180,17 +166,17 @@ async function isUnwanted(
     throw conditionFailed(definition.name, 'threw', cause);
   }
   if (typeof wanted !== 'boolean') {
-    throw conditionFailed(definition.name, `answered ${typeof wanted}, not true or false`);
+    throw conditionFailed(definition.name, `returned ${typeof wanted} instead of a boolean`);
   }
   context.throwIfCanceled();
   return !wanted;
 }
 
-// Not tried again: a condition that breaks says nothing about the work, and its mistake would only come back.
+// Not retryable: a condition that throws would throw again.
 function conditionFailed(task: string, problem: string, cause?: unknown): Error {
   const error = new PerdureError(
     'CONDITION_FAILED',
-    `The condition of task ${JSON.stringify(task)} ${problem}. Mend it; a condition answers true or false.`,
+    `The condition of task ${JSON.stringify(task)} ${problem}. \`condition\` must return true or false, or a promise of it.`,
     cause === undefined ? undefined : { cause },
   );
   return Object.assign(error, { nonRetryable: true });
@@ -207,10 +193,10 @@ async function readFailedRun(
 }
 
 function gone(what: string): string {
-  return `This worker knows nothing of ${what}: its definition has no onFail any more.`;
+  return `This worker has no ${what}. Restore \`onFail\` in the definition, or run a worker that has it.`;
 }
 
-/** Has a definition dispose of what its handler returned too late; what goes wrong is logged. */
+/** Calls `onAbandoned` with a result that came too late. Logs an error that it throws. */
 export async function disposeOf(
   parts: {
     readonly item: WorkItem;
@@ -227,6 +213,6 @@ export async function disposeOf(
     const context = { instanceId, name, attempt: 1, client, log };
     await handler.onAbandoned?.(decodePayload(payload), context);
   } catch (error) {
-    log.error({ error, instanceId, name }, 'onAbandoned failed; the result is not disposed of');
+    log.error({ error, instanceId, name }, 'onAbandoned failed, the result is not disposed of');
   }
 }

@@ -22,7 +22,6 @@ import type {
   Turn,
   TurnOutcome,
 } from '../../providers/contract/turn.ts';
-import { encodeWorkOptions } from '../activities/work-handlers.ts';
 
 /** Whose turn it was. */
 export interface TurnSubject {
@@ -166,6 +165,12 @@ function toWorkItem(
     ...(event.options?.priority !== undefined && { priority: event.options.priority }),
     ...(claimMs !== undefined && { claimMs, claimedBy: worker }),
   };
+}
+
+/** Encodes the call options that a work item carries to its worker. Opaque to the store. */
+function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
+  if (options === undefined && cancellation === undefined) return null;
+  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
 }
 
 function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
