@@ -115,7 +115,7 @@ export class Worker {
   #createTurnParts(slots: Slots): TurnParts {
     const programs = new ProgramFactory({
       ...this.#context,
-      onBroken: (report) => this.#reportFault(report),
+      onFault: (report) => this.#reportFault(report),
       watchdogId: this.#watchdog.id,
     });
     const parts = {

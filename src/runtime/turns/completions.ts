@@ -15,27 +15,27 @@ import type { WarmInstance } from './warm-instance.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
-/** How an activity ended for good. */
+/** The final outcome of an activity or task. */
 export type Outcome =
   | { readonly kind: 'completed'; readonly payload: Payload | null }
   | { readonly kind: 'failed'; readonly failure: Failure }
-  /** The condition of a task did not hold. */
+  /** The task's condition was false. */
   | { readonly kind: 'skipped' }
   | { readonly kind: 'canceled'; readonly leaked: boolean };
 
-/** A work item together with its final outcome, not yet acked. */
+/** A work item with its final outcome, not yet acked. */
 export interface SettledActivity {
   readonly item: WorkItem;
   readonly outcome: Outcome;
-  /** Who ran it; absent when nobody did. */
+  /** Worker and start time. Absent if the handler did not run. */
   readonly ran?: Ran;
-  /** A handler is to be run after the failure of this task. */
+  /** Whether the task has an `onFail` handler. */
   readonly hasOnFail?: boolean;
-  /** What to do with the result of a task that the store discards. */
+  /** Disposes of a task result that the store rejects. */
   readonly onDiscarded?: ((payload: Payload | null) => Promise<void>) | undefined;
 }
 
-/** The message that the store would deliver for this outcome: what a turn in memory applies instead. */
+/** The message that the store would enqueue for this outcome. A turn in memory applies it directly. */
 export function toMessage(settled: SettledActivity): Message | undefined {
   const { executionId, operation } = settled.item;
   const { outcome, ran } = settled;
@@ -56,7 +56,7 @@ export function toMessage(settled: SettledActivity): Message | undefined {
   }
 }
 
-/** The outcome as a store takes it. */
+/** Converts the outcome to the provider contract. */
 export function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity): WorkOutcome {
   if (outcome.kind === 'skipped') return outcome;
   const known = ran !== undefined && { ran };
@@ -65,7 +65,7 @@ export function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity
     kind: 'failed',
     failure: JSON.stringify(outcome.failure),
     ...known,
-    // It is given the headers of the run, as its handler was.
+    // `onFail` gets the headers of the run.
     ...(hasOnFail === true && { onFail: { options: item.options } }),
   };
 }
@@ -76,23 +76,24 @@ export interface CompletionsParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly turns: TurnLifecycle;
-  /** Whether the lease of a claim still holds. */
+  /** Whether the lease of a claim is still valid. */
   readonly isHeld: (lockToken: string) => boolean;
-  /** The item is acked, refused or given up: its lease need not be kept. */
+  /** The item was acked, rejected or given up: stop renewing its lease. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
-  /** A run has failed, and the handler for that waits in the queue. */
+  /** A run failed, and its `onFail` item is queued. */
   readonly onFailQueued: (task: string) => void;
 }
 
 const maxAcks = 1_000;
 
 /**
- * Brings the outcomes of activities to the store. Where the instance is live in this process, its turn runs in memory
- * first and one transaction acks the activities and the turn; in every other case the outcome becomes a message.
+ * Commits activity outcomes. Fast path: if the instance is warm in this process, run its next turn in memory, then
+ * ack
+ * the activity and the turn in one transaction. Slow path: enqueue the outcome as a message for the next claim.
  */
 export class Completions {
   readonly #params: CompletionsParams;
-  #dirty: WarmInstance[] = [];
+  #dueInstances: WarmInstance[] = [];
   readonly #ended: SettledActivity[] = [];
   readonly #underWay = new Set<Promise<void>>();
 
@@ -118,10 +119,10 @@ export class Completions {
       return;
     }
     instance.settled.push(settled);
-    this.#offerTurn(instance);
+    this.#scheduleTurn(instance);
   }
 
-  /** Runs that end in the same turn of the event loop share one call. */
+  /** Runs that end in the same event loop iteration share one call. */
   #ackSoon(settled: SettledActivity): void {
     this.#ended.push(settled);
     if (this.#ended.length === 1) setImmediate(() => this.#flushEnded());
@@ -133,23 +134,23 @@ export class Completions {
     }
   }
 
-  /** Lets go of an instance that somebody had acquired. */
+  /** Releases an acquired instance, and runs a turn for outcomes that arrived meanwhile. */
   release(instance: WarmInstance): void {
     instance.release();
-    this.#offerTurn(instance);
+    this.#scheduleTurn(instance);
   }
 
-  /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
-  #offerTurn(instance: WarmInstance): void {
+  /** Schedules a turn for the settled outcomes, unless the instance is busy. */
+  #scheduleTurn(instance: WarmInstance): void {
     if (instance.settled.length === 0 || !instance.tryAcquire()) return;
-    this.#dirty.push(instance);
-    // Activities that settle in the same turn of the event loop share one turn of their instance.
-    if (this.#dirty.length === 1) setImmediate(() => this.#flush());
+    this.#dueInstances.push(instance);
+    // Activities that settle in the same event loop iteration share one turn of their instance.
+    if (this.#dueInstances.length === 1) setImmediate(() => this.#flush());
   }
 
-  /** Resolves when nothing is on its way to the store. */
+  /** Resolves when no commit is pending. */
   async drained(): Promise<void> {
-    while (this.#dirty.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
+    while (this.#dueInstances.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
       this.#flush();
       this.#flushEnded();
       await Promise.all(this.#underWay);
@@ -157,22 +158,22 @@ export class Completions {
   }
 
   #flush(): void {
-    const dirty = this.#dirty;
-    this.#dirty = [];
-    for (const instance of dirty) this.#track(this.#takeTurns(instance));
+    const due = this.#dueInstances;
+    this.#dueInstances = [];
+    for (const instance of due) this.#track(this.#runTurns(instance));
   }
 
-  async #takeTurns(instance: WarmInstance): Promise<void> {
+  async #runTurns(instance: WarmInstance): Promise<void> {
     while (instance.settled.length > 0) {
       const batch = instance.settled.splice(0);
       const isHeld = batch.every(({ item }) => this.#params.isHeld(item.lockToken));
       if (instance.isEvicted || !isHeld) await this.#ack(batch);
-      else await this.#takeTurn(instance, batch);
+      else await this.#runTurn(instance, batch);
     }
     instance.release();
   }
 
-  async #takeTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
+  async #runTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
     const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
     const { nowMs } = time;
@@ -188,8 +189,11 @@ export class Completions {
       turn = turns.plan(instance, result, time);
       instance.items = undefined;
     } catch (error) {
-      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: instance.instanceId }, 'a turn in memory failed');
+      // The slow path gets the same error with a claim, and handles it.
+      options.logger.debug(
+        { error, instanceId: instance.instanceId },
+        'turn in memory failed, using the slow path',
+      );
       cache.evict(instance);
       await this.#ack(batch);
       return;
@@ -211,11 +215,11 @@ export class Completions {
     } catch (error) {
       options.logger.debug(
         { error, instanceId: instance.instanceId },
-        'committing a turn in memory failed',
+        'committing a turn in memory failed, using the slow path',
       );
     }
-    // If that turn did commit after all, the items are gone and this changes nothing.
-    turns.refused(instance, turn);
+    // If the turn did commit, the items no longer exist and this ack changes nothing.
+    turns.rejected(instance, turn);
     await this.#ack(batch);
   }
 
@@ -234,7 +238,7 @@ export class Completions {
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
           options.logger.error(
             { error: result.error, instanceId: settled.item.instanceId },
-            'the store refused an ack',
+            'store rejected an ack',
           );
         }
         onAcked(settled, result?.ok === true);
@@ -248,13 +252,13 @@ export class Completions {
     } catch (error) {
       options.logger.error(
         { error, items: batch.length },
-        'acking activities failed; their leases will run out',
+        'acking activities failed, their leases will expire',
       );
       for (const settled of batch) onAcked(settled, false);
     }
   }
 
-  /** The run was canceled before its result came, and the worker had not heard of it yet. */
+  /** Disposes of a result that came after a cancel that had not reached this worker. */
   #discard({ outcome, onDiscarded }: SettledActivity): void {
     if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
     this.#track(onDiscarded(outcome.payload));

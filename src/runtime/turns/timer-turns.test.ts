@@ -8,7 +8,7 @@ function warm(instanceKey: number): WarmInstance {
   const subject = { instanceId, executionId: 1, name: 'n', version: '1', parent: null };
   const program = async () => undefined;
   const execution = new Execution({ instanceId, incarnation: 'a', executionId: 1, program });
-  const code = { execution, broken: new FaultReporter(instanceId, () => undefined), watchdogId: 0 };
+  const code = { execution, faults: new FaultReporter(instanceId, () => undefined), watchdogId: 0 };
   return new WarmInstance({ instanceKey, subject, incarnation: 'a', code, lastTurn: 't' });
 }
 
@@ -22,7 +22,7 @@ function open() {
   return { timers, set, firsts };
 }
 
-it('gives timers in the order of their times, each once, and none before its time', () => {
+it('takeDue() returns each timer once, in order, and not before it is due', () => {
   const { timers, set } = open();
   const times = Array.from({ length: 200 }, (_, n) => (n * 7_919) % 199);
   const instances = times.map((_, index) => warm(index));
@@ -35,7 +35,7 @@ it('gives timers in the order of their times, each once, and none before its tim
   expect(taken).toEqual(times.toSorted((a, b) => a - b));
 });
 
-it('passes over timers that have fired or were withdrawn, and those of instances that are gone', () => {
+it('takeDue() skips fired and withdrawn timers, and timers of evicted instances', () => {
   const { timers, set } = open();
   const [fired, gone, waiting] = [warm(1), warm(2), warm(3)];
   for (const [index, one] of [fired, gone, waiting].entries()) set(one, 1, index);
@@ -46,13 +46,13 @@ it('passes over timers that have fired or were withdrawn, and those of instances
   expect(timers.nextAt).toBe(Infinity);
 });
 
-it('tells of a timer that is due before all others, and of no other', () => {
+it('onFirst is called only for a timer that is due before all others', () => {
   const { set, firsts } = open();
   for (const [index, fireAt] of [50, 70, 50, 20].entries()) set(warm(index), 1, fireAt);
   expect(firsts).toEqual([50, 20]);
 });
 
-it('keeps no more of what is outdated than of what is not', () => {
+it('WarmTimers sweeps outdated entries once they outnumber the pending ones', () => {
   const { timers, set } = open();
   const kept = warm(0);
   set(kept, 1, 1_000_000);

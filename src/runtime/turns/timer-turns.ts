@@ -15,11 +15,11 @@ export interface TimerTurnsParams {
   readonly cache: WarmCache;
   readonly timers: WarmTimers;
   readonly turns: TurnLifecycle;
-  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
   readonly release: (instance: WarmInstance) => void;
 }
 
-/** A turn that ran in memory and waits for its commit. */
+/** A turn that ran in memory and is not yet committed. */
 interface RanTurn {
   readonly instance: WarmInstance;
   readonly lastTurn: string;
@@ -27,13 +27,13 @@ interface RanTurn {
   readonly turn: Turn;
 }
 
-// Refused turns are work for nothing. Where another process is after the same timers, nearly all would be.
+// Pause after a rejected turn: another process probably runs the same timers, and most turns would be rejected.
 const contentionPauseMs = 10_000;
 
 /**
- * Gives instances that are live here their turn when a timer of theirs is due: the turn runs in memory first, and one
- * transaction takes the timer and commits the turn, without a claim. Where the store refuses, the timer is fetched like
- * any message.
+ * Runs turns of warm instances when their timers are due (fast path). The turn runs in memory first; then one
+ * transaction deletes the timer and commits the turn, without a claim. If the store rejects it, the timer is fetched
+ * as a message.
  */
 export class TimerTurns {
   readonly #params: TimerTurnsParams;
@@ -43,7 +43,7 @@ export class TimerTurns {
     this.#params = params;
   }
 
-  /** When there will be something to run; never, if nothing is known of. */
+  /** When the next timer is due, or `Infinity`. */
   nextAt(): number {
     return this.#isPaused ? Infinity : this.#params.timers.nextAt;
   }
@@ -52,7 +52,7 @@ export class TimerTurns {
     return this.#params.clock.monotonic() < this.#pausedUntil;
   }
 
-  /** Runs the turns that are due, one batch of them; says whether there were any. */
+  /** Runs one batch of due turns. Returns whether there were any. */
   async run(): Promise<boolean> {
     const { clock, timers, options } = this.#params;
     const nowMs = Math.floor(clock.now());
@@ -70,7 +70,7 @@ export class TimerTurns {
     return due.length > 0;
   }
 
-  /** Runs the turn of an instance that was acquired, and lets go of it if there is none. */
+  /** Runs the turn of an acquired instance. Releases the instance if there is no turn. */
   async #runOne(instance: WarmInstance, nowMs: number): Promise<RanTurn | undefined> {
     const { cache, turns, options, release } = this.#params;
     const { executionId, lastTurn, version } = instance;
@@ -92,8 +92,11 @@ export class TimerTurns {
         turn: turns.plan(instance, result, { path: 'fast', nowMs }),
       };
     } catch (error) {
-      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: instance.instanceId }, 'a turn in memory failed');
+      // The slow path gets the same error with a claim, and handles it.
+      options.logger.debug(
+        { error, instanceId: instance.instanceId },
+        'turn in memory failed, using the slow path',
+      );
       cache.evict(instance);
       release(instance);
       return undefined;
@@ -109,7 +112,7 @@ export class TimerTurns {
       return { ...fences, lockTokens: [], timers: operations, asOfMs: nowMs, turn };
     });
     const results = await provider.ackTurns(acks).catch((error: unknown) => {
-      options.logger.debug({ error }, 'committing turns in memory failed');
+      options.logger.debug({ error }, 'committing turns in memory failed, using the slow path');
       return [];
     });
     for (const [index, { instance, turn }] of ran.entries()) {
@@ -118,7 +121,7 @@ export class TimerTurns {
         const { claimed } = result;
         turns.committed(instance, turn, { claimed, path: 'fast', nowMs, sentAt });
       } else {
-        turns.refused(instance, turn);
+        turns.rejected(instance, turn);
         this.#pausedUntil = clock.monotonic() + contentionPauseMs;
       }
       release(instance);
@@ -126,7 +129,7 @@ export class TimerTurns {
   }
 }
 
-/** The timers of an instance that are due, in the order in which they became so. */
+/** Returns the operations of due timers, in the order of their due times. */
 function dueTimers({ timers }: WarmInstance, nowMs: number): readonly number[] {
   const due: (readonly [number, number])[] = [];
   for (const timer of timers) if (timer[1] <= nowMs) due.push(timer);
@@ -139,25 +142,26 @@ interface Entry {
   readonly fireAt: number;
 }
 
-// Below this many, what is outdated is not worth looking for.
+// Below this size, outdated entries are not removed early.
 const fewEntries = 1_024;
 
 /**
- * The timers of live instances, the first due first, in a binary heap. Those that fired, were withdrawn or lost their
- * instance are left in place until they are due, or until they may be as many as the others. So are those of an
- * instance that is asked to stop, whose turns need a claim. None keeps its instance alive.
+ * The timers of warm instances, in a binary heap by due time. Outdated entries stay until they are due or a sweep
+ * removes them: timers that fired, were withdrawn or lost their instance, and timers of a canceling instance, whose
+ * turns
+ * need a claim. Entries do not keep their instance in memory.
  */
 export class WarmTimers {
   readonly #onFirst: (fireAt: number) => void;
   #heap: Entry[] = [];
   #sweepAt = fewEntries;
 
-  /** `onFirst` is told of a timer that is due before all others. */
+  /** `onFirst` is called with a timer that is due before all others. */
   constructor(onFirst: (fireAt: number) => void) {
     this.#onFirst = onFirst;
   }
 
-  /** Adds a timer that a committed turn has set. */
+  /** Adds a timer of a committed turn. */
   add(instance: WarmInstance, operation: number, fireAt: number): void {
     if (this.#heap.length >= this.#sweepAt) this.#sweep();
     this.#heap.push({ handle: instance.handle, operation, fireAt });
@@ -166,18 +170,18 @@ export class WarmTimers {
       this.#onFirst(fireAt);
   }
 
-  /** How many are kept, outdated ones included. */
+  /** Number of entries, including outdated ones. */
   get size(): number {
     return this.#heap.length;
   }
 
-  /** When the next timer is due; never, if there is none. */
+  /** When the next timer is due, or `Infinity`. */
   get nextAt(): number {
     this.#dropOutdated();
     return this.#heap[0]?.fireAt ?? Infinity;
   }
 
-  /** Takes out up to so many instances that have a timer due; each may come more than once. */
+  /** Removes due timers and returns up to `max` of their instances. An instance may appear more than once. */
   takeDue(nowMs: number, max: number): readonly WarmInstance[] {
     const due: WarmInstance[] = [];
     while (due.length < max && this.nextAt <= nowMs) {
@@ -195,7 +199,7 @@ export class WarmTimers {
   }
 
   #sweep(): void {
-    // What is sorted is a heap.
+    // A sorted array is a valid heap.
     this.#heap = this.#heap.filter(isPending).sort((a, b) => a.fireAt - b.fireAt);
     this.#sweepAt = Math.max(2 * this.#heap.length, fewEntries);
   }

@@ -29,29 +29,29 @@ export interface TurnLifecycleParams {
   readonly startClaimed: (items: readonly WorkItem[], claimedAt: number) => void;
 }
 
-/** When a turn ran. On the slow path the claim brought the store's time; on the fast paths it is that of our clock. */
+/** When a turn ran. `nowMs` is the store's time on the slow path, and this process's clock on the fast path. */
 export interface TurnTime {
   readonly path: 'fast' | 'slow';
   readonly nowMs: number;
 }
 
-/** What every path to a committed turn shares: planning it, and what follows from its commit or refusal. */
+/** Plans a turn, and follows up when it was committed or rejected. Shared by all paths. */
 export class TurnLifecycle {
   readonly #params: TurnLifecycleParams;
-  /** What turns that end their instance leave unawaited; reported once they are committed. */
+  /** Unawaited operations of turns that end their instance. Logged after the commit. */
   readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
 
   constructor(params: TurnLifecycleParams) {
     this.#params = params;
   }
 
-  /** With `alwaysReplay`: continues with code that was replayed up to the end of the turn. Throws `NondeterminismError`. */
+  /** With `alwaysReplay`: replaces the code by a copy replayed to the end of the turn. Throws `NondeterminismError`. */
   async replay(instance: WarmInstance, result: TurnResult): Promise<void> {
     instance.code = await this.#params.replays.replay(instance, instance.code, result);
     instance.code.execution.holder = instance;
   }
 
-  /** Turns a result into what the store must commit, and takes slots for the activities that this process will run. */
+  /** Derives the turn to commit, and takes slots for the activities that this process will run. */
   plan(subject: TurnSubject, result: TurnResult, time: TurnTime): Turn {
     const { options, registry, slots, provider } = this.#params;
     const instance = subject instanceof WarmInstance ? subject : undefined;
@@ -80,13 +80,13 @@ export class TurnLifecycle {
     return turn;
   }
 
-  /** The turn is in the store: the instance stays live or ends, and what was claimed for us starts. */
+  /** Handles a commit: caches or evicts the instance, and starts the activities that the commit claimed. */
   committed(
     instance: WarmInstance,
     turn: Turn,
     commit: TurnTime & {
       readonly claimed: readonly ClaimedAtInsert[];
-      /** The monotonic clock before the commit was sent: leases of what it claimed count from then. */
+      /** Monotonic time before the commit was sent. Leases of the claimed items start here. */
       readonly sentAt: number;
     },
   ): void {
@@ -97,11 +97,11 @@ export class TurnLifecycle {
     }
     for (const { operation, fireAt } of turn.timers)
       instance.timers.set(operation, Math.ceil(fireAt));
-    instance.code.broken.committed(turn.turnId);
+    instance.code.faults.committed(turn.turnId);
     this.#report(instance, turn, commit.path);
     if (turn.outcome.status === 'failed')
       reportFailedInstance(options.logger, instance, turn.outcome.failure);
-    if (turn.outcome.status !== 'running') this.#warnOfUnawaited(instance, turn);
+    if (turn.outcome.status !== 'running') this.#warnUnawaited(instance, turn);
     if (turn.outcome.status !== 'running') cache.evict(instance);
     else if (options.warmCacheBytes === 0) cache.evict(instance);
     else if (!instance.isEvicted) this.#keep(instance, turn);
@@ -111,15 +111,15 @@ export class TurnLifecycle {
   #keep(instance: WarmInstance, { timers: set }: Turn): void {
     const { cache, timers, options, provider } = this.#params;
     cache.put(instance);
-    // A store with a clock of its own may refuse what ours calls due.
+    // A store with its own clock may reject a timer that is due by ours.
     if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
     for (const { operation, fireAt, delayMs } of set) {
       if (delayMs === undefined) timers.add(instance, operation, Math.ceil(fireAt));
     }
   }
 
-  /** The turn is not in the store, or nobody knows: what stands in memory can no longer be trusted. */
-  refused(instance: WarmInstance | undefined, turn: Turn): void {
+  /** Handles a turn that was rejected or whose commit is unknown. Evicts the instance. */
+  rejected(instance: WarmInstance | undefined, turn: Turn): void {
     this.#params.slots.release(claimCount(turn));
     if (instance !== undefined) this.#params.cache.evict(instance);
   }
@@ -160,14 +160,14 @@ export class TurnLifecycle {
     startClaimed(items, sentAt);
   }
 
-  #warnOfUnawaited({ instanceId, name }: WarmInstance, turn: Turn): void {
+  #warnUnawaited({ instanceId, name }: WarmInstance, turn: Turn): void {
     const operations = this.#neverAwaited.get(turn);
     if (operations === undefined) return;
     const { logger } = this.#params.options;
     reportSafely(logger, () => {
       logger.warn(
         { instanceId, orchestration: name, operations },
-        'an orchestration ended with operations that it never awaited',
+        'orchestration ended with operations that it never awaited',
       );
     });
   }
@@ -220,7 +220,7 @@ export interface FirstTurnsParams {
   readonly replays: FreshReplays;
 }
 
-/** Creates an instance together with its first turn when its code is registered in this process: fast path 3. */
+/** Creates an instance together with its first turn, if its code is registered in this process (fast path). */
 export class FirstTurns {
   readonly #params: FirstTurnsParams;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -230,13 +230,13 @@ export class FirstTurns {
     this.#params = params;
   }
 
-  /** Declines from now on, and waits for what was begun. */
+  /** Declines new starts, and waits for the pending ones. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await Promise.allSettled(this.#underWay);
   }
 
-  /** Declines with `undefined` when this process cannot run it. */
+  /** Returns `undefined` if this process cannot run the instance. */
   start(newInstance: NewInstance): Promise<CreateResult> | undefined {
     const { registry } = this.#params;
     const version = newInstance.version ?? registry.latest(newInstance.name)?.version;
@@ -262,7 +262,7 @@ export class FirstTurns {
       ran = await execution.turn({ messages, nowMs, version });
       if (options.alwaysReplay) code = await replays.replay({ ...subject, incarnation }, code, ran);
     } catch (error) {
-      // Code that cannot run this start: it is kept, and held back until somebody can.
+      // The code cannot run this start. Store it without a turn: the slow path blocks the instance.
       execution.dispose();
       if (!(error instanceof NondeterminismError)) throw error;
       const [kept] = await provider.createInstances([newInstance]);
@@ -277,7 +277,7 @@ export class FirstTurns {
     } finally {
       if (result?.kind !== 'created') {
         code.execution.dispose();
-        turns.refused(undefined, firstTurn);
+        turns.rejected(undefined, firstTurn);
       }
     }
     if (result?.kind === 'created') {

@@ -17,7 +17,7 @@ import { toTurn } from './turn-effects.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
-/** A turn that ran and is to be acked; the instance is held until then. */
+/** A turn that ran and must be acked. The instance is held until then. */
 export interface ClaimedTurn {
   readonly kind: 'turn';
   readonly item: OrchestrationItem;
@@ -25,19 +25,19 @@ export interface ClaimedTurn {
   readonly turn: Turn;
 }
 
-/** A claim that is to be handed back. */
-export interface HandedBack {
+/** A claim to release. */
+export interface ReleasedClaim {
   readonly kind: 'abandon';
   readonly abandon: OrchestrationAbandon;
 }
 
-/** A claim on an instance that was deleted under it: there is nothing to ack or to hand back. */
-interface Gone {
-  readonly kind: 'gone';
+/** The instance was deleted during the claim: there is no ack and no release. */
+interface DeletedInstance {
+  readonly kind: 'deleted';
 }
 
-/** What became of a claim. */
-export type RunResult = ClaimedTurn | HandedBack | Gone;
+/** The result of a claim. */
+export type ClaimResult = ClaimedTurn | ReleasedClaim | DeletedInstance;
 
 export interface TurnRunnerParams {
   readonly provider: Provider;
@@ -47,48 +47,48 @@ export interface TurnRunnerParams {
   readonly programs: ProgramFactory;
   readonly turns: TurnLifecycle;
   readonly replays: FreshReplays;
-  /** Lets go of an instance, and gives what settled meanwhile its turn. */
+  /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
   readonly release: (instance: WarmInstance) => void;
 }
 
 const errorPauseMs = 200;
-const firstHoldBackMs = 1_000;
-const maxHoldBackMs = 60_000;
-// Instances that were ended elsewhere are never taken out one by one.
-const maxRemembered = 10_000;
+const firstBackoffMs = 1_000;
+const maxBackoffMs = 60_000;
+// Instances that end in another process are not removed one by one.
+const maxBackoffEntries = 10_000;
 
-/** Runs one turn for each claimed instance: live where it isCurrent, or replayed from its history. */
+/** Runs one turn for each claimed instance: on its warm copy, or after a replay of its history. */
 export class TurnRunner {
   readonly #params: TurnRunnerParams;
-  /** How long each instance was last held back, so that the next time it is longer. */
-  readonly #holdBackMs = new Map<string, number>();
+  /** The next retry delay of each blocked instance. */
+  readonly #backoffMs = new Map<string, number>();
 
   constructor(params: TurnRunnerParams) {
     this.#params = params;
   }
 
-  /** Runs the turns one after the other. `isHeld` is asked directly before each: what has lost its lease does not run. */
+  /** Runs the turns one at a time. Checks `isHeld` before each: a turn whose lease expired does not run. */
   async run(
     items: readonly OrchestrationItem[],
     isHeld: (lockToken: string) => boolean,
-  ): Promise<readonly RunResult[]> {
+  ): Promise<readonly ClaimResult[]> {
     const warm = await Promise.all(items.map((item) => this.#acquireWarm(item)));
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
       histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
     } catch (error) {
-      this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
+      this.#params.options.logger.warn({ error }, 'reading histories failed, will retry');
       for (const instance of warm) if (instance !== undefined) this.#params.release(instance);
-      return items.map(({ lockToken }) => tryAgain(lockToken));
+      return items.map(({ lockToken }) => retryLater(lockToken));
     }
-    const results: RunResult[] = [];
+    const results: ClaimResult[] = [];
     for (const [index, item] of items.entries()) {
       const instance = warm[index];
       if (isHeld(item.lockToken)) {
         results.push(await this.#runOne(item, instance, histories.get(item.instanceKey) ?? []));
       } else {
         if (instance !== undefined) this.#params.release(instance);
-        results.push(leftAlone(item.lockToken));
+        results.push(releaseExpired(item.lockToken));
       }
     }
     return results;
@@ -125,7 +125,7 @@ export class TurnRunner {
     item: OrchestrationItem,
     warm: WarmInstance | undefined,
     history: readonly StoredEvent[],
-  ): Promise<RunResult> {
+  ): Promise<ClaimResult> {
     const { options, turns, replays } = this.#params;
     let instance = warm;
     try {
@@ -145,7 +145,7 @@ export class TurnRunner {
       const result = await instance.execution.turn({ messages, nowMs: item.nowMs, version });
       if (options.alwaysReplay) await turns.replay(instance, result);
       instance.claim = undefined;
-      this.#holdBackMs.delete(item.instanceId);
+      this.#backoffMs.delete(item.instanceId);
       return {
         kind: 'turn',
         item,
@@ -153,9 +153,9 @@ export class TurnRunner {
         turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
-      if (await this.#isGone(item)) {
-        this.#drop(instance);
-        return { kind: 'gone' };
+      if (await this.#isDeleted(item)) {
+        this.#evict(instance);
+        return { kind: 'deleted' };
       }
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
         const failure = platformFailure('NONDETERMINISM', error.message);
@@ -163,29 +163,29 @@ export class TurnRunner {
       }
       const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
       if (expired !== undefined) return this.#skipCleanup(item, instance, expired);
-      this.#drop(instance);
-      return this.#holdBack(item, error);
+      this.#evict(instance);
+      return this.#block(item, error);
     }
   }
 
-  #drop(instance: WarmInstance | undefined): void {
+  #evict(instance: WarmInstance | undefined): void {
     if (instance === undefined) return;
     this.#params.cache.evict(instance);
     this.#params.release(instance);
   }
 
-  /** A history that was deleted between its claim and its reading looks like one that is damaged. */
-  async #isGone({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
+  /** Whether the instance was deleted after its claim. Its history then reads as damaged. */
+  async #isDeleted({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
     const { provider, options } = this.#params;
     try {
       const [record] = await provider.getInstances([instanceId]);
-      // Not its incarnation: a start that is heard late, and twice, has the same one in both lives.
+      // Compares the key: a start that was retried across a deletion has the same incarnation in both instances.
       if (record?.instanceKey === instanceKey) return false;
     } catch (error) {
-      options.logger.warn({ error, instanceId }, 'looking for an instance failed');
+      options.logger.warn({ error, instanceId }, 'checking whether an instance was deleted failed');
       return false;
     }
-    options.logger.debug({ instanceId }, 'a turn was dropped: its instance was deleted');
+    options.logger.debug({ instanceId }, 'turn was dropped because its instance was deleted');
     return true;
   }
 
@@ -224,7 +224,7 @@ export class TurnRunner {
     return new WarmInstance({ instanceKey, subject, incarnation, code, lastTurn });
   }
 
-  /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
+  /** Ends a canceling instance whose clean-up limit expired and whose code cannot run here. */
   #skipCleanup(
     item: OrchestrationItem,
     instance: WarmInstance | undefined,
@@ -255,13 +255,13 @@ export class TurnRunner {
     return { kind: 'turn', item, instance, turn };
   }
 
-  // A bad deploy must not kill runs: the instance waits, visible as blocked, for a build that agrees with it.
-  #holdBack(item: OrchestrationItem, error: unknown): HandedBack {
+  // Blocks instead of failing: a bad deploy must not end instances. A build that agrees unblocks it.
+  #block(item: OrchestrationItem, error: unknown): ReleasedClaim {
     const { options } = this.#params;
     const { instanceId, lockToken, name } = item;
-    const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
-    if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
-    this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
+    const delayMs = this.#backoffMs.get(instanceId) ?? firstBackoffMs;
+    if (this.#backoffMs.size >= maxBackoffEntries) this.#backoffMs.clear();
+    this.#backoffMs.set(instanceId, Math.min(delayMs * 2, maxBackoffMs));
     const reason = error instanceof Error ? error.message : String(error);
     reportSafely(options.logger, () =>
       reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
@@ -279,7 +279,7 @@ export class TurnRunner {
       abandon: {
         lockToken,
         delayMs,
-        // Data that cannot be read will not become readable: those claims count, and end as poison.
+        // Undecodable data stays undecodable: those claims count, so the instance ends as poison.
         giveBackClaim: !isPerdureError(error, 'UNDECODABLE'),
         blocked: { reason, buildId: options.buildId },
       },
@@ -287,23 +287,23 @@ export class TurnRunner {
   }
 }
 
-/** What is said of code that broke holds only while the instance isCurrent where that code left it. */
+/** Ignores a reported fault unless the instance is still at the turn after which its code failed. */
 function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
   const message = decodeMessage(stored);
   const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;
   return outdated ? { kind: 'wake' } : message;
 }
 
-/** Hands an instance back through no fault of its own. */
-function tryAgain(lockToken: string): HandedBack {
+/** Releases a claim after an error of the store. */
+function retryLater(lockToken: string): ReleasedClaim {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
   };
 }
 
-/** Hands back a claim whose lease ended before its turn began. */
-function leftAlone(lockToken: string): HandedBack {
+/** Releases a claim whose lease expired before its turn started. */
+function releaseExpired(lockToken: string): ReleasedClaim {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
@@ -313,6 +313,6 @@ function leftAlone(lockToken: string): HandedBack {
 function poison(item: OrchestrationItem): Failure {
   return platformFailure(
     'POISON',
-    `The turn was claimed ${item.claims - 1} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
+    `The turn was claimed ${item.claims - 1} times without a commit. Its workers probably crashed, or its data cannot be decoded: check their logs.`,
   );
 }

@@ -10,7 +10,7 @@ function warm(instanceKey: number, instanceId = `i${instanceKey}`): WarmInstance
     executionId: 1,
     program: async () => undefined,
   });
-  const broken = new FaultReporter(instanceId, () => undefined);
+  const faults = new FaultReporter(instanceId, () => undefined);
   const subject = {
     instanceId,
     executionId: 1,
@@ -22,14 +22,14 @@ function warm(instanceKey: number, instanceId = `i${instanceKey}`): WarmInstance
     instanceKey,
     subject,
     incarnation: 'a',
-    code: { execution, broken, watchdogId: 0 },
+    code: { execution, faults, watchdogId: 0 },
     lastTurn: 't',
   });
 }
 
 const one = warm(0).execution.sizeBytes;
 
-it('the instance that rested longest goes first when the bytes run out', () => {
+it('WarmCache evicts the least recently used instance when it exceeds its bytes', () => {
   const cache = new WarmCache(one * 2);
   const [a, b, c] = [warm(1), warm(2), warm(3)];
   cache.put(a);
@@ -40,18 +40,18 @@ it('the instance that rested longest goes first when the bytes run out', () => {
   expect([a.isEvicted, b.isEvicted, c.isEvicted]).toEqual([false, true, false]);
 });
 
-it('an instance that is in the middle of a turn is never taken away', () => {
+it('WarmCache does not evict an instance during its turn', () => {
   const cache = new WarmCache(one);
   const busy = warm(1);
   busy.tryAcquire();
   cache.put(busy);
-  const resting = warm(2);
-  cache.put(resting);
+  const idle = warm(2);
+  cache.put(idle);
   expect(busy.isEvicted).toBe(false);
   expect(cache.get(1)).toBe(busy);
 });
 
-it('an instance that comes late does not replace one that somebody is at', () => {
+it('put() of an older copy does not replace an instance during its turn', () => {
   const cache = new WarmCache(one * 3);
   const [late, busy] = [warm(1), warm(1)];
   cache.put(busy);
@@ -66,7 +66,7 @@ it('an instance that comes late does not replace one that somebody is at', () =>
   expect(busy.isEvicted).toBe(true);
 });
 
-it('what is over or gone is dropped by its id, unless it is in the middle of a turn', () => {
+it('evictIdle() evicts instances by id, except during their turn', () => {
   const cache = new WarmCache(one * 3);
   const [gone, busy, other] = [warm(1), warm(2), warm(3)];
   busy.tryAcquire();
@@ -76,7 +76,7 @@ it('what is over or gone is dropped by its id, unless it is in the middle of a t
   expect(cache.size).toBe(2);
 });
 
-it('the end of a former life does not take the present one out', () => {
+it('evict() of a deleted instance keeps a newer instance with the same id', () => {
   const cache = new WarmCache(one * 3);
   const [former, present] = [warm(1, 'same'), warm(2, 'same')];
   cache.put(former);
@@ -87,7 +87,7 @@ it('the end of a former life does not take the present one out', () => {
   expect(present.isEvicted).toBe(true);
 });
 
-it('turns of one instance wait for each other, in order', async () => {
+it('acquire() queues the turns of an instance in order', async () => {
   const instance = warm(1);
   const order: string[] = [];
   expect(instance.tryAcquire()).toBe(true);

@@ -1,8 +1,8 @@
 import type { WarmInstance } from './warm-instance.ts';
 
 /**
- * Live instances between their turns, bounded by bytes; the one that rested longest goes first. It only ever saves
- * replays: whoever takes an instance out checks that the store's last turn is the one it stands at.
+ * Keeps instances in memory between turns, up to `maxBytes`. Evicts the least recently used.
+ * The cache only saves replays: its users compare `lastTurn` with the store before they run a turn.
  */
 export class WarmCache {
   readonly #maxBytes: number;
@@ -25,10 +25,10 @@ export class WarmCache {
     return this.#entries.get(instanceKey)?.instance;
   }
 
-  /** Keeps an instance after a committed turn, as the most recently used. */
+  /** Adds an instance after a committed turn, as the most recently used. */
   put(instance: WarmInstance): void {
     const known = this.get(instance.instanceKey);
-    // Somebody is at a later turn already, and the answer to this commit came late.
+    // The response to this commit came late: a later turn of the instance is already running.
     if (known !== undefined && known !== instance && known.isBusy) {
       instance.discard();
       return;
@@ -42,13 +42,13 @@ export class WarmCache {
     if (this.#bytes > this.#maxBytes) this.#shrink();
   }
 
-  /** Drops an instance that ended or can no longer be trusted. */
+  /** Removes an instance that ended or whose state may differ from the store. */
   evict(instance: WarmInstance): void {
     if (this.get(instance.instanceKey) === instance) this.#forget(instance.instanceKey);
     instance.discard();
   }
 
-  /** Drops what the store says is over or gone; an instance in the middle of a turn learns that from its ack. */
+  /** Removes ended or deleted instances. A running turn is rejected by its ack instead. */
   evictIdle(instanceIds: readonly string[]): void {
     for (const instanceId of instanceIds) {
       const instance = this.get(this.#keys.get(instanceId) ?? -1);
@@ -74,7 +74,7 @@ export class WarmCache {
     const entry = this.#entries.get(instanceKey);
     if (entry === undefined) return undefined;
     this.#entries.delete(instanceKey);
-    // A later life of the same id may be here, too.
+    // The id may belong to a newer instance that is cached too.
     const { instanceId } = entry.instance;
     if (this.#keys.get(instanceId) === instanceKey) this.#keys.delete(instanceId);
     this.#bytes -= entry.bytes;

@@ -9,7 +9,7 @@ import type { LoopHold, LoopHolder } from '../watchdog/loop-holder.ts';
 import type { SettledActivity } from './completions.ts';
 import type { TurnSubject } from './turn-effects.ts';
 
-/** An instance whose function is alive in this process, standing exactly where `lastTurn` left it. */
+/** An instance whose code is in memory, in the state that `lastTurn` left it in. */
 export class WarmInstance implements TurnSubject, LoopHolder {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -18,21 +18,21 @@ export class WarmInstance implements TurnSubject, LoopHolder {
   readonly name: string;
   readonly version: string;
   readonly parent: ParentRef | null;
-  /** Replaced only by an equal one that was replayed from the store. */
+  /** Replaced only by an equal copy that was replayed from the store. */
   code: InstanceCode;
-  /** Activities that have settled here and wait for a turn of their own. */
+  /** Outcomes of this process that wait for a turn. */
   readonly settled: SettledActivity[] = [];
-  /** Activities that were left in the queue and have not answered: later ones do not overtake them. */
+  /** Queued activities without an outcome. While there are any, new activities are queued too, to keep the order. */
   readonly queued = new Set<number>();
-  /** Timers that this process has set and that have not fired, with when they are due by the store's whole milliseconds. */
+  /** Pending timers set by this process: operation to due time, in whole milliseconds of the store's clock. */
   readonly timers = new Map<number, number>();
-  /** The last turn that committed; `null` before the first. */
+  /** The last committed turn. `null` before the first. */
   lastTurn: string | null;
-  /** The claim under which its turn runs; absent while it runs in memory. */
+  /** The claim under which its turn runs. Absent for a turn in memory. */
   claim: string | undefined;
-  /** The claims on the work whose outcomes its turn in memory applies. */
+  /** The claims of the work items whose outcomes the turn in memory applies. */
   items: readonly string[] | undefined;
-  /** What lists hold that outlast the instance: empty once it is gone, so that they keep nothing alive. */
+  /** Reference for long-lived lists. Emptied on eviction, so that they do not keep the instance alive. */
   readonly handle: { instance: WarmInstance | undefined } = { instance: this };
   #busy = false;
   readonly #waiting: (() => void)[] = [];
@@ -71,31 +71,31 @@ export class WarmInstance implements TurnSubject, LoopHolder {
     };
   }
 
-  /** Turns of one instance run one after the other: resolves once this caller may run one. */
+  /** Resolves once the caller may run a turn. Turns of an instance run one at a time, in order. */
   async acquire(): Promise<void> {
     if (!this.tryAcquire()) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Takes the instance if it is free. */
+  /** Acquires the instance if it is free. Returns whether it did. */
   tryAcquire(): boolean {
     if (this.#busy) return false;
     this.#busy = true;
     return true;
   }
 
-  /** Lets the next one in. */
+  /** Releases the instance to the next waiting caller. */
   release(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#busy = false;
     else next();
   }
 
-  /** Evicted: what it knows can no longer be trusted. */
+  /** Whether it was evicted, so that its state must not be used. */
   get isEvicted(): boolean {
     return this.handle.instance === undefined;
   }
 
-  /** Lets go of the function. */
+  /** Evicts the instance and disposes of its code. */
   discard(): void {
     this.handle.instance = undefined;
     this.execution.dispose();
@@ -110,7 +110,7 @@ export class WarmInstance implements TurnSubject, LoopHolder {
   }
 }
 
-/** What an execution needs to know of the instance it runs. */
+/** The instance that an execution runs. */
 export interface ProgramSubject {
   readonly instanceId: string;
   readonly incarnation: string;
@@ -119,45 +119,45 @@ export interface ProgramSubject {
   readonly version: string;
 }
 
-/** The live code of an instance. */
+/** The code of an instance in memory. */
 export interface InstanceCode {
   readonly execution: Execution;
-  readonly broken: FaultReporter;
-  /** The worker that it belongs to, for the watchdog. */
+  readonly faults: FaultReporter;
+  /** Id of its worker in the watchdog. */
   readonly watchdogId: number;
 }
 
 const notDeterministic =
-  'The same code was replayed right after this turn: it depends on something that is not recorded. Read time, randomness and outside state through the context or in an activity.';
+  'The same code was replayed directly after this turn, so it depends on a value that is not recorded. Read time, randomness and external state through `ctx` or in an activity.';
 
-/** Makes executions from the registered code. */
+/** Creates executions from the registered code. */
 export class ProgramFactory {
   readonly #registry: Registry;
   readonly #options: ResolvedOptions;
-  readonly #onBroken: (report: FaultReport) => void;
+  readonly #onFault: (report: FaultReport) => void;
   readonly #watchdogId: number;
 
   constructor(params: {
     readonly registry: Registry;
     readonly options: ResolvedOptions;
-    readonly onBroken: (report: FaultReport) => void;
+    readonly onFault: (report: FaultReport) => void;
     readonly watchdogId: number;
   }) {
     this.#registry = params.registry;
     this.#options = params.options;
-    this.#onBroken = params.onBroken;
+    this.#onFault = params.onFault;
     this.#watchdogId = params.watchdogId;
   }
 
-  /** An execution whose code never runs: for ending an instance without it. */
+  /** Creates an execution whose code never runs, to end an instance without it. */
   createInert({ instanceId, incarnation, executionId }: ProgramSubject): InstanceCode {
     const program = (): Promise<unknown> => Promise.resolve();
     const execution = new Execution({ instanceId, incarnation, executionId, program });
-    const broken = new FaultReporter(instanceId, this.#onBroken);
-    return { execution, broken, watchdogId: this.#watchdogId };
+    const faults = new FaultReporter(instanceId, this.#onFault);
+    return { execution, faults, watchdogId: this.#watchdogId };
   }
 
-  /** `replay`: for code that replays what the same code has just done. */
+  /** Creates an execution. `'replay'`: for a replay directly after the same code ran. Throws `UNREGISTERED`. */
   create(subject: ProgramSubject, purpose: 'run' | 'replay' = 'run'): InstanceCode {
     const { instanceId, incarnation, executionId, name, version } = subject;
     const definition = this.#registry.find(name, version);
@@ -167,7 +167,7 @@ export class ProgramFactory {
         `Orchestration ${JSON.stringify(name)} version ${JSON.stringify(version)} is not registered with this worker.`,
       );
     }
-    const broken = new FaultReporter(instanceId, this.#onBroken);
+    const faults = new FaultReporter(instanceId, this.#onFault);
     const execution = new Execution({
       instanceId,
       incarnation,
@@ -180,23 +180,23 @@ export class ProgramFactory {
       deterministicGlobals: this.#options.deterministicGlobals,
       failUnawaited: this.#options.onUnawaited === 'fail',
       ...(purpose === 'replay' && { advice: notDeterministic }),
-      onBroken: (failure) => broken.fail(failure),
+      onBroken: (failure) => faults.fail(failure),
     });
-    return { execution, broken, watchdogId: this.#watchdogId };
+    return { execution, faults, watchdogId: this.#watchdogId };
   }
 }
 
-/** Code broke after a turn that is in the store: the next turn has to say so. */
+/** A failure of orchestration code after a committed turn. The next turn records it. */
 export interface FaultReport {
   readonly instanceId: string;
-  /** The turn after which it broke. */
+  /** The turn after which the code failed. */
   readonly turnId: string;
   readonly failure: Failure;
 }
 
 /**
- * Hears when the code of one execution breaks between its turns. It passes that on only for a turn that has
- * committed: what never became part of the instance (a start that was refused, a replay that did not agree) cannot harm it.
+ * Reports a failure of orchestration code between two turns, once its last turn has committed.
+ * Code whose turn never commits (a rejected start, a replay that disagrees) cannot fail the instance.
  */
 export class FaultReporter {
   readonly #instanceId: string;
@@ -219,7 +219,7 @@ export class FaultReporter {
     this.#reportIfCommitted();
   }
 
-  /** Reports through another from now on: this code continues what that code began. */
+  /** Reports through `other` from now on: this code replaces the code of `other`. */
   join(other: FaultReporter): void {
     this.#joined = other;
     if (this.#failure !== undefined) other.fail(this.#failure);

@@ -19,7 +19,7 @@ import type { LoopHold } from './loop-holder.ts';
 const maxIntervalMs = 1_000;
 const minIntervalMs = 10;
 // Until another build, or an operator: in time that no instance will see.
-const heldBackMs = 10 * 365 * 24 * 3_600_000;
+const blockedDelayMs = 10 * 365 * 24 * 3_600_000;
 const maxStackLines = 12;
 // So long may the store take to be told before a process that is to end ends.
 const exitSlackMs = 2_000;
@@ -228,7 +228,7 @@ class Blocking {
       const store = await this.#open(worker.reopening);
       const done =
         hold.kind === 'turn'
-          ? await holdBack(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
+          ? await blockInstance(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
           : await fail(store, hold, worker, blockedFailure(what, blockedMs, leaseMs));
       if (!done) return;
       this.#action = hold.kind === 'turn' ? 'heldBack' : 'failed';
@@ -290,7 +290,7 @@ function leaseOf({ kind }: LoopHold, worker: WatchedWorker): number {
   return kind === 'turn' ? worker.orchestrationLeaseMs : worker.activityLeaseMs;
 }
 
-async function holdBack(
+async function blockInstance(
   store: Provider,
   hold: LoopHold & { kind: 'turn' },
   { buildId }: WatchedWorker,
@@ -298,12 +298,12 @@ async function holdBack(
 ): Promise<boolean> {
   const { lockToken, fences } = hold;
   const blocked = { reason: `EVENT_LOOP_BLOCKED: ${description}`, buildId };
-  const how = { delayMs: heldBackMs, giveBackClaim: true, evenIfExpired: true, blocked };
+  const how = { delayMs: blockedDelayMs, giveBackClaim: true, evenIfExpired: true, blocked };
   if (lockToken !== undefined) {
     return (await store.abandonOrchestrationItems([{ lockToken, ...how }]))[0] === true;
   }
   if (fences === undefined) return false;
-  return (await store.holdInstances([{ ...fences, delayMs: heldBackMs, blocked }]))[0] === true;
+  return (await store.holdInstances([{ ...fences, delayMs: blockedDelayMs, blocked }]))[0] === true;
 }
 
 async function fail(
