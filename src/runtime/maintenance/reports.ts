@@ -8,7 +8,10 @@ import type { AttemptResult } from '../activities/activity-run.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { Outcome } from '../turns/completions.ts';
 
-/** Logs an attempt that failed: a warning while it is retried; the end of an activity is its orchestration's to judge. */
+/**
+ * Logs a failed attempt: `warn` if it is retried. The final failure of an activity is `info`: its orchestration
+ * handles it.
+ */
 export function reportFailedAttempt(logger: Logger, item: WorkItem, result: AttemptResult): void {
   if (result.kind !== 'retry' && result.kind !== 'failed') return;
   const { instanceId, failures } = item;
@@ -20,15 +23,15 @@ export function reportFailedAttempt(logger: Logger, item: WorkItem, result: Atte
       const retryInMs = Math.round(result.delayMs);
       logger.warn(
         { ...fields, retryInMs, error },
-        `${whats[item.kind]} attempt failed, will retry`,
+        `${kindNames[item.kind]} attempt failed, will retry`,
       );
     } else if (item.kind === 'onFail') {
-      logger.error({ ...fields, error }, 'the failure handler of a task failed');
+      logger.error({ ...fields, error }, 'onFail handler failed');
     } else if (item.kind === 'activity') logger.info({ ...fields, error }, 'activity failed');
   });
 }
 
-/** Logs a task run that failed for good. */
+/** Logs a task run that ended as `failed`. */
 export function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
   const { instanceId, name: task, failures } = item;
   const error = toLoggedError(failure);
@@ -50,7 +53,7 @@ export function reportFailedInstance(
   );
 }
 
-/** Logs an instance that is blocked. A disagreement is shown without its message, which quotes payloads. */
+/** Logs a blocked instance. Omits the message of a nondeterminism error, because it quotes payloads. */
 export function reportBlocked(
   logger: Logger,
   fields: {
@@ -72,22 +75,22 @@ export function reportBlocked(
   }
 }
 
-const whats = { activity: 'activity', task: 'task', onFail: 'failure handler' } as const;
+const kindNames = { activity: 'activity', task: 'task', onFail: 'onFail' } as const;
 
-/** Calls a user's hook or logger; what it throws is logged, if that works, and goes no further. */
+/** Calls a hook or logger of the user. Logs an error that it throws, and drops it. */
 export function reportSafely(logger: Logger, report: () => void): void {
   try {
     report();
   } catch (error) {
     try {
-      logger.error({ error }, 'a hook threw');
+      logger.error({ error }, 'hook threw an error');
     } catch {
-      // The logger itself is broken: there is nobody left to tell.
+      // The logger itself throws: nothing is left to report to.
     }
   }
 }
 
-/** Tells whoever watches that a task run has ended, by a write of this worker that the store has accepted. */
+/** Logs and reports the end of a task run that this worker committed. */
 export function reportTaskEnd(
   { logger, hooks }: Pick<ResolvedOptions, 'logger' | 'hooks'>,
   item: WorkItem,
