@@ -8,7 +8,7 @@ export type StoredTiming =
   | { readonly kind: 'cron'; readonly expression: string; readonly timeZone: string }
   | { readonly kind: 'every'; readonly everyMs: number; readonly anchorMs: number };
 
-/** A task that each tick runs, prepared when the schedule was made. */
+/** The task that each tick runs. */
 export interface ScheduledTask {
   readonly kind: 'task';
   readonly name: string;
@@ -21,7 +21,7 @@ export interface ScheduledTask {
   readonly onFail: boolean;
 }
 
-/** An orchestration that each tick starts. */
+/** The orchestration that each tick starts. */
 export interface ScheduledOrchestration {
   readonly kind: 'orchestration';
   readonly name: string;
@@ -30,7 +30,7 @@ export interface ScheduledOrchestration {
   readonly inputHash: string;
 }
 
-/** What is stored of a schedule: when it fires, what it starts, what it does about missed ticks. */
+/** The stored definition of a schedule. */
 export interface ScheduleDefinition {
   readonly timing: StoredTiming;
   readonly startAt?: number;
@@ -39,7 +39,7 @@ export interface ScheduleDefinition {
   readonly target: ScheduledTask | ScheduledOrchestration;
 }
 
-/** The moments of a schedule; throws `INVALID_SCHEDULE` for an expression or time zone that is none. */
+/** Returns the timing of a schedule. Throws `INVALID_SCHEDULE` for an invalid expression or time zone. */
 export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing {
   const all =
     timing.kind === 'cron'
@@ -48,13 +48,13 @@ export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing
   return limitTiming(all, startAt, endAt);
 }
 
-/** Reads a stored definition; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes a stored definition. Throws `UNDECODABLE` if it is corrupt or from a newer version. */
 export function decodeSchedule(name: string, stored: string): ScheduleDefinition {
   const definition = parse(stored);
   if (isDefinition(definition)) return definition;
   throw new PerdureError(
     'UNDECODABLE',
-    `Schedule ${JSON.stringify(name)} cannot be decoded. Was it written by a newer version, or damaged? Put it again.`,
+    `Schedule ${JSON.stringify(name)} cannot be decoded: it is corrupt or was written by a newer version. Create it again with client.schedules.put().`,
   );
 }
 

@@ -1,12 +1,12 @@
-/** When something happens: moments in milliseconds since the epoch, in order. */
+/** The tick times of a schedule, in milliseconds since the epoch. */
 export interface Timing {
-  /** The first moment after one; `null` when there is none. */
+  /** Returns the first tick after `afterMs`, or `null`. */
   next(afterMs: number): number | null;
-  /** The last moment at or before one; `null` when there is none. */
+  /** Returns the last tick at or before `atMs`, or `null`. */
   previous(atMs: number): number | null;
 }
 
-/** A timing every so many milliseconds, counted from a moment that is none of them. */
+/** Ticks every `everyMs` after `anchorMs`. The anchor itself is not a tick. */
 export function everyTiming(everyMs: number, anchorMs: number): Timing {
   const at = (index: number): number | null => (index < 1 ? null : anchorMs + index * everyMs);
   return {
@@ -15,38 +15,38 @@ export function everyTiming(everyMs: number, anchorMs: number): Timing {
   };
 }
 
-/** The part of a timing from one moment to another, both included. */
+/** Limits a timing to `fromMs` … `untilMs`, both inclusive. */
 export function limitTiming(
   timing: Timing,
   fromMs: number | undefined,
   untilMs: number | undefined,
 ): Timing {
   const [first, last] = [fromMs ?? -Infinity, untilMs ?? Infinity];
-  const within = (moment: number | null): number | null =>
-    moment !== null && moment >= first && moment <= last ? moment : null;
+  const within = (tick: number | null): number | null =>
+    tick !== null && tick >= first && tick <= last ? tick : null;
   return {
     next: (afterMs) => within(timing.next(Math.max(afterMs, first - 1))),
     previous: (atMs) => within(timing.previous(Math.min(atMs, last))),
   };
 }
 
-/** What to do about ticks that nobody was there for: nothing, one run for all of them, or a run for each. */
+/** Policy for missed ticks: `'skip'` drops them, `'one'` runs once for all of them, `'all'` runs each. */
 export type CatchUp = 'skip' | 'one' | 'all';
 
-/** A tick that is this late was missed; a little late is on time, and fires under every policy. */
+/** Lateness from which a tick counts as missed, in milliseconds. Earlier ticks fire under every policy. */
 export const onTimeMs = 10_000;
 
-/** The most ticks that are made to happen at once, of all schedules; what is left is due again. */
+/** Maximum ticks per pass, across all schedules. The rest stay due for the next pass. */
 export const maxTicks = 1_000;
 
-/** The ticks that are to happen now, and when the schedule fires next. */
+/** Returns the ticks to fire now, and the time of the next tick. */
 export function dueTicks(params: {
   readonly timing: Timing;
   readonly catchUp: CatchUp;
-  /** The first tick that has not happened; at or before now. */
+  /** The first tick that has not fired. Must not be later than `nowMs`. */
   readonly nextAt: number;
   readonly nowMs: number;
-  /** Default: as many as there may be of all schedules. */
+  /** Maximum ticks to return. Default: `maxTicks`. */
   readonly max?: number;
 }): { readonly ticks: readonly number[]; readonly nextAt: number | null } {
   const { timing, catchUp, nextAt, nowMs, max = maxTicks } = params;
@@ -62,7 +62,7 @@ export function dueTicks(params: {
   return { ticks, nextAt: tick };
 }
 
-/** The missed tick that stands for all; a schedule that was changed since may have had its last one at `nextAt`. */
+/** Returns the last missed tick. A changed schedule may have no tick after `nextAt`. */
 function lastMissed(timing: Timing, nextAt: number, missedUntil: number): readonly number[] {
   if (nextAt > missedUntil) return [];
   return [Math.max(nextAt, timing.previous(missedUntil) ?? nextAt)];

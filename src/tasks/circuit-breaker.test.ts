@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { CircuitBreaker, resolveBreaker } from './circuit-breaker.ts';
 
-describe('a circuit breaker', () => {
+describe('CircuitBreaker', () => {
   const options = resolveBreaker({ failures: 3, openFor: 1_000 });
 
   function failing(breaker: CircuitBreaker, times: number, nowMs: number): void {
     for (let time = 0; time < times; time += 1) breaker.start()('failed', nowMs);
   }
 
-  it('opens after so many failures in a row, and not before', () => {
+  it('opens after the configured number of consecutive failures', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 2, 0);
     breaker.start()('succeeded', 0);
@@ -19,7 +19,7 @@ describe('a circuit breaker', () => {
     expect(breaker.probeAt).toBe(1_000);
   });
 
-  it('lets one attempt through when its time is over, and closes when that succeeds', () => {
+  it('allows one probe after openFor, and closes when it succeeds', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
     expect(breaker.capacity(1_000)).toBe(1);
@@ -31,7 +31,7 @@ describe('a circuit breaker', () => {
     expect(breaker.capacity(1_002)).toBe(Infinity);
   });
 
-  it('opens again when the one attempt fails', () => {
+  it('reopens when the probe fails', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
     breaker.start()('failed', 1_500);
@@ -40,7 +40,7 @@ describe('a circuit breaker', () => {
     expect(breaker.capacity(2_500)).toBe(1);
   });
 
-  it('tries another one when the one attempt was canceled or lost', () => {
+  it('allows another probe when the probe was canceled or lost', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
     breaker.start()('neither', 1_100);
@@ -49,7 +49,7 @@ describe('a circuit breaker', () => {
     expect(breaker.capacity(1_200)).toBe(Infinity);
   });
 
-  it('takes no notice of attempts that began before it opened', () => {
+  it('ignores attempts that started before it opened', () => {
     const breaker = new CircuitBreaker(options);
     const [slowSuccess, slowFailure] = [breaker.start(), breaker.start()];
     failing(breaker, 3, 0);
@@ -59,7 +59,7 @@ describe('a circuit breaker', () => {
     expect(breaker.probeAt).toBe(1_000);
   });
 
-  it('counts neither successes nor failures of what was canceled or lost', () => {
+  it('ignores attempts that were canceled or lost', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 2, 0);
     breaker.start()('neither', 0);

@@ -24,22 +24,22 @@ let lastId = 0;
 let thread: Thread | undefined;
 const awake = new Int32Array(new SharedArrayBuffer(4));
 
-/** For how many milliseconds the watchdog has been running, modulo 2^32; 0 before it does. */
+/** Running time of the watchdog in milliseconds, modulo 2^32. 0 before it starts. */
 export function watchdogMs(): number {
   return thread === undefined ? 0 : Atomics.load(awake, 0);
 }
 
 /**
- * Whether the process was stopped for the most of a time that began at `begunMs` of the watchdog: by a signal, or with its
- * machine. Then the watchdog did not run either.
+ * Whether the process was suspended for most of the time since `begunMs`, by a signal or with its machine.
+ * The watchdog did not run then either.
  */
 export function wasStopped(begunMs: number, leaseMs: number): boolean {
   return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
 }
 
 /**
- * A worker's place with the watchdog: a thread, one per process, that notices when the event loop is blocked, logs what
- * blocks it, and acts for the worker in the store. While nothing is blocked it costs one message to and fro per second.
+ * Registers a worker with the watchdog: one thread per process that detects a blocked event loop, logs its cause, and
+ * acts for the worker in the store. While the loop is not blocked, it costs one ping per second.
  */
 export class WatchdogRegistration {
   readonly id = ++lastId;
@@ -53,8 +53,8 @@ export class WatchdogRegistration {
   }) {
     const { provider, clock, options } = params;
     const { name, buildId, orchestrationLeaseMs, activityLeaseMs, exitWhenBlockedMs } = options;
-    // With a clock of its own, as in tests, a lease has nothing to do with how long code really takes.
-    // The inspector session reaches the main thread alone.
+    // With an injected clock, leases are unrelated to the real run time of code.
+    // The inspector session reaches only the main thread.
     this.#isReal = isMainThread && (clock === systemClock || clock === provider.clock);
     const worker: WatchedWorker = {
       id: this.id,
@@ -71,7 +71,7 @@ export class WatchdogRegistration {
   start(): void {
     if (!this.#isReal) return;
     const module = findThreadModule('watchdog/watchdog-thread');
-    // A bundle does without the watchdog.
+    // A bundle runs without the watchdog.
     if (module === undefined) return;
     registered.set(this.id, this.#entry);
     thread ??= startThread(module);
@@ -100,7 +100,10 @@ function startThread(module: URL): Thread {
   started.on('error', (error) => {
     for (const { options } of registered.values()) {
       reportSafely(options.logger, () =>
-        options.logger.warn({ error }, 'the watchdog of the event loop has ended'),
+        options.logger.warn(
+          { error },
+          'watchdog thread failed, blocked event loops are not detected',
+        ),
       );
     }
   });
@@ -115,7 +118,7 @@ function describeBlockedLoop(): HoldDescription {
   return { hold: describeHold() ?? null, isDebugged: isDebugged() };
 }
 
-/** Tells the loggers and hooks what they could not be told while it lasted. */
+/** Reports a blocked period to loggers and hooks after it has ended. */
 function report({ blockedMs, hold, stack, action }: Blockage): void {
   const entries =
     hold?.watchdogId === undefined ? [...registered.values()] : [registered.get(hold.watchdogId)];
@@ -123,7 +126,7 @@ function report({ blockedMs, hold, stack, action }: Blockage): void {
     if (entry === undefined) continue;
     const { logger, hooks } = entry.options;
     const fields = { blockedMs, what: hold?.what, instanceId: hold?.instanceId, action, stack };
-    reportSafely(logger, () => logger.warn(fields, 'the event loop was blocked'));
+    reportSafely(logger, () => logger.warn(fields, 'event loop was blocked'));
     if (hold?.kind !== 'turn' || action !== 'heldBack') continue;
     reportSafely(logger, () =>
       hooks.instanceBlocked?.({
@@ -136,12 +139,12 @@ function report({ blockedMs, hold, stack, action }: Blockage): void {
   }
 }
 
-/** Whether the inspector listens for a debugger. A breakpoint stops the event loop for as long as a person looks at it. */
+/** Whether the inspector listens for a debugger. A breakpoint blocks the event loop for any time. */
 export function isDebugged(): boolean {
   try {
     return process.getBuiltinModule('node:inspector').url() !== undefined;
   } catch {
-    // A Node.js without an inspector.
+    // Node.js was built without an inspector.
     return false;
   }
 }
