@@ -216,7 +216,7 @@ function unsupported(scheme: string): PerdureError {
 }
 
 /** Throws inside an orchestration, because every replay would repeat the client call. */
-export function assertOutsideOrchestration(): void {
+function assertOutsideOrchestration(): void {
   if (currentScope() === undefined) return;
   throw new PerdureError(
     'FORBIDDEN_IN_ORCHESTRATION',

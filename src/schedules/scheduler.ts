@@ -102,7 +102,7 @@ function tickInstanceId(schedule: string, tickMs: number): string {
 }
 
 /** Returns the starts of a due schedule and its next tick. A schedule that cannot be decoded stops with an error. */
-export function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks): ScheduleTick {
+function makeTick(record: ScheduleRecord, nowMs: number, max = maxTicks): ScheduleTick {
   const { name, revision, nextAt } = record;
   const nothing = { name, revision, lastTickAt: nowMs, nextAt: null, instances: [], tasks: [] };
   if (nextAt === null) return { ...nothing, error: null };

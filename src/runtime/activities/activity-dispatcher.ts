@@ -100,14 +100,14 @@ export class ActivityDispatcher {
     for (const run of this.#running) run.abort(reason);
     // Handlers that react to their signal end within this iteration. The others are released without waiting.
     await new Promise((resolve) => setImmediate(resolve));
-    for (const run of this.#running) run.handBack();
+    for (const run of this.#running) run.abandon();
     if (this.#running.size > 0) await idle;
   }
 
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
-    if (slots.free === 0 && item.cancel === null) this.#handBack(item);
+    if (slots.free === 0 && item.cancel === null) this.#abandon(item);
     else {
       const accepted = this.#accept(item, claimedAt);
       if (accepted === undefined) return;
@@ -130,10 +130,10 @@ export class ActivityDispatcher {
       });
     } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
-    } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
+    } else if (handler === undefined || this.#fetcher.isStopping) this.#abandon(item);
     else if (handler.limiter !== undefined && handler.limiter.capacity(clock.monotonic()) < 1) {
       // The breaker opened while the fetch waited.
-      this.#handBack(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
+      this.#abandon(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
     } else {
       const run = new ActivityRun({
         ...this.#params,
@@ -203,10 +203,10 @@ export class ActivityDispatcher {
 
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
     const { provider, leases } = this.#params;
-    const answer = await provider.markPointOfNoReturn(lockToken);
+    const mark = await provider.markPointOfNoReturn(lockToken);
     // The renewal distinguishes a deletion from a lost lease.
-    if (answer.kind === 'lost') await leases.renewNow([lockToken]);
-    return answer;
+    if (mark.kind === 'lost') await leases.renewNow([lockToken]);
+    return mark;
   }
 
   #start({ run, handler }: AcceptedRun): void {
@@ -223,7 +223,7 @@ export class ActivityDispatcher {
     endAttempt?.(breakerOutcomes[result.kind], endedAt);
     if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
-    else if (result.kind === 'handBack') this.#handBack(run.item, { run });
+    else if (result.kind === 'abandoned') this.#abandon(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
       const ran = { worker: options.name, startedAt: run.item.nowMs };
       const { item, onDiscarded } = run;
@@ -247,7 +247,7 @@ export class ActivityDispatcher {
     });
   }
 
-  #handBack(
+  #abandon(
     item: WorkItem,
     { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
   ): void {
@@ -325,7 +325,7 @@ const outcomeNames = {
   retry: 'retried',
   lost: 'lost',
   deleted: 'deleted',
-  handBack: 'lost',
+  abandoned: 'lost',
 } as const;
 
 /** Only outcomes that the handler caused count for the breaker. */
@@ -337,7 +337,7 @@ const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> =
   canceled: 'neither',
   lost: 'neither',
   deleted: 'neither',
-  handBack: 'neither',
+  abandoned: 'neither',
 };
 
 /** Identifies an item across its claims. */

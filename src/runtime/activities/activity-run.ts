@@ -25,7 +25,7 @@ export type AttemptResult =
   | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
   | { readonly kind: 'lost' }
   | { readonly kind: 'deleted' }
-  | { readonly kind: 'handBack' };
+  | { readonly kind: 'abandoned' };
 
 export interface ActivityRunParams {
   readonly item: WorkItem;
@@ -142,14 +142,12 @@ export class ActivityRun implements LoopHolder {
       throw noPointOfNoReturn(this.#params.handler.label);
     // The timeout must not fire between the mark in the store and its confirmation.
     this.#cancelTimeout?.();
-    const answer = await this.#params
-      .markPointOfNoReturn(this.lockToken)
-      .catch((error: unknown) => {
-        this.#startTimeout();
-        throw error;
-      });
-    if (answer.kind === 'canceled') this.onCancel(answer.cancel);
-    if (answer.kind === 'lost') this.onLost();
+    const mark = await this.#params.markPointOfNoReturn(this.lockToken).catch((error: unknown) => {
+      this.#startTimeout();
+      throw error;
+    });
+    if (mark.kind === 'canceled') this.onCancel(mark.cancel);
+    if (mark.kind === 'lost') this.onLost();
     this.#context.throwIfCanceled();
   }
 
@@ -167,7 +165,7 @@ export class ActivityRun implements LoopHolder {
   /** The lease expired: another worker may run the item, so the result is dropped. */
   onLost(): void {
     if (this.#isDeleted) return;
-    if (!this.#hasBegun) this.handBack();
+    if (!this.#hasBegun) this.abandon();
     this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
@@ -185,8 +183,8 @@ export class ActivityRun implements LoopHolder {
   }
 
   /** Ends the attempt without an outcome: the item returns to the queue. */
-  handBack(): void {
-    this.#end({ kind: 'handBack' });
+  abandon(): void {
+    this.#end({ kind: 'abandoned' });
   }
 
   async #execute(): Promise<void> {
@@ -330,7 +328,7 @@ export class ActivityRun implements LoopHolder {
     const stopping = this.#stopping;
     if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
     if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
-    if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
+    if (stopping.trigger === 'shutdown') return { kind: 'abandoned' };
     if (isCancellation(error, stopping)) return { kind: 'canceled', leaked: false };
     // After a cancel, an error of the handler's own is recorded but not retried.
     return { kind: 'failed', failure: toFailure(error) };

@@ -102,7 +102,7 @@ parentPort?.on('message', (message: FromHost) => {
   } else if (message.kind === 'emitted') waitingForEmit.shift()?.resolve(message.isRead);
   else if (message.kind === 'emitFailed')
     waitingForEmit.shift()?.reject(new Error(message.message));
-  else if (message.kind === 'emitRefused')
+  else if (message.kind === 'emitRejected')
     waitingForEmit.shift()?.reject(new CanceledError(message.reason, message.trigger));
   else {
     const waiting = waitingForReturn.shift();
@@ -143,7 +143,7 @@ try {
     failure: toFailure(error),
     classes: errorClasses(error),
     stopped,
-    refused: PerdureError.is(error),
+    isPerdureError: PerdureError.is(error),
   });
 }
 

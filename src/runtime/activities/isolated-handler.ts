@@ -104,7 +104,7 @@ async function replyPointOfNoReturn(
     send({ kind: 'passed' });
   } catch (error) {
     if (error instanceof CanceledError) {
-      send({ kind: 'refused', reason: error.reason, trigger: error.trigger });
+      send({ kind: 'rejected', reason: error.reason, trigger: error.trigger });
     } else {
       send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
     }
@@ -120,7 +120,7 @@ async function replyEmit(
     send({ kind: 'emitted', isRead: await context.emit(decodePayload(payload)) });
   } catch (error) {
     if (error instanceof CanceledError) {
-      send({ kind: 'emitRefused', reason: error.reason, trigger: error.trigger });
+      send({ kind: 'emitRejected', reason: error.reason, trigger: error.trigger });
     } else {
       send({ kind: 'emitFailed', message: error instanceof Error ? error.message : String(error) });
     }
@@ -142,11 +142,11 @@ async function replyCancel(
 }
 
 function toThrown(
-  { failure, classes, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
+  { failure, classes, stopped, isPerdureError }: Extract<FromThread, { kind: 'failed' }>,
   signal: AbortSignal,
 ): Error {
   if (stopped && signal.aborted) return signal.reason as CanceledError;
-  if (!refused) return withClasses(toError(failure), classes);
+  if (!isPerdureError) return withClasses(toError(failure), classes);
   return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
 }
 
@@ -175,14 +175,14 @@ export type FromHost =
   | { readonly kind: 'begin' }
   | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'passed' }
-  | { readonly kind: 'refused'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'rejected'; readonly reason: string; readonly trigger: CancelTrigger }
   /** The call has no point of no return. */
   | { readonly kind: 'invalid'; readonly message: string }
   /** The outcome of `ctx.cancel()`. `problem` is set if it failed. */
   | { readonly kind: 'cancelReplied'; readonly problem?: string }
   /** The outcome of the oldest chunk without a response. */
   | { readonly kind: 'emitted'; readonly isRead: boolean }
-  | { readonly kind: 'emitRefused'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'emitRejected'; readonly reason: string; readonly trigger: CancelTrigger }
   | { readonly kind: 'emitFailed'; readonly message: string };
 
 /** Messages from the thread to the worker. */
@@ -198,7 +198,7 @@ export type FromThread =
       /** The handler threw the reason of its own aborted signal. */
       readonly stopped: boolean;
       /** An error of Perdure: a retry would fail in the same way. */
-      readonly refused: boolean;
+      readonly isPerdureError: boolean;
     }
   | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
   | { readonly kind: 'pointOfNoReturn' }

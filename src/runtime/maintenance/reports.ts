@@ -32,7 +32,7 @@ export function reportFailedAttempt(logger: Logger, item: WorkItem, result: Atte
 }
 
 /** Logs a task run that ended as `failed`. */
-export function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
+function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
   const { instanceId, name: task, failures } = item;
   const error = toLoggedError(failure);
   reportSafely(logger, () =>

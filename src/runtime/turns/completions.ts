@@ -35,41 +35,6 @@ export interface SettledActivity {
   readonly onDiscarded?: ((payload: Payload | null) => Promise<void>) | undefined;
 }
 
-/** The message that the store would enqueue for this outcome. A turn in memory applies it directly. */
-export function toMessage(settled: SettledActivity): Message | undefined {
-  const { executionId, operation } = settled.item;
-  const { outcome, ran } = settled;
-  switch (outcome.kind) {
-    case 'completed':
-      return {
-        kind: 'activityCompleted',
-        executionId,
-        operation,
-        payload: outcome.payload,
-        ...ran,
-      };
-    case 'failed':
-      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure, ...ran };
-    case 'skipped':
-    case 'canceled':
-      return undefined;
-  }
-}
-
-/** Converts the outcome to the provider contract. */
-export function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity): WorkOutcome {
-  if (outcome.kind === 'skipped') return outcome;
-  const known = ran !== undefined && { ran };
-  if (outcome.kind !== 'failed') return { ...outcome, ...known };
-  return {
-    kind: 'failed',
-    failure: JSON.stringify(outcome.failure),
-    ...known,
-    // `onFail` gets the headers of the run.
-    ...(hasOnFail === true && { onFail: { options: item.options } }),
-  };
-}
-
 export interface CompletionsParams {
   readonly provider: Provider;
   readonly clock: Clock;
@@ -268,4 +233,39 @@ export class Completions {
     this.#underWay.add(work);
     void work.finally(() => this.#underWay.delete(work));
   }
+}
+
+/** The message that the store would enqueue for this outcome. A turn in memory applies it directly. */
+function toMessage(settled: SettledActivity): Message | undefined {
+  const { executionId, operation } = settled.item;
+  const { outcome, ran } = settled;
+  switch (outcome.kind) {
+    case 'completed':
+      return {
+        kind: 'activityCompleted',
+        executionId,
+        operation,
+        payload: outcome.payload,
+        ...ran,
+      };
+    case 'failed':
+      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure, ...ran };
+    case 'skipped':
+    case 'canceled':
+      return undefined;
+  }
+}
+
+/** Converts the outcome to the provider contract. */
+function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity): WorkOutcome {
+  if (outcome.kind === 'skipped') return outcome;
+  const known = ran !== undefined && { ran };
+  if (outcome.kind !== 'failed') return { ...outcome, ...known };
+  return {
+    kind: 'failed',
+    failure: JSON.stringify(outcome.failure),
+    ...known,
+    // `onFail` gets the headers of the run.
+    ...(hasOnFail === true && { onFail: { options: item.options } }),
+  };
 }

@@ -251,8 +251,8 @@ function replyToParent(subject: TurnSubject, terminal: TerminalEvent): readonly 
   return [];
 }
 
-function toParent(parent: ParentRef, answer: Message): OutgoingMessage {
-  return { instanceId: parent.instanceId, message: encodeMessage(answer) };
+function toParent(parent: ParentRef, reply: Message): OutgoingMessage {
+  return { instanceId: parent.instanceId, message: encodeMessage(reply) };
 }
 
 function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {

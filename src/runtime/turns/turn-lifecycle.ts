@@ -189,27 +189,6 @@ export class TurnLifecycle {
   }
 }
 
-function forgetResolved({ queued, timers }: WarmInstance, events: readonly HistoryEvent[]): void {
-  if (queued.size === 0 && timers.size === 0) return;
-  for (const event of events) {
-    const answered =
-      event.kind === 'operationWithdrawn'
-        ? event.target
-        : isIncoming(event) && 'operation' in event
-          ? event.operation
-          : undefined;
-    if (answered === undefined) continue;
-    queued.delete(answered);
-    timers.delete(answered);
-  }
-}
-
-function claimCount(turn: Turn): number {
-  let count = 0;
-  for (const item of turn.workItems) if (item.claimMs !== undefined) count += 1;
-  return count;
-}
-
 export interface FirstTurnsParams {
   readonly provider: Provider;
   readonly clock: Clock;
@@ -293,4 +272,25 @@ export class FirstTurns {
     }
     return result as CreateResult;
   }
+}
+
+function forgetResolved({ queued, timers }: WarmInstance, events: readonly HistoryEvent[]): void {
+  if (queued.size === 0 && timers.size === 0) return;
+  for (const event of events) {
+    const resolved =
+      event.kind === 'operationWithdrawn'
+        ? event.target
+        : isIncoming(event) && 'operation' in event
+          ? event.operation
+          : undefined;
+    if (resolved === undefined) continue;
+    queued.delete(resolved);
+    timers.delete(resolved);
+  }
+}
+
+function claimCount(turn: Turn): number {
+  let count = 0;
+  for (const item of turn.workItems) if (item.claimMs !== undefined) count += 1;
+  return count;
 }

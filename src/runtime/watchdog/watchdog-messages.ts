@@ -16,7 +16,7 @@ export interface WatchedWorker {
 }
 
 /** The action on a claim whose code blocked the event loop past its lease. */
-export type BlockAction = 'heldBack' | 'failed' | 'none';
+export type BlockAction = 'blocked' | 'failed' | 'none';
 
 /** A period in which the event loop was blocked. */
 export interface Blockage {

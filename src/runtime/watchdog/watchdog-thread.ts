@@ -231,7 +231,7 @@ class Blocking {
           ? await blockInstance(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
           : await fail(store, hold, worker, blockedFailure(what, blockedMs, leaseMs));
       if (!done) return;
-      this.#action = hold.kind === 'turn' ? 'heldBack' : 'failed';
+      this.#action = hold.kind === 'turn' ? 'blocked' : 'failed';
       const message =
         hold.kind === 'turn'
           ? 'blocked the instance whose turn blocks the event loop'
@@ -336,9 +336,9 @@ function identify(found: (sighting: Sighting) => void): void {
       const describe = globalThis[Symbol.for(${JSON.stringify(describeProperty)})];
       return JSON.stringify({ ...JSON.parse(describe?.() ?? '{}'), stack: new Error('').stack });
     })()`;
-    session.post('Runtime.evaluate', { expression, returnByValue: true }, (error, answer) => {
+    session.post('Runtime.evaluate', { expression, returnByValue: true }, (error, response) => {
       session.disconnect();
-      const text = (answer as { result?: { value?: unknown } } | undefined)?.result?.value;
+      const text = (response as { result?: { value?: unknown } } | undefined)?.result?.value;
       const { hold, stack, isDebugged } = (
         error === null && typeof text === 'string' ? JSON.parse(text) : {}
       ) as Partial<HoldDescription> & { stack?: string };

@@ -127,7 +127,7 @@ function report({ blockedMs, hold, stack, action }: Blockage): void {
     const { logger, hooks } = entry.options;
     const fields = { blockedMs, what: hold?.what, instanceId: hold?.instanceId, action, stack };
     reportSafely(logger, () => logger.warn(fields, 'event loop was blocked'));
-    if (hold?.kind !== 'turn' || action !== 'heldBack') continue;
+    if (hold?.kind !== 'turn' || action !== 'blocked') continue;
     reportSafely(logger, () =>
       hooks.instanceBlocked?.({
         instanceId: hold.instanceId,
