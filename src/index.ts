@@ -13,7 +13,7 @@ export type {
 } from './orchestration/orchestration.ts';
 export { event } from './orchestration/orchestration.ts';
 export { flowVersion } from './model/definition.ts';
-export { isolatedTask } from './tasks/isolated-task.ts';
+export { isolatedTask } from './tasks/task.ts';
 export { task } from './tasks/task.ts';
 export type { FailedRun, OnFailOptions, TaskDefinition, TaskOptions } from './tasks/task.ts';
 export type { CircuitBreakerOptions } from './tasks/circuit-breaker.ts';
@@ -48,7 +48,7 @@ export type {
   CancelInfo,
 } from './orchestration/activity-context.ts';
 export type { AbandonedContext, OnAbandoned } from './orchestration/activity-context.ts';
-export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task-context.ts';
+export type { TaskAttempt, TaskClient, TaskContext } from './tasks/task.ts';
 export type { Headers } from './model/work-item-options.ts';
 
 // Stores and workers
@@ -87,7 +87,7 @@ export type {
   ScheduleTiming,
   TaskSchedule,
 } from './client/managing/schedule-request.ts';
-export type { CatchUp } from './schedules/due-ticks.ts';
+export type { CatchUp } from './schedules/ticks.ts';
 export type { Job } from './jobs/job.ts';
 export type { SubmitOptions } from './jobs/job-request.ts';
 export type { Session } from './jobs/session.ts';

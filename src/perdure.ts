@@ -1,57 +1,60 @@
 import { Client } from './client/client.ts';
 import { clientClosed } from './client/waiting/instance-errors.ts';
 import { systemClock, type Clock } from './model/clock.ts';
-import { toMs, type Duration } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { toMs, type Duration } from './model/values/duration.ts';
+import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import type { ActivityDefinition } from './orchestration/activity.ts';
 import type { OrchestrationDefinition } from './orchestration/orchestration.ts';
 import type { Provider } from './providers/contract/provider.ts';
-import type { TaskDefinition } from './tasks/task.ts';
-import { checkOpenOptions, checkProvider, checkWorkerOptions } from './option-checks.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
 import { connect, type Connection } from './remote/connection.ts';
+import { currentScope } from './replay/cancellation/scope.ts';
 import type { WorkerOptions } from './runtime/options.ts';
-import { assertOutsideOrchestration } from './runtime/turns/assert-outside-orchestration.ts';
 import { Worker } from './runtime/worker.ts';
+import type { TaskDefinition } from './tasks/task.ts';
 
-/** Where and how to open a store. */
+/** Options of `Perdure.open()`. */
 export interface OpenOptions {
-  /** `'full'` (default) survives power loss; `'normal'` may lose the last moments of it, never more. SQLite only. */
+  /**
+   * `'full'` (default) survives power loss. `'normal'` may lose the most recent commits on power loss; the file stays
+   * consistent. SQLite only.
+   */
   readonly synchronous?: 'full' | 'normal';
-  /** The schema that holds Perdure's tables. Default `perdure`. PostgreSQL only. */
+  /** Schema of Perdure's tables. Default: `perdure`. PostgreSQL only. */
   readonly schema?: string;
-  /** The most connections of this process, besides the one that listens. Default 10. PostgreSQL only. */
+  /** Maximum connections of this process, in addition to the listening one. Default: 10. PostgreSQL only. */
   readonly poolSize?: number;
-  /** Bring the schema up to date when opening. Default true; without it an old one is refused. PostgreSQL only. */
+  /** Migrates the schema when opening. Default: true. If false, an old schema throws. PostgreSQL only. */
   readonly migrate?: boolean;
-  /** Be told of changes by LISTEN. Default true; without it they are found by polling. PostgreSQL only. */
+  /** Receives hints through LISTEN. Default: true. If false, changes are found by polling. PostgreSQL only. */
   readonly listen?: boolean;
-  /** Prepare statements. Default true; switch it off behind a pooler in transaction mode. PostgreSQL only. */
+  /** Uses prepared statements. Default: true. Set false behind a pooler in transaction mode. PostgreSQL only. */
   readonly prepare?: boolean;
-  /** The largest input, result or event. Default 2 MiB. */
+  /** Maximum size of an input, result or event, in bytes. Default: 2 MiB. */
   readonly payloadLimitBytes?: number;
-  /** Events that may wait for an instance before more are refused. Default 2,000. */
+  /** Maximum buffered events of an instance; further events are rejected. Default: 2,000. */
   readonly maxBufferedEvents?: number;
-  /** How often a worker or a waiting client looks, should every hint be lost. Default 1 s. */
+  /** Polling interval of workers and waiting clients, for lost hints. Default: 1 s. */
   readonly pollInterval?: Duration;
-  /** Where log lines of its workers go. Default: warnings and errors to the console; `silentLogger` drops all. */
+  /** Logger of the workers. Default: warnings and errors to the console. `silentLogger` drops all. */
   readonly logger?: Logger;
-  /** The clock that decides visibility and expiry; tests bring their own. */
+  /** Clock for visibility and expiry. Tests inject their own. */
   readonly clock?: Clock;
 }
 
-/** What a worker runs, and how. */
+/** Definitions and options of a worker. */
 export interface StartWorkerOptions extends WorkerOptions {
   readonly orchestrations?: readonly OrchestrationDefinition[];
   readonly activities?: readonly ActivityDefinition[];
   readonly tasks?: readonly TaskDefinition[];
-  /** Flows, made with `perdure/flows`. */
+  /** Flows, defined with `perdure/flows`. */
   readonly flows?: readonly RunnableFlow[];
 }
 
-/** What a worker needs of a flow. */
+/** The parts of a flow that a worker registers. */
 export interface RunnableFlow {
   readonly kind: 'flow';
   readonly name: string;
@@ -59,7 +62,7 @@ export interface RunnableFlow {
   readonly activities: readonly ActivityDefinition[];
 }
 
-/** An open store, with a client to start and watch instances and workers to run them. */
+/** An open store: a client to start and query instances, and workers to run them. */
 export class Perdure {
   readonly client: Client;
   readonly #provider: Provider;
@@ -90,7 +93,7 @@ export class Perdure {
     });
   }
 
-  /** Opens a store: an SQLite file by its path, `':memory:'`, a PostgreSQL by its URL, or a provider of your own. */
+  /** Opens a store: the path of an SQLite file, `':memory:'`, a PostgreSQL URL, or a provider. */
   static async open(store: string | Provider, options: OpenOptions = {}): Promise<Perdure> {
     checkOpenOptions(store, options);
     if (typeof store !== 'string') {
@@ -98,11 +101,11 @@ export class Perdure {
       return new Perdure(provider, options.clock ?? provider.clock ?? systemClock, options);
     }
     const provider = await openStore(store, options);
-    // A store that was given the clock may run on it without its steps.
+    // A store may wrap the given clock to hide its steps.
     return new Perdure(provider, provider.clock ?? options.clock ?? systemClock, options);
   }
 
-  /** Connects to a store that a server (`perdure/server`) has open; browsers do so with `perdure/remote`. */
+  /** Connects to a store through a server (`perdure/server`). Browsers use `perdure/remote`. */
   static connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
     return connect(url, options, assertOutsideOrchestration);
   }
@@ -112,7 +115,7 @@ export class Perdure {
     if (this.#closed !== undefined) {
       throw new PerdureError(
         'CLOSED',
-        'This store is closed; open it again before starting a worker.',
+        'The store is closed. Open it again before starting a worker.',
       );
     }
     const { orchestrations, activities, tasks, flows, ...workerOptions } =
@@ -134,7 +137,7 @@ export class Perdure {
     return worker;
   }
 
-  /** Says goodbye to attached jobs, stops the workers, ends waits, closes the store. Idempotent. */
+  /** Closes attached jobs, stops the workers, rejects pending waits, and closes the store. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -145,7 +148,7 @@ export class Perdure {
   }
 
   async #close(): Promise<void> {
-    // Before the workers stop: handlers of attached jobs are then told to stop by a cancel, and need not be handed back.
+    // Before the workers stop: a cancel then ends the handlers of attached jobs, and they need not be released.
     await Client.internals(this.client).attached.close(clientClosed());
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.client.close();
@@ -163,7 +166,7 @@ export class Perdure {
   };
 }
 
-/** What the store was opened with holds for its workers too, unless they are told otherwise. */
+/** Options of the store that are defaults of its workers. */
 function shared({ payloadLimitBytes, pollInterval, logger }: OpenOptions): WorkerOptions {
   return {
     ...(logger !== undefined && { logger }),
@@ -175,7 +178,7 @@ function shared({ payloadLimitBytes, pollInterval, logger }: OpenOptions): Worke
 async function openStore(store: string, options: OpenOptions): Promise<Provider> {
   const { synchronous, clock, pollInterval, schema, poolSize, migrate, listen, prepare } = options;
   const shared = { ...(clock !== undefined && { clock }) };
-  // Loads a driver when a store needs it: PostgreSQL needs no SQLite, and a remote client needs neither.
+  // Imports a driver only when it is needed: PostgreSQL needs no SQLite, and a remote client needs neither.
   if (isPostgresUrl(store)) {
     const { openPostgres } = await import('./providers/postgres/provider.ts');
     return await openPostgres({
@@ -189,7 +192,8 @@ async function openStore(store: string, options: OpenOptions): Promise<Provider>
       ...(prepare !== undefined && { prepare }),
     });
   }
-  // Also one that was copied with a blank or a quote, or lacks a slash: it is no path, and its password is in no error.
+  // Also matches a URL with a leading blank or quote, or without slashes. The error omits the URL, which may contain
+  // a password.
   const [, scheme, postgres] =
     /^[\s"'<]*(?:([a-z][a-z0-9+.-]+):\/\/|(postgres(?:ql)?):)/i.exec(store) ?? [];
   const kind = scheme ?? postgres;
@@ -206,7 +210,16 @@ function unsupported(scheme: string): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
     /^postgres(ql)?$/i.test(scheme)
-      ? 'The URL of the store cannot be read. Write it like postgres://user:password@host:5432/database, and encode special characters.'
-      : `Stores of kind ${scheme}:// are not supported. Pass the path of an SQLite file, ':memory:', or a URL like postgres://user:password@host:5432/database.`,
+      ? 'Invalid PostgreSQL URL. Use the form postgres://user:password@host:5432/database, and percent-encode special characters.'
+      : `Unsupported store URL scheme ${JSON.stringify(scheme)}. Pass the path of an SQLite file, ':memory:', or a URL like postgres://user:password@host:5432/database.`,
+  );
+}
+
+/** Throws inside an orchestration, because every replay would repeat the client call. */
+function assertOutsideOrchestration(): void {
+  if (currentScope() === undefined) return;
+  throw new PerdureError(
+    'FORBIDDEN_IN_ORCHESTRATION',
+    'A client was used inside an orchestration, where every replay would repeat the call. Use ctx.child, ctx.startDetached or ctx.waitFor, or use the client in an activity.',
   );
 }

@@ -1,41 +1,41 @@
 import type { TerminalStatus } from '../model/status.ts';
 
-/** A turn was committed. */
+/** A committed turn. */
 export interface TurnCommitted {
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestration: string;
   readonly events: number;
-  /** `fast` when it shared a transaction with what led to it. */
+  /** `fast`: committed in one transaction with its cause. */
   readonly path: 'fast' | 'slow';
   readonly status: 'running' | 'completed' | 'failed' | 'canceled' | 'continuedAsNew';
 }
 
-/** One attempt of an activity, of a task, or of a task's handler for failures ended. */
+/** One finished attempt of an activity, a task or a task's `onFail` handler. */
 export interface AttemptEnded {
   readonly instanceId: string;
   readonly kind: 'activity' | 'task' | 'onFail';
-  /** The name of the activity or task. */
+  /** Name of the activity or task. */
   readonly activity: string;
   readonly attempt: number;
   readonly durationMs: number;
   readonly outcome:
     'completed' | 'failed' | 'skipped' | 'retried' | 'canceled' | 'lost' | 'deleted';
-  /** Why it `failed`, or why it is `retried`. */
+  /** The error of a `failed` or `retried` attempt. */
   readonly error?: Error;
-  /** With `retried`: how long until the next attempt may start. */
+  /** With `retried`: the delay before the next attempt, in milliseconds. */
   readonly retryInMs?: number;
 }
 
-/** A task run ended, by something that this worker told the store and the store has accepted. */
+/** The end of a task run that this worker caused, after the store committed it. */
 export interface TaskEnded {
   readonly instanceId: string;
   readonly task: string;
-  /** What the store has committed: `canceled` also where the handler returned too late. */
+  /** The committed status. `canceled` also if the handler returned after the cancel. */
   readonly status: TerminalStatus;
 }
 
-/** An instance was held back because its code and history disagree, or its data cannot be read. */
+/** An instance whose code and history disagree, or whose data cannot be decoded. */
 export interface InstanceBlocked {
   readonly instanceId: string;
   readonly orchestration: string;
@@ -43,14 +43,17 @@ export interface InstanceBlocked {
   readonly retryInMs: number;
 }
 
-/** Called as things happen, for metrics and traces. They must be quick; what they throw is logged and dropped. */
+/** Callbacks for metrics and traces. Must return quickly. An error that they throw is logged and dropped. */
 export interface RuntimeHooks {
   readonly turnCommitted?: (turn: TurnCommitted) => void;
   readonly attemptEnded?: (attempt: AttemptEnded) => void;
-  /** Once per run, and only for what was committed; a run that ends without a handler, as by a cancel while it waits, has none. */
+  /**
+   * Called once per run, after the commit. Not called for a run that ends without a worker, such as a cancel while
+   * queued.
+   */
   readonly taskEnded?: (run: TaskEnded) => void;
   readonly instanceBlocked?: (blocked: InstanceBlocked) => void;
-  /** A handler went on past its grace period; its slot was freed and its late result will be refused. */
+  /** A handler still runs after its grace. Its slot is freed and its result is rejected. */
   readonly handlerLeaked?: (leak: {
     readonly instanceId: string;
     readonly activity: string;

@@ -5,63 +5,69 @@ import {
   type RetentionOptions,
 } from '../management/retention-policy.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { PerdureError } from '../model/failures/errors.ts';
+import { invalidOption } from '../model/option-fields.ts';
 import { consoleLogger, type Logger } from '../model/logger.ts';
 import { checkName } from '../model/values/names.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
 import type { RuntimeHooks } from './hooks.ts';
 import { readTestOptions } from './test-options.ts';
 
-/** What a worker can be told; every field has a default that suits most. */
+/** Options of `startWorker()`. All have defaults. */
 export interface WorkerOptions {
-  /** What operators see it as. Default: the host and the process id. */
+  /** Worker name shown to operators. Default: `<hostname>-<pid>`. */
   readonly name?: string;
-  /** Activities and tasks that may run at once. Default 100: they mostly wait on I/O. */
+  /** Maximum concurrent activities and tasks. Default: 100. */
   readonly activityConcurrency?: number;
-  /** Instances claimed in one fetch. Default 256. */
+  /** Maximum instances claimed in one fetch. Default: 256. */
   readonly orchestrationBatch?: number;
-  /** How long a claimed activity stays ours without renewal. Default 30 s. */
+  /** Lease of a claimed activity or task. Default: 30 s; at least 50 ms. */
   readonly activityLease?: Duration;
-  /** How long a claimed instance stays ours without renewal. Default 10 s. */
+  /** Lease of a claimed instance. Default: 10 s; at least 50 ms. */
   readonly orchestrationLease?: Duration;
-  /** The longest a fetch waits before it looks again, should every hint be lost. Default 1 s. */
+  /** Maximum wait of a fetch before it queries again, if every hint was lost. Default: 1 s. */
   readonly pollInterval?: Duration;
-  /** How long a handler may go on after its signal was aborted. Default 10 s. */
+  /** Time a handler has to stop after its signal is aborted. Default: 10 s. */
   readonly cancelGrace?: Duration;
-  /** How long the code of a canceled instance may clean up before it is ended without it. Default 5 minutes. */
+  /**
+   * Clean-up limit of child instances that a turn of this worker cancels. Default: 5 minutes.
+   * `client.cancel()` has its own `cleanupTimeout`.
+   */
   readonly cleanupTimeout?: Duration;
-  /** How long `stop()` lets running activities finish before it aborts their signals. Default 10 s. */
+  /** Time that `stop()` lets running handlers finish before it aborts their signals. Default: 10 s. */
   readonly shutdownGrace?: Duration;
   /**
-   * Ends the process with `SIGKILL` once its event loop is blocked for so long, so that its supervisor starts another;
-   * `true` stands for the longer of the two leases. Default: never.
+   * Kills the process (`SIGKILL`) once its event loop is blocked for this long, so that its supervisor restarts it.
+   * `true`: the longer of the two leases. Default: never.
    */
   readonly exitWhenBlocked?: Duration | boolean;
-  /** Claims without a settled attempt after which an item is poison. Default 10. */
+  /** Maximum claims without an outcome before an item is marked as poison. Default: 10. */
   readonly maxClaims?: number;
-  /** Memory for instances kept live between their turns. Default 64 MiB; 0 turns it off. */
+  /** Memory for warm instances, in bytes. Default: 64 MiB; 0 disables the cache. */
   readonly warmCacheBytes?: number;
-  /** The largest input, result or event. Default 2 MiB. */
+  /** Maximum size of an input, result or event, in bytes. Default: 2 MiB. */
   readonly payloadLimitBytes?: number;
-  /** What to do when code and history disagree. Default `'block'`: hold the instance back until a deploy mends it. */
+  /** Handling of nondeterminism. Default: `'block'`, which retries until a deploy agrees with the history. */
   readonly onNondeterminism?: 'block' | 'fail';
   /**
-   * What to do when an orchestration returns, or continues as new, with operations that it never awaited. Default
-   * `'warn'`: log them. `'fail'`: fail the instance with `NEVER_AWAITED`.
+   * Handling of an orchestration that ends with operations that it never awaited.
+   * `'warn'` (default) logs them. `'fail'` fails the instance with `NEVER_AWAITED`.
    */
   readonly onUnawaited?: 'warn' | 'fail';
-  /** Identifies the deployed code: another build tries held-back instances at once. Default: a hash of the orchestrations. */
+  /**
+   * Identifies the deployed code. A new build retries blocked instances immediately.
+   * Default: a hash of the orchestrations.
+   */
   readonly buildId?: string;
-  /** Patch `Date`, `Math.random` and the like inside orchestrations. Default true. */
+  /** Patches `Date`, `Math.random` and similar globals inside orchestrations. Default: true. */
   readonly deterministicGlobals?: boolean;
-  /** Where log lines go. Default: warnings and errors to the console; `silentLogger` drops all. */
+  /** Destination of log lines. Default: warnings and errors to the console. `silentLogger` drops all. */
   readonly logger?: Logger;
   readonly hooks?: RuntimeHooks;
-  /** What to delete, and when; one of the workers that are told does it. Default: nothing is ever deleted. */
+  /** Policies that delete finished instances. One of the workers with policies runs them. Default: none. */
   readonly retention?: RetentionOptions;
 }
 
-/** Options with every field decided, durations in milliseconds. */
+/** Options with defaults applied and durations in milliseconds. */
 export interface ResolvedOptions {
   readonly name: string;
   readonly activityConcurrency: number;
@@ -87,15 +93,15 @@ export interface ResolvedOptions {
   readonly retention: ResolvedRetention | undefined;
 }
 
-/** Fills in the defaults and refuses what makes no sense. */
+/** Applies the defaults. Throws `INVALID_OPTION` or `INVALID_DURATION` for an invalid value. */
 export function resolveOptions(options: WorkerOptions, defaultBuildId: string): ResolvedOptions {
   const onNondeterminism = options.onNondeterminism ?? 'block';
   if (onNondeterminism !== 'block' && onNondeterminism !== 'fail') {
-    throw invalid('onNondeterminism', onNondeterminism, "'block' or 'fail'");
+    throw invalidOption('onNondeterminism', onNondeterminism, "'block' or 'fail'");
   }
   const onUnawaited = options.onUnawaited ?? 'warn';
   if (onUnawaited !== 'warn' && onUnawaited !== 'fail') {
-    throw invalid('onUnawaited', onUnawaited, "'warn' or 'fail'");
+    throw invalidOption('onUnawaited', onUnawaited, "'warn' or 'fail'");
   }
   const activityLeaseMs = lease('activityLease', options.activityLease ?? 30_000);
   const orchestrationLeaseMs = lease('orchestrationLease', options.orchestrationLease ?? 10_000);
@@ -133,23 +139,19 @@ export function resolveOptions(options: WorkerOptions, defaultBuildId: string): 
 
 function whole(name: string, value: number, min: number): number {
   if (!Number.isSafeInteger(value) || value < min) {
-    throw invalid(name, value, `a whole number of ${min} or more`);
+    throw invalidOption(name, value, `an integer of at least ${min}`);
   }
   return value;
 }
 
-// A lease shorter than this cannot be renewed in time by a process that also does its work.
+// A busy process cannot renew a shorter lease in time.
 function lease(name: string, value: Duration): number {
   const ms = toMs(value, name);
-  if (ms < 50) throw invalid(name, value, '50 ms or more');
+  if (ms < 50) throw invalidOption(name, value, 'at least 50 ms');
   return ms;
 }
 
 function exitWhenBlocked(value: Duration | boolean, leaseMs: number): number | undefined {
   if (typeof value === 'boolean') return value ? leaseMs : undefined;
   return toMs(value, 'exitWhenBlocked');
-}
-
-function invalid(name: string, value: unknown, wanted: string): PerdureError {
-  return new PerdureError('INVALID_OPTION', `${name} is ${String(value)}; use ${wanted}.`);
 }

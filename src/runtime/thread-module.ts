@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 
 /**
- * The code of a thread, which stands below this folder as source or as it was built. `undefined` in a bundle, which has no
- * such file; one in the form of CommonJS has no `import.meta` either.
+ * Returns the module of a thread, as source or as built. Bundles have no such file, so it returns `undefined`.
+ * A CommonJS bundle has no `import.meta.url` either.
  */
 export function findThreadModule(
   name: 'activities/activity-thread' | 'watchdog/watchdog-thread',

@@ -1,46 +1,43 @@
 /**
- * A worker runs orchestrations, activities and tasks. Its parts, in the order in which a run meets them:
- * first-turns (an instance begins), orchestration-dispatcher and turn-runner (turns with a claim), turns (what a commit
- * leads to), activity-dispatcher and activity-run (side effects), completions (outcomes come back, with the turn in
- * memory where it can), leases (claims are kept alive). A task run has only the middle of it: work-fetcher,
- * activity-dispatcher, completions.
+ * A worker runs orchestrations, activities and tasks. Its parts, in the order in which a run passes them:
+ * - turns/turn-lifecycle: creates an instance with its first turn, and follows up on every committed turn
+ * - turns/orchestration-dispatcher, turns/turn-runner: claim instances and run their turns (slow path)
+ * - activities/work-fetcher, activities/activity-dispatcher, activities/activity-run: claim work and run handlers
+ * - turns/completions: commits outcomes, with the next turn of a warm instance (fast path)
+ * - leases/leases: renews the claims
+ * A task run passes only work-fetcher, activity-dispatcher, activity-run and completions.
  */
 import { Sweeper } from '../management/sweeper.ts';
 import type { Clock } from '../model/clock.ts';
 import type { PerdureError } from '../model/failures/errors.ts';
+import type { Logger } from '../model/logger.ts';
 import { encodeMessage } from '../model/message.ts';
 import { installDeterministicGlobals } from '../orchestration/deterministic-globals.ts';
 import { Registry, type Definitions } from '../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../providers/contract/instances.ts';
 import type { Hint, Provider } from '../providers/contract/provider.ts';
-import type { TaskClient } from '../tasks/task-context.ts';
+import { TaskRegistry, type TaskClient, type TaskDefinition } from '../tasks/task.ts';
 import { Scheduler } from '../schedules/scheduler.ts';
-import { TaskRegistry } from '../tasks/task-registry.ts';
-import type { TaskDefinition } from '../tasks/task.ts';
 import { ActivityDispatcher } from './activities/activity-dispatcher.ts';
 import type { ActivityRun } from './activities/activity-run.ts';
-import type { BrokenReport } from './turns/broken-code.ts';
+import { ProgramFactory, type FaultReport, type WarmInstance } from './turns/warm-instance.ts';
 import { Completions } from './turns/completions.ts';
-import { FirstTurns } from './turns/first-turns.ts';
+import { FirstTurns, TurnLifecycle, type FirstTurnsParams } from './turns/turn-lifecycle.ts';
 import { FreshReplays } from './turns/fresh-replays.ts';
 import { LateResults } from './activities/late-results.ts';
 import { Leases } from './leases/leases.ts';
-import type { LiveInstance } from './turns/live-instance.ts';
 import { resolveOptions, type ResolvedOptions, type WorkerOptions } from './options.ts';
 import { OrchestrationDispatcher, type ClaimedInstance } from './turns/orchestration-dispatcher.ts';
 import { ProcessTakeover } from './leases/process-takeover.ts';
-import { ProgramFactory } from './turns/program-factory.ts';
 import { Reclaimer } from './maintenance/reclaimer.ts';
 import { SessionReaper } from './maintenance/session-reaper.ts';
-import { Slots } from './activities/slots.ts';
-import { StreamRoom } from './activities/stream-backpressure.ts';
-import { TimerTurns } from './turns/timer-turns.ts';
-import { TurnRunner } from './turns/turn-runner.ts';
-import { Turns } from './turns/turns.ts';
+import { Slots } from './activities/concurrency.ts';
+import { StreamBackpressure } from './activities/emitter.ts';
+import { TimerTurns, WarmTimers, type TimerTurnsParams } from './turns/timer-turns.ts';
+import { TurnRunner, type TurnRunnerParams } from './turns/turn-runner.ts';
 import { UnclaimedWorkWatch } from './maintenance/unclaimed-work-watch.ts';
 import { WarmCache } from './turns/warm-cache.ts';
-import { WarmTimers } from './turns/warm-timers.ts';
-import { Watched } from './watchdog/watchdog.ts';
+import { WatchdogRegistration } from './watchdog/watchdog.ts';
 import { WorkHandlers } from './activities/work-handlers.ts';
 
 export interface WorkerParams {
@@ -48,174 +45,154 @@ export interface WorkerParams {
   readonly clock: Clock;
   readonly definitions: Definitions & { readonly tasks?: readonly TaskDefinition[] | undefined };
   readonly options: WorkerOptions;
-  /** What activities and tasks see as `ctx.client`. */
+  /** The `ctx.client` of activities and tasks. */
   readonly client: TaskClient;
-  /** Called once everything has ended. */
+  /** Called after the worker has stopped. */
   readonly onStopped: () => void;
 }
 
-/** Runs what is registered with it until it is stopped. */
+/** Dependencies that most parts of a worker share. */
+interface WorkerContext extends Pick<WorkerParams, 'provider' | 'clock' | 'client'> {
+  readonly store: Provider;
+  readonly registry: Registry;
+  readonly tasks: TaskRegistry;
+  readonly options: ResolvedOptions;
+  readonly logger: Logger;
+}
+
+type TurnParts = FirstTurnsParams & TurnRunnerParams & TimerTurnsParams;
+
+/** Runs the registered orchestrations, activities and tasks until it is stopped. */
 export class Worker {
-  readonly #provider: Provider;
+  readonly #onStopped: () => void;
+  readonly #context: WorkerContext;
   readonly #options: ResolvedOptions;
   readonly #cache: WarmCache;
-  readonly #orchestrations: OrchestrationDispatcher;
-  readonly #activities: ActivityDispatcher;
-  readonly #completions: Completions;
-  readonly #firstTurns: FirstTurns;
+  readonly #backpressure: StreamBackpressure;
+  readonly #watchdog: WatchdogRegistration;
   readonly #activityLeases: Leases<ActivityRun>;
   readonly #orchestrationLeases: Leases<ClaimedInstance>;
+  readonly #completions: Completions;
+  readonly #activities: ActivityDispatcher;
+  readonly #orchestrations: OrchestrationDispatcher;
+  readonly #firstTurns: FirstTurns;
   readonly #reclaimer: Reclaimer;
   readonly #unclaimedWork: UnclaimedWorkWatch;
-  readonly #sweeper: Sweeper | undefined;
   readonly #scheduler: Scheduler;
   readonly #sessions: SessionReaper;
   readonly #takeover: ProcessTakeover;
-  readonly #room: StreamRoom;
-  readonly #watched: Watched;
+  readonly #sweeper: Sweeper | undefined;
   readonly #unsubscribe: () => void;
-  readonly #onStopped: () => void;
   #stopped: Promise<void> | undefined;
 
   constructor(params: WorkerParams) {
-    const { provider, clock, definitions, options: given, client } = params;
-    const registry = new Registry(definitions);
-    const options = resolveOptions(given, registry.buildId);
-    const { logger } = options;
-    const cache = new WarmCache(options.warmCacheBytes);
-    const timers = new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt));
-    const slots = new Slots(options.activityConcurrency);
-    this.#watched = new Watched({ provider, clock, options });
-    const programs = new ProgramFactory({
-      registry,
-      options,
-      onBroken: (report) => this.#wake(report),
-      watched: this.#watched.id,
-    });
-    const replays = new FreshReplays({ provider, programs, options });
-    const turns = new Turns({
-      provider,
-      registry,
-      options,
-      cache,
-      timers,
-      slots,
-      replays,
-      startClaimed: (items, claimedAt) => this.#activities.startClaimed(items, claimedAt),
-    });
-    this.#provider = provider;
     this.#onStopped = params.onStopped;
+    this.#context = createContext(params);
+    const { provider, clock, options } = this.#context;
     this.#options = options;
-    this.#cache = cache;
-    this.#activityLeases = new Leases<ActivityRun>({
-      clock,
-      leaseMs: options.activityLeaseMs,
-      logger,
-      renew: (runs) => this.#renewActivities(runs),
-    });
-    this.#orchestrationLeases = new Leases<ClaimedInstance>({
-      clock,
-      leaseMs: options.orchestrationLeaseMs,
-      logger,
-      renew: (claims) =>
-        provider.renewOrchestrationLocks(
-          claims.map(({ lockToken }) => lockToken),
-          options.orchestrationLeaseMs,
-        ),
-    });
-    this.#reclaimer = new Reclaimer({ provider, clock, logger });
-    // Hints and the next tick wake it; this is for schedules that another process put while no hint came.
-    const recheckMs = 5 * options.pollIntervalMs;
-    this.#scheduler = new Scheduler({ provider, clock, logger, recheckMs });
-    const tasks = new TaskRegistry(definitions.tasks ?? []);
-    this.#unclaimedWork = new UnclaimedWorkWatch({
-      store: provider,
-      clock,
-      logger,
-      runnable: registry.runnable(),
-      activities: registry.activities().map(({ name }) => name),
-      tasks: tasks.all().map(({ name }) => name),
-    });
-    this.#sessions = new SessionReaper({
-      store: provider,
-      clock,
-      logger,
-      lateResults: new LateResults({ store: provider, registry, tasks, client, logger }),
-      idleMs: 2 * options.pollIntervalMs,
-    });
-    this.#takeover = new ProcessTakeover({
-      store: provider,
-      logger,
-      leaseMs: Math.max(options.activityLeaseMs, options.orchestrationLeaseMs),
-    });
-    this.#room = new StreamRoom(clock);
-    this.#completions = new Completions({
-      provider,
-      clock,
-      options,
-      cache,
-      turns,
-      isLive: (lockToken) => this.#activityLeases.isLive(lockToken),
-      onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
-      onFailQueued: (task) => this.#activities.expectOnFail(task),
-    });
-    this.#activities = new ActivityDispatcher({
-      provider,
-      clock,
-      handlers: new WorkHandlers(registry, tasks, provider),
-      options,
-      client,
-      slots,
-      leases: this.#activityLeases,
-      room: this.#room,
-      watched: this.#watched.id,
-      settle: (settled) => this.#completions.settle(settled),
-      onStoreReplaced: (error) => this.#onStoreReplaced(error),
-    });
-    const release = (live: LiveInstance): void => this.#completions.release(live);
-    this.#orchestrations = new OrchestrationDispatcher({
-      provider,
-      clock,
-      registry,
-      options,
-      leases: this.#orchestrationLeases,
-      runner: new TurnRunner({
-        provider,
-        registry,
-        options,
-        cache,
-        programs,
-        turns,
-        replays,
-        release,
-      }),
-      turns,
-      timerTurns: new TimerTurns({ provider, clock, options, cache, timers, turns, release }),
-      release,
-      onLook: () => {
-        this.#reclaimer.lookIfDue();
-        this.#unclaimedWork.queryIfDue();
-      },
-      onStoreReplaced: (error) => this.#onStoreReplaced(error),
-    });
-    this.#firstTurns = new FirstTurns({
-      provider,
-      clock,
-      registry,
-      programs,
-      turns,
-      options,
-      replays,
-    });
-    const { retention } = options;
-    this.#sweeper = retention && new Sweeper({ store: provider, clock, logger, retention });
+    this.#cache = new WarmCache(options.warmCacheBytes);
+    this.#backpressure = new StreamBackpressure(clock);
+    this.#watchdog = new WatchdogRegistration(this.#context);
+    const slots = new Slots(options.activityConcurrency);
+    const turnParts = this.#createTurnParts(slots);
+    this.#activityLeases = this.#createActivityLeases();
+    this.#orchestrationLeases = this.#createOrchestrationLeases();
+    this.#completions = this.#createCompletions(turnParts);
+    this.#activities = this.#createActivityDispatcher(slots);
+    this.#orchestrations = this.#createOrchestrationDispatcher(turnParts);
+    this.#firstTurns = new FirstTurns(turnParts);
+    this.#reclaimer = new Reclaimer(this.#context);
+    this.#unclaimedWork = createUnclaimedWorkWatch(this.#context);
+    this.#scheduler = createScheduler(this.#context);
+    this.#sessions = createSessionReaper(this.#context);
+    this.#takeover = createTakeover(this.#context);
+    this.#sweeper = createSweeper(this.#context);
     this.#unsubscribe = provider.hints((hint) => this.#onHint(hint));
     if (options.deterministicGlobals) installDeterministicGlobals();
   }
 
-  /** Begins to fetch work. */
+  /** The parts that run and commit turns, on every path. */
+  #createTurnParts(slots: Slots): TurnParts {
+    const programs = new ProgramFactory({
+      ...this.#context,
+      onFault: (report) => this.#reportFault(report),
+      watchdogId: this.#watchdog.id,
+    });
+    const parts = {
+      ...this.#context,
+      cache: this.#cache,
+      timers: new WarmTimers((fireAt) => this.#orchestrations.timerSet(fireAt)),
+      slots,
+      programs,
+      replays: new FreshReplays({ ...this.#context, programs }),
+      release: (instance: WarmInstance) => this.#completions.release(instance),
+    };
+    const turns = new TurnLifecycle({
+      ...parts,
+      startClaimed: (items, claimedAt) => this.#activities.startClaimed(items, claimedAt),
+    });
+    return { ...parts, turns };
+  }
+
+  #createActivityLeases(): Leases<ActivityRun> {
+    const leaseMs = this.#options.activityLeaseMs;
+    return new Leases({ ...this.#context, leaseMs, renew: (runs) => this.#renewActivities(runs) });
+  }
+
+  #createOrchestrationLeases(): Leases<ClaimedInstance> {
+    const { provider, options } = this.#context;
+    const leaseMs = options.orchestrationLeaseMs;
+    return new Leases<ClaimedInstance>({
+      ...this.#context,
+      leaseMs,
+      renew: (claims) =>
+        provider.renewOrchestrationLocks(
+          claims.map(({ lockToken }) => lockToken),
+          leaseMs,
+        ),
+    });
+  }
+
+  #createCompletions(turnParts: TurnParts): Completions {
+    return new Completions({
+      ...turnParts,
+      isHeld: (lockToken) => this.#activityLeases.isHeld(lockToken),
+      onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
+      onFailQueued: (task) => this.#activities.expectOnFail(task),
+    });
+  }
+
+  #createActivityDispatcher(slots: Slots): ActivityDispatcher {
+    const { registry, tasks, provider } = this.#context;
+    return new ActivityDispatcher({
+      ...this.#context,
+      handlers: new WorkHandlers(registry, tasks, provider),
+      slots,
+      leases: this.#activityLeases,
+      backpressure: this.#backpressure,
+      watchdogId: this.#watchdog.id,
+      settle: (settled) => this.#completions.settle(settled),
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
+    });
+  }
+
+  #createOrchestrationDispatcher(turnParts: TurnParts): OrchestrationDispatcher {
+    return new OrchestrationDispatcher({
+      ...turnParts,
+      leases: this.#orchestrationLeases,
+      runner: new TurnRunner(turnParts),
+      timerTurns: new TimerTurns(turnParts),
+      onPoll: () => {
+        this.#reclaimer.runIfDue();
+        this.#unclaimedWork.queryIfDue();
+      },
+      onStoreReplaced: (error) => this.#onStoreReplaced(error),
+    });
+  }
+
+  /** Starts fetching work. */
   start(): void {
-    this.#watched.start();
+    this.#watchdog.start();
     this.#orchestrations.start();
     this.#activities.start();
     this.#sweeper?.start();
@@ -224,24 +201,24 @@ export class Worker {
     this.#takeover.start();
   }
 
-  /** Creates an instance together with its first turn, if this worker can run it. */
+  /** Creates an instance together with its first turn. Returns `undefined` if this worker cannot run it. */
   startInstance(instance: NewInstance): Promise<CreateResult> | undefined {
     return this.#options.fastPaths ? this.#firstTurns.start(instance) : undefined;
   }
 
-  /** Looks whether a schedule is due: one of this process was changed. */
+  /** Wakes the scheduler. Call it after this process changed a schedule. */
   scheduleChanged(): void {
     this.#scheduler.changed();
   }
 
-  /** Looks when sessions are due: one of this process was opened or changed. */
+  /** Wakes the session reaper. Call it after this process opened or changed a session. */
   sessionChanged(): void {
     this.#sessions.changed();
   }
 
   /**
-   * Stops fetching, lets running activities finish within `shutdownGrace`, aborts the signals of the rest, and hands
-   * them back so that another worker can take them at once. Idempotent.
+   * Stops the worker. Running handlers have `shutdownGrace` to finish; then their signals are aborted and their work is
+   * released for other workers. Idempotent.
    */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
@@ -249,7 +226,7 @@ export class Worker {
   }
 
   async #stop(): Promise<void> {
-    // In the order in which one leads to the other, so that nothing is claimed for us after we stopped looking.
+    // Producers stop before their consumers, so that no part claims work for one that has stopped.
     const swept = this.#sweeper?.stop();
     await this.#scheduler.stop();
     await this.#sessions.stop();
@@ -257,7 +234,7 @@ export class Worker {
     await this.#orchestrations.stop();
     await this.#activities.stop();
     await this.#completions.drained();
-    await this.#activities.handedBack();
+    await this.#activities.released();
     await this.#reclaimer.stop();
     await this.#unclaimedWork.stop();
     await swept;
@@ -265,7 +242,7 @@ export class Worker {
     this.#activityLeases.stop();
     this.#orchestrationLeases.stop();
     this.#unsubscribe();
-    this.#watched.stop();
+    this.#watchdog.stop();
     this.#cache.clear();
     this.#onStopped();
   }
@@ -274,7 +251,7 @@ export class Worker {
     const renewals = runs.map((run) => ({ lockToken: run.lockToken, ...run.takeHeartbeat() }));
     try {
       const { activityLeaseMs } = this.#options;
-      const results = await this.#provider.renewWorkItemLocks(renewals, activityLeaseMs);
+      const results = await this.#context.provider.renewWorkItemLocks(renewals, activityLeaseMs);
       return results.map((result, index) => {
         if (!result.held && result.deleted === true) runs[index]?.onDeleted();
         if (result.held && result.cancel !== null) runs[index]?.onCancel(result.cancel);
@@ -286,11 +263,11 @@ export class Worker {
     }
   }
 
-  /** Nothing that this worker does can be stored any more: it stops, visibly. */
+  /** Stops the worker: its writes can no longer reach the store. */
   #onStoreReplaced(error: PerdureError): void {
     if (this.#stopped !== undefined) return;
     const { logger, name } = this.#options;
-    logger.error({ error, worker: name }, 'the file of the store was replaced; the worker stops');
+    logger.error({ error, worker: name }, 'database file was replaced, stopping the worker');
     void this.stop();
   }
 
@@ -300,12 +277,12 @@ export class Worker {
       this.#scheduler.changedElsewhere();
       this.#takeover.changedElsewhere();
     }
-    this.#room.onHint(hint);
-    // What was ended or deleted from outside would otherwise stay in memory until others crowd it out.
+    this.#backpressure.onHint(hint);
+    // Otherwise an instance that another process ended would stay cached until it is evicted for space.
     if (hint.kind === 'finished') this.#cache.evictIdle(hint.instanceIds);
   }
 
-  /** Stops what a hint brought the requests of, and renews the rest, which tells what there is to know. */
+  /** Cancels the runs whose request came with the hint. Renews the others: the renewal returns their request. */
   #onCancelRequested({ lockTokens, cancels }: Extract<Hint, { kind: 'cancelRequested' }>): void {
     const unknown = lockTokens.filter((token) => {
       const cancel = cancels?.get(token);
@@ -316,11 +293,53 @@ export class Worker {
     void this.#activityLeases.renewNow(unknown);
   }
 
-  /** The code of an instance broke between its turns: ask for one, so that it is told. */
-  #wake({ instanceId, turnId, failure }: BrokenReport): void {
+  /** Requests a turn for an instance whose code failed between two turns, so that the turn records the failure. */
+  #reportFault({ instanceId, turnId, failure }: FaultReport): void {
     const message = encodeMessage({ kind: 'wake', broken: { turnId, failure } });
-    this.#provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
-      this.#options.logger.error({ error, instanceId }, 'waking a broken instance failed');
+    this.#context.provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {
+      this.#options.logger.error(
+        { error, instanceId },
+        'requesting a turn for a failed instance failed',
+      );
     });
   }
+}
+
+function createContext(params: WorkerParams): WorkerContext {
+  const { provider, clock, client, definitions, options } = params;
+  const registry = new Registry(definitions);
+  const resolved = resolveOptions(options, registry.buildId);
+  const tasks = new TaskRegistry(definitions.tasks ?? []);
+  const { logger } = resolved;
+  return { provider, store: provider, clock, client, registry, tasks, options: resolved, logger };
+}
+
+function createUnclaimedWorkWatch(context: WorkerContext): UnclaimedWorkWatch {
+  const { registry, tasks } = context;
+  return new UnclaimedWorkWatch({
+    ...context,
+    runnable: registry.runnable(),
+    activities: registry.activities().map(({ name }) => name),
+    tasks: tasks.all().map(({ name }) => name),
+  });
+}
+
+/** Hints and due ticks wake the scheduler. `recheckMs` finds schedules of other processes whose hint was lost. */
+function createScheduler(context: WorkerContext): Scheduler {
+  return new Scheduler({ ...context, recheckMs: 5 * context.options.pollIntervalMs });
+}
+
+function createSessionReaper(context: WorkerContext): SessionReaper {
+  const idleMs = 2 * context.options.pollIntervalMs;
+  return new SessionReaper({ ...context, lateResults: new LateResults(context), idleMs });
+}
+
+function createTakeover({ store, logger, options }: WorkerContext): ProcessTakeover {
+  const leaseMs = Math.max(options.activityLeaseMs, options.orchestrationLeaseMs);
+  return new ProcessTakeover({ store, logger, leaseMs });
+}
+
+function createSweeper(context: WorkerContext): Sweeper | undefined {
+  const { retention } = context.options;
+  return retention && new Sweeper({ ...context, retention });
 }

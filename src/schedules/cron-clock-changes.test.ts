@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { cronTiming } from './cron.ts';
 
-// An independent calculation: it formats the local time of every minute around each clock change, and decides by the
-// texts alone which of them an expression names.
+// An independent calculation: it formats the local time of every minute around each clock change, and matches the
+// expression against these texts.
 
 const zones = [
   'Europe/Berlin',
@@ -18,7 +18,7 @@ const zones = [
   'America/Santiago',
 ];
 
-// Ten years each; Brazil changed its clocks for the last time in 2019.
+// Ten years each. Brazil changed its clocks for the last time in 2019.
 const firstYear = (zone: string): number => (zone === 'America/Sao_Paulo' ? 2010 : 2018);
 const years = 10;
 
@@ -26,7 +26,7 @@ interface Expression {
   readonly text: string;
   readonly minutes: readonly number[];
   readonly hours: readonly number[];
-  /** 0 is Sunday; absent: every day. */
+  /** 0 is Sunday. Absent: every day. */
   readonly weekdays?: readonly number[];
   readonly real: boolean;
 }
@@ -57,7 +57,7 @@ class LocalText {
   readonly #format: Intl.DateTimeFormat;
 
   constructor(timeZone: string) {
-    // Swedish writes dates as ISO does: text in order is time in order.
+    // Swedish dates use the ISO format, so text order is time order.
     this.#format = new Intl.DateTimeFormat('sv-SE', {
       timeZone,
       dateStyle: 'short',
@@ -70,12 +70,12 @@ class LocalText {
   }
 }
 
-/** How far the local time is from UTC, by its text. */
+/** Returns the UTC offset of a local time text. */
 function offset(text: LocalText, moment: number): number {
   return Date.parse(`${text.of(moment)}Z`) - moment;
 }
 
-/** The moments at which the clocks of a zone are changed, to the minute. */
+/** Returns the clock changes of a zone, to the minute. */
 function changes(text: LocalText, from: number, to: number): readonly number[] {
   const found: number[] = [];
   const stepMs = 24 * hourMs;
@@ -97,7 +97,7 @@ function matches({ minutes, hours, weekdays }: Expression, local: string): boole
   );
 }
 
-/** What an expression means for the minutes of a window, whose local times are given in order. */
+/** Returns the ticks of an expression in a window of minutes, given their local times in order. */
 function reference(expression: Expression, from: number, locals: readonly string[]): number[] {
   const moments = new Set<number>();
   if (expression.real) {
@@ -106,7 +106,7 @@ function reference(expression: Expression, from: number, locals: readonly string
     }
     return [...moments];
   }
-  // Every time that a calendar with all its minutes names fires at the first minute that shows it, or a later one.
+  // Each matching local time fires at the first minute with that local time or a later one.
   const begin = Date.parse(`${locals[0] ?? ''}Z`);
   const end = Date.parse(`${locals.at(-1) ?? ''}Z`);
   let index = 0;
@@ -139,12 +139,12 @@ function backwards(expression: string, zone: string, from: number, to: number): 
 const iso = (moments: readonly number[]): readonly string[] =>
   moments.map((moment) => new Date(moment).toISOString());
 
-describe.each(zones)('in %s over ten years', (zone) => {
+describe.each(zones)('cronTiming in %s over ten years', (zone) => {
   const text = new LocalText(zone);
   const begin = Date.UTC(firstYear(zone), 0, 1);
   const end = Date.UTC(firstYear(zone) + years, 0, 1);
   const changed = changes(text, begin, end);
-  // Days without a change, too: in summer and in winter.
+  // Also days without a change: in summer and in winter.
   const samples = [1, 7].map((month) => Date.UTC(firstYear(zone) + 5, month, 11, 7));
   const windows = [...changed, ...samples].map((middle) => {
     const [from, to] = [middle - 15 * hourMs, middle + 15 * hourMs];
@@ -152,15 +152,18 @@ describe.each(zones)('in %s over ten years', (zone) => {
     return { from, to, locals };
   });
 
-  it('the clocks change, or never do', () => {
+  it('the zone has the expected number of clock changes', () => {
     expect(changed.length > 0).toBe(zone !== 'Asia/Kathmandu');
   });
 
-  it.each([...fixed, ...real])('$text fires as a calculation by minutes says', (expression) => {
-    for (const { from, to, locals } of windows) {
-      const expected = iso(reference(expression, from, locals));
-      expect(iso(inWindow(expression.text, zone, from, to))).toEqual(expected);
-      expect(iso(backwards(expression.text, zone, from, to))).toEqual(expected);
-    }
-  });
+  it.each([...fixed, ...real])(
+    '$text fires at the minutes of the independent calculation',
+    (expression) => {
+      for (const { from, to, locals } of windows) {
+        const expected = iso(reference(expression, from, locals));
+        expect(iso(inWindow(expression.text, zone, from, to))).toEqual(expected);
+        expect(iso(backwards(expression.text, zone, from, to))).toEqual(expected);
+      }
+    },
+  );
 });

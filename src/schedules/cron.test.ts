@@ -9,8 +9,8 @@ function iso(moment: number | null): string | null {
   return moment === null ? null : new Date(moment).toISOString();
 }
 
-describe('a cron expression', () => {
-  it('answers the moments before and after one, which itself counts as before', () => {
+describe('cronTiming', () => {
+  it('next() is exclusive and previous() is inclusive of the given time', () => {
     const timing = cronTiming('*/15 * * * *', 'UTC');
     expect(iso(timing.next(at('2026-05-01T00:15:00Z')))).toBe('2026-05-01T00:30:00.000Z');
     expect(iso(timing.next(at('2026-05-01T00:14:59.999Z')))).toBe('2026-05-01T00:15:00.000Z');
@@ -18,19 +18,19 @@ describe('a cron expression', () => {
     expect(iso(timing.previous(at('2026-05-01T00:14:59.999Z')))).toBe('2026-05-01T00:00:00.000Z');
   });
 
-  it('may have seconds, or a nickname', () => {
+  it('accepts a seconds field and nicknames such as @daily', () => {
     const after = at('2026-05-01T00:00:00Z');
     expect(iso(cronTiming('30 * * * * *', 'UTC').next(after))).toBe('2026-05-01T00:00:30.000Z');
     expect(iso(cronTiming('@daily', 'UTC').next(after))).toBe('2026-05-02T00:00:00.000Z');
   });
 
-  it('means the time of its zone, on both sides of a change of the clocks', () => {
+  it('uses local time in its zone before and after a DST change', () => {
     const timing = cronTiming('0 9 * * *', 'Europe/Berlin');
     expect(iso(timing.next(at('2026-03-28T00:00:00Z')))).toBe('2026-03-28T08:00:00.000Z');
     expect(iso(timing.next(at('2026-03-29T00:00:00Z')))).toBe('2026-03-29T07:00:00.000Z');
   });
 
-  it('fires once at a time that a change of the clocks skips or repeats', () => {
+  it('fires once for a local time that DST skips or repeats', () => {
     const timing = cronTiming('30 2 * * *', 'Europe/Berlin');
     const skipped = timing.next(at('2026-03-28T12:00:00Z')) ?? 0;
     expect(iso(skipped)?.slice(0, 10)).toBe('2026-03-29');
@@ -40,7 +40,7 @@ describe('a cron expression', () => {
     expect(iso(timing.next(repeated))).toBe('2026-10-26T01:30:00.000Z');
   });
 
-  it('is answered fast, also when its next moment is years away or never comes', () => {
+  it('returns within 2 s when the next tick is years away or never comes', () => {
     const before = performance.now();
     const leap = cronTiming('0 0 29 2 *', 'UTC');
     expect(iso(leap.next(at('2097-01-01T00:00:00Z')))).toBe('2104-02-29T00:00:00.000Z');
@@ -50,7 +50,7 @@ describe('a cron expression', () => {
   });
 
   it.each(['', 'a b c d e', '61 * * * *', '* * * *', '* * * * * * 2030', '2030-01-01T00:00:00'])(
-    'that is %j is refused',
+    'throws INVALID_SCHEDULE for the expression %j',
     (expression) => {
       expect(() => cronTiming(expression, 'UTC')).toThrow(
         expect.objectContaining({ code: 'INVALID_SCHEDULE' }),
@@ -59,7 +59,7 @@ describe('a cron expression', () => {
   );
 
   it.each(['Mars/Olympus', '', 'Europe/Berlin; DROP TABLE'])(
-    'in a time zone %j is refused',
+    'throws INVALID_SCHEDULE for the time zone %j',
     (timeZone) => {
       expect(() => cronTiming('* * * * *', timeZone)).toThrow(
         expect.objectContaining({ code: 'INVALID_SCHEDULE' }),

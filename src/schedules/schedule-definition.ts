@@ -1,15 +1,14 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { parseJson, type Payload } from '../model/values/payload.ts';
 import { cronTiming } from './cron.ts';
-import type { CatchUp } from './due-ticks.ts';
-import { between, everyTiming, type Timing } from './timing.ts';
+import { limitTiming, everyTiming, type CatchUp, type Timing } from './ticks.ts';
 
 /** When a schedule fires. */
 export type StoredTiming =
   | { readonly kind: 'cron'; readonly expression: string; readonly timeZone: string }
   | { readonly kind: 'every'; readonly everyMs: number; readonly anchorMs: number };
 
-/** A task that each tick runs, prepared when the schedule was made. */
+/** The task that each tick runs. */
 export interface ScheduledTask {
   readonly kind: 'task';
   readonly name: string;
@@ -22,7 +21,7 @@ export interface ScheduledTask {
   readonly onFail: boolean;
 }
 
-/** An orchestration that each tick starts. */
+/** The orchestration that each tick starts. */
 export interface ScheduledOrchestration {
   readonly kind: 'orchestration';
   readonly name: string;
@@ -31,7 +30,7 @@ export interface ScheduledOrchestration {
   readonly inputHash: string;
 }
 
-/** What is stored of a schedule: when it fires, what it starts, what it does about missed ticks. */
+/** The stored definition of a schedule. */
 export interface ScheduleDefinition {
   readonly timing: StoredTiming;
   readonly startAt?: number;
@@ -40,22 +39,22 @@ export interface ScheduleDefinition {
   readonly target: ScheduledTask | ScheduledOrchestration;
 }
 
-/** The moments of a schedule; throws `INVALID_SCHEDULE` for an expression or time zone that is none. */
+/** Returns the timing of a schedule. Throws `INVALID_SCHEDULE` for an invalid expression or time zone. */
 export function timingOf({ timing, startAt, endAt }: ScheduleDefinition): Timing {
   const all =
     timing.kind === 'cron'
       ? cronTiming(timing.expression, timing.timeZone)
       : everyTiming(timing.everyMs, timing.anchorMs);
-  return between(all, startAt, endAt);
+  return limitTiming(all, startAt, endAt);
 }
 
-/** Reads a stored definition; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes a stored definition. Throws `UNDECODABLE` if it is corrupt or from a newer version. */
 export function decodeSchedule(name: string, stored: string): ScheduleDefinition {
   const definition = parse(stored);
   if (isDefinition(definition)) return definition;
   throw new PerdureError(
     'UNDECODABLE',
-    `Schedule ${JSON.stringify(name)} cannot be decoded. Was it written by a newer version, or damaged? Put it again.`,
+    `Schedule ${JSON.stringify(name)} cannot be decoded: it is corrupt or was written by a newer version. Create it again with client.schedules.put().`,
   );
 }
 

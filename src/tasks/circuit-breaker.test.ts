@@ -1,69 +1,69 @@
 import { describe, expect, it } from 'vitest';
 import { CircuitBreaker, resolveBreaker } from './circuit-breaker.ts';
 
-describe('a circuit breaker', () => {
+describe('CircuitBreaker', () => {
   const options = resolveBreaker({ failures: 3, openFor: 1_000 });
 
   function failing(breaker: CircuitBreaker, times: number, nowMs: number): void {
-    for (let time = 0; time < times; time += 1) breaker.enter()('failed', nowMs);
+    for (let time = 0; time < times; time += 1) breaker.start()('failed', nowMs);
   }
 
-  it('opens after so many failures in a row, and not before', () => {
+  it('opens after the configured number of consecutive failures', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 2, 0);
-    breaker.enter()('succeeded', 0);
+    breaker.start()('succeeded', 0);
     failing(breaker, 2, 0);
-    expect(breaker.room(0)).toBe(Infinity);
+    expect(breaker.capacity(0)).toBe(Infinity);
     failing(breaker, 1, 0);
-    expect(breaker.room(999)).toBe(0);
-    expect(breaker.opensAt).toBe(1_000);
+    expect(breaker.capacity(999)).toBe(0);
+    expect(breaker.probeAt).toBe(1_000);
   });
 
-  it('lets one attempt through when its time is over, and closes when that succeeds', () => {
+  it('allows one probe after openFor, and closes when it succeeds', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
-    expect(breaker.room(1_000)).toBe(1);
-    const leave = breaker.enter();
-    expect(breaker.room(5_000)).toBe(0);
+    expect(breaker.capacity(1_000)).toBe(1);
+    const leave = breaker.start();
+    expect(breaker.capacity(5_000)).toBe(0);
     leave('succeeded', 1_001);
-    expect(breaker.room(1_001)).toBe(Infinity);
+    expect(breaker.capacity(1_001)).toBe(Infinity);
     failing(breaker, 2, 1_002);
-    expect(breaker.room(1_002)).toBe(Infinity);
+    expect(breaker.capacity(1_002)).toBe(Infinity);
   });
 
-  it('opens again when the one attempt fails', () => {
+  it('reopens when the probe fails', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
-    breaker.enter()('failed', 1_500);
-    expect(breaker.room(2_000)).toBe(0);
-    expect(breaker.opensAt).toBe(2_500);
-    expect(breaker.room(2_500)).toBe(1);
+    breaker.start()('failed', 1_500);
+    expect(breaker.capacity(2_000)).toBe(0);
+    expect(breaker.probeAt).toBe(2_500);
+    expect(breaker.capacity(2_500)).toBe(1);
   });
 
-  it('tries another one when the one attempt was canceled or lost', () => {
+  it('allows another probe when the probe was canceled or lost', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 3, 0);
-    breaker.enter()('neither', 1_100);
-    expect(breaker.room(1_100)).toBe(1);
-    breaker.enter()('succeeded', 1_200);
-    expect(breaker.room(1_200)).toBe(Infinity);
+    breaker.start()('neither', 1_100);
+    expect(breaker.capacity(1_100)).toBe(1);
+    breaker.start()('succeeded', 1_200);
+    expect(breaker.capacity(1_200)).toBe(Infinity);
   });
 
-  it('takes no notice of attempts that began before it opened', () => {
+  it('ignores attempts that started before it opened', () => {
     const breaker = new CircuitBreaker(options);
-    const [slowSuccess, slowFailure] = [breaker.enter(), breaker.enter()];
+    const [slowSuccess, slowFailure] = [breaker.start(), breaker.start()];
     failing(breaker, 3, 0);
     slowSuccess('succeeded', 10);
     slowFailure('failed', 20);
-    expect(breaker.room(20)).toBe(0);
-    expect(breaker.opensAt).toBe(1_000);
+    expect(breaker.capacity(20)).toBe(0);
+    expect(breaker.probeAt).toBe(1_000);
   });
 
-  it('counts neither successes nor failures of what was canceled or lost', () => {
+  it('ignores attempts that were canceled or lost', () => {
     const breaker = new CircuitBreaker(options);
     failing(breaker, 2, 0);
-    breaker.enter()('neither', 0);
+    breaker.start()('neither', 0);
     failing(breaker, 1, 0);
-    expect(breaker.room(0)).toBe(0);
+    expect(breaker.capacity(0)).toBe(0);
   });
 });

@@ -1,38 +1,35 @@
 import { toMs, type Duration } from '../model/values/duration.ts';
-import { PerdureError } from '../model/failures/errors.ts';
+import { invalidOption } from '../model/option-fields.ts';
 
-/** When a worker stops running a task for a while, because it keeps failing. */
+/** Pauses a task in a worker after consecutive failures. */
 export interface CircuitBreakerOptions {
-  /** Failed attempts in a row that open it. Default 5. */
+  /** Consecutive failed attempts that open the breaker. Default: 5. */
   readonly failures?: number | undefined;
-  /** How long it stays open before one run is tried. Default 30 s. */
+  /** Time before a probe run is allowed. Default: 30 s. */
   readonly openFor?: Duration | undefined;
 }
 
-/** Options of a breaker with every field decided. */
+/** Options with defaults applied. */
 export interface ResolvedBreaker {
   readonly failures: number;
   readonly openForMs: number;
 }
 
-/** How an attempt bears on its breaker; `neither` says nothing about the handler: it was canceled, lost or handed back. */
-export type AttemptVerdict = 'succeeded' | 'failed' | 'neither';
+/** Effect of an attempt on the breaker. `neither`: it was canceled, lost or released. */
+export type BreakerOutcome = 'succeeded' | 'failed' | 'neither';
 
-/** Fills in the defaults and refuses what makes no sense. */
+/** Applies the defaults. Throws `INVALID_OPTION` or `INVALID_DURATION` for an invalid value. */
 export function resolveBreaker(options: CircuitBreakerOptions): ResolvedBreaker {
   const { failures = 5, openFor = '30s' } = options;
   if (!Number.isSafeInteger(failures) || failures < 1) {
-    throw new PerdureError(
-      'INVALID_OPTION',
-      `circuitBreaker.failures is ${String(failures)}; use a whole number of 1 or more.`,
-    );
+    throw invalidOption('circuitBreaker.failures', failures, 'an integer of at least 1');
   }
   return { failures, openForMs: toMs(openFor, 'circuitBreaker.openFor') };
 }
 
 /**
- * Keeps a worker from running a handler that keeps failing. Closed, it counts failures in a row; open, it lets nothing
- * start until its time is over; then one attempt is the probe, whose end decides.
+ * Stops a worker from running a handler that keeps failing. Closed: counts consecutive failures. Open: allows no
+ * attempt until `openFor` has passed. Then one attempt is the probe, and its outcome closes or reopens the breaker.
  */
 export class CircuitBreaker {
   readonly #options: ResolvedBreaker;
@@ -44,42 +41,42 @@ export class CircuitBreaker {
     this.#options = options;
   }
 
-  /** How many attempts may start now. */
-  room(nowMs: number): number {
+  /** Returns how many attempts may start now. */
+  capacity(nowMs: number): number {
     if (this.#openUntil === undefined) return Infinity;
     return nowMs >= this.#openUntil && this.#probe === undefined ? 1 : 0;
   }
 
-  /** When time alone lets an attempt start again; `undefined` when it is closed or waits for its probe. */
-  get opensAt(): number | undefined {
+  /** When a probe may start. `undefined` while the breaker is closed or a probe runs. */
+  get probeAt(): number | undefined {
     return this.#probe === undefined ? this.#openUntil : undefined;
   }
 
-  /** Says that an attempt starts; the answer is told how it ended. */
-  enter(): (verdict: AttemptVerdict, nowMs: number) => void {
+  /** Registers an attempt. Call the returned function once with its outcome. */
+  start(): (outcome: BreakerOutcome, nowMs: number) => void {
     const isProbe = this.#openUntil !== undefined;
     const attempt = Symbol('attempt');
     if (isProbe) this.#probe = attempt;
-    return (verdict, nowMs) => {
-      if (isProbe) this.#endProbe(attempt, verdict, nowMs);
-      // What started before it opened has been judged already.
-      else if (this.#openUntil === undefined) this.#count(verdict, nowMs);
+    return (outcome, nowMs) => {
+      if (isProbe) this.#endProbe(attempt, outcome, nowMs);
+      // Attempts from before the breaker opened do not count.
+      else if (this.#openUntil === undefined) this.#count(outcome, nowMs);
     };
   }
 
-  // A probe that says nothing leaves the place to the next one: the breaker must not wait for ever.
-  #endProbe(attempt: symbol, verdict: AttemptVerdict, nowMs: number): void {
+  // A probe without a verdict allows another one, so that the breaker cannot stay open forever.
+  #endProbe(attempt: symbol, outcome: BreakerOutcome, nowMs: number): void {
     if (this.#probe !== attempt) return;
     this.#probe = undefined;
-    if (verdict === 'failed') this.#open(nowMs);
-    if (verdict !== 'succeeded') return;
+    if (outcome === 'failed') this.#open(nowMs);
+    if (outcome !== 'succeeded') return;
     this.#openUntil = undefined;
     this.#failures = 0;
   }
 
-  #count(verdict: AttemptVerdict, nowMs: number): void {
-    if (verdict === 'succeeded') this.#failures = 0;
-    if (verdict !== 'failed') return;
+  #count(outcome: BreakerOutcome, nowMs: number): void {
+    if (outcome === 'succeeded') this.#failures = 0;
+    if (outcome !== 'failed') return;
     this.#failures += 1;
     if (this.#failures >= this.#options.failures) this.#open(nowMs);
   }

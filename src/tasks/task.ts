@@ -1,38 +1,85 @@
 import type { StandardSchema, TaskRef } from '../model/definition.ts';
-import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Failure } from '../model/failures/failure.ts';
 import { checkName } from '../model/values/names.ts';
-import { checkPriority } from '../model/option-fields.ts';
+import { checkPriority, invalidOption } from '../model/option-fields.ts';
 import {
   resolveRetryPolicy,
   type ResolvedRetryPolicy,
   type RetryPolicy,
 } from '../model/retry-policy.ts';
-import type { AbandonedContext, OnAbandoned } from '../orchestration/activity-context.ts';
+import type { Headers } from '../model/work-item-options.ts';
+import { toMs, type Duration } from '../model/values/duration.ts';
+import type {
+  AbandonedContext,
+  OnAbandoned,
+  ActivityClient,
+  AttemptContext,
+} from '../orchestration/activity-context.ts';
 import {
   checkDefinition,
   checkOptions,
   checkSchema,
   readOnAbandoned,
 } from '../orchestration/definition-checks.ts';
+import type { InputArguments } from '../orchestration/call-options.ts';
+import { locateHandler, type IsolatedHandler } from '../orchestration/activity.ts';
 import {
   resolveBreaker,
   type CircuitBreakerOptions,
   type ResolvedBreaker,
 } from './circuit-breaker.ts';
-import type { TaskAttempt, TaskContext } from './task-context.ts';
 
-/** A run that has failed for good, as its handler for failures sees it. */
+/** The client methods available to a task handler. */
+export interface TaskClient extends ActivityClient {
+  /** Runs a task. Resolves with its handle. */
+  runTask<Input, Output>(
+    task: TaskRef<Input, Output>,
+    ...args: InputArguments<Input, { readonly id?: string | undefined }>
+  ): Promise<{ readonly id: string }>;
+  runTask(
+    task: string,
+    input?: unknown,
+    options?: { readonly id?: string | undefined },
+  ): Promise<{ readonly id: string }>;
+}
+
+/** The context of a task's condition and `onFail` handler. */
+export interface TaskAttempt extends AttemptContext {
+  /** The id of the run. */
+  readonly runId: string;
+  readonly taskName: string;
+  /** The headers of the run. */
+  readonly headers: Headers;
+  readonly client: TaskClient;
+}
+
+/** The context of a task handler. */
+export interface TaskContext extends TaskAttempt {
+  /**
+   * Marks the point after which the work cannot be undone. Once it resolves, cancels and timeouts no longer reach
+   * this
+   * run. Rejects if one already has.
+   */
+  pointOfNoReturn(): Promise<void>;
+  /**
+   * Cancels this run: aborts its signal. The run ends as `canceled` whatever the handler returns or throws, unless it
+   * is
+   * past its point of no return. Rejects with `OUTSIDE_HANDLER` once the handler has ended.
+   */
+  cancel(reason?: string): Promise<void>;
+}
+
+/** A failed run, as passed to `onFail`. */
 export interface FailedRun<Input = unknown> {
-  /** As the caller passed it: the schema has not parsed it. */
+  /** The input as the caller passed it, not parsed by the schema. */
   readonly input: Input;
   readonly failure: Failure;
-  /** How many attempts were made. */
+  /** Number of attempts. */
   readonly attempts: number;
 }
 
-/** What runs after a run has failed for good; it has attempts of its own and survives a crash. */
+/** The `onFail` handler, which runs after the final failure of a run. It is durable and has its own attempts. */
 export interface OnFailOptions<Input> {
   readonly handler: (context: TaskAttempt, failed: FailedRun<Input>) => unknown;
   /** Absent: one attempt. */
@@ -41,32 +88,32 @@ export interface OnFailOptions<Input> {
   readonly attemptTimeout?: Duration | undefined;
 }
 
-/** How a task is run. */
+/** Options of `task()`. */
 export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> {
-  /** A Standard Schema that every input must satisfy. Callers pass what it takes, the handler gets what it returns. */
+  /** Standard Schema of the input. Callers pass its input type; the handler gets its output type. */
   readonly input?: StandardSchema<Input, Parsed> | undefined;
   /** Absent: one attempt. */
   readonly retry?: RetryPolicy | undefined;
   /** How long one attempt may take. */
   readonly attemptTimeout?: Duration | undefined;
-  /** From 0 (default) to 100, higher first, for runs that do not choose one. */
+  /** Default priority of runs, from 0 (default) to 100. Higher runs first. */
   readonly priority?: number | undefined;
-  /** A run that has not started by then ends as `expired`, unless it chooses a time itself. */
+  /** Default time after which a run that has not started ends as `expired`. */
   readonly expiresIn?: Duration | undefined;
-  /** How many runs of this task one worker runs at once, within its `activityConcurrency`. */
+  /** Maximum concurrent runs in one worker, within its `activityConcurrency`. */
   readonly concurrency?: number | undefined;
-  /** Asked before the first attempt: where it answers `false`, the run ends as `skipped`. */
+  /** Checked before the first attempt. If it returns `false`, the run ends as `skipped`. */
   readonly condition?:
     ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
-  /** Makes a worker pause this task while it keeps failing. */
+  /** Pauses this task in a worker that sees consecutive failures. */
   readonly circuitBreaker?: CircuitBreakerOptions | undefined;
-  /** What to do after a run has failed for good; a run that is canceled, skipped or expired has not failed. */
+  /** Runs after the final failure of a run. Not for runs that are canceled, skipped or expired. */
   readonly onFail?: OnFailOptions<Input> | undefined;
-  /** Disposes of a result that came although the run had been asked to stop, or the caller of the job had gone. */
+  /** Disposes of a result that came after a cancel, or after the caller of the job disappeared. */
   readonly onAbandoned?: OnAbandoned<Output> | undefined;
 }
 
-/** A single durable background job: one handler, no orchestration code. */
+/** A durable background job: one handler, no orchestration code. */
 export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Input> extends TaskRef<
   Input,
   Output
@@ -76,15 +123,15 @@ export interface TaskDefinition<Input = unknown, Output = unknown, Parsed = Inpu
   readonly concurrency?: number | undefined;
   readonly circuitBreaker?: ResolvedBreaker | undefined;
   readonly onFail?: OnFailDefinition<Input> | undefined;
-  /** Where its handler is found, when it runs in a thread of its own. */
+  /** Module and export of an isolated handler. */
   readonly isolated?: { readonly module: string; readonly exportName: string };
-  // Methods, so that definitions of all inputs fit into one list.
+  // Methods are bivariant, so that definitions with different inputs fit into one list.
   handler(context: TaskContext, input: Parsed): Output | Promise<Output>;
   condition?(input: Parsed, context: TaskAttempt): boolean | Promise<boolean>;
   onAbandoned?(output: Output, context: AbandonedContext): unknown;
 }
 
-/** The handler for failures of a task. */
+/** The resolved `onFail` options. */
 interface OnFailDefinition<Input = unknown> {
   readonly retry?: ResolvedRetryPolicy | undefined;
   readonly attemptTimeoutMs?: number | undefined;
@@ -104,7 +151,7 @@ const known = [
   'onAbandoned',
 ];
 
-/** Defines a task: a background job that is run at least once. Its input and result are stored as JSON. */
+/** Defines a task: a background job that runs at least once. Input and result are stored as JSON. */
 export function task<Parsed = void, Output = unknown, Input = Parsed>(
   name: string,
   handler: (context: TaskContext, input: Parsed) => Output | Promise<Output>,
@@ -134,12 +181,30 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
   });
 }
 
+/**
+ * Defines a task that runs in its own worker thread. The thread is terminated if the handler ignores its signal past
+ * the
+ * grace. `condition` and `onFail` run in the worker's thread.
+ */
+export function isolatedTask<Parsed = void, Output = unknown, Input = Parsed>(
+  name: string,
+  handler: IsolatedHandler,
+  options: TaskOptions<Parsed, NoInfer<Output>, Input> = {},
+): TaskDefinition<Input, Output, Parsed> {
+  const isolated = locateHandler(handler);
+  const runsElsewhere = (): never => {
+    throw new Error(`Task ${JSON.stringify(name)} runs in its own thread.`);
+  };
+  const definition = task<Parsed, Output, Input>(name, runsElsewhere, options);
+  return Object.freeze({ ...definition, isolated });
+}
+
 function readExpiry(what: string, expiresIn: Duration): number {
   const ms = toMs(expiresIn, 'expiresIn');
   if (ms > 0) return ms;
   throw new PerdureError(
     'INVALID_OPTION',
-    `expiresIn of ${what} is no time at all, so that its runs could never start. Use more, or leave it out.`,
+    `Invalid \`expiresIn\` of ${what}: its runs would expire before they start. Use a longer time, or omit it.`,
   );
 }
 
@@ -157,7 +222,7 @@ function resolveAttempts({
 
 function readOnFail<Input>(what: string, onFail: OnFailOptions<Input>): OnFailDefinition<Input> {
   checkOptions(`onFail of ${what}`, onFail, ['handler', 'retry', 'attemptTimeout']);
-  checkFunction(`The handler for failures of ${what}`, onFail.handler);
+  checkFunction(`onFail.handler of ${what}`, onFail.handler);
   return Object.freeze({ ...resolveAttempts(onFail), handler: onFail.handler });
 }
 
@@ -168,13 +233,44 @@ function readBreaker(what: string, options: CircuitBreakerOptions): ResolvedBrea
 
 function checkFunction(what: string, value: unknown): void {
   if (typeof value === 'function') return;
-  throw new PerdureError('INVALID_OPTION', `${what} is no function. Pass a function.`);
+  throw new PerdureError('INVALID_OPTION', `${what} must be a function.`);
 }
 
 function checkConcurrency(what: string, concurrency: number | undefined): void {
   if (concurrency === undefined || (Number.isSafeInteger(concurrency) && concurrency >= 1)) return;
-  throw new PerdureError(
-    'INVALID_OPTION',
-    `The concurrency of ${what} is ${String(concurrency)}; use a whole number of 1 or more.`,
-  );
+  throw invalidOption(`concurrency of ${what}`, concurrency, 'an integer of at least 1');
+}
+
+/** The tasks of a worker, by name. */
+export class TaskRegistry {
+  readonly #tasks = new Map<string, TaskDefinition>();
+
+  constructor(tasks: readonly TaskDefinition[]) {
+    for (const task of tasks) this.#add(task);
+  }
+
+  find(name: string): TaskDefinition | undefined {
+    return this.#tasks.get(name);
+  }
+
+  all(): readonly TaskDefinition[] {
+    return [...this.#tasks.values()];
+  }
+
+  #add(task: TaskDefinition): void {
+    const given = task as Partial<TaskDefinition> | null | undefined;
+    if (given?.kind !== 'task' || typeof given.handler !== 'function') {
+      throw new PerdureError(
+        'INVALID_OPTION',
+        'Invalid entry in `tasks`. Define it with task(name, handler).',
+      );
+    }
+    if (this.#tasks.has(task.name)) {
+      throw new PerdureError(
+        'ALREADY_REGISTERED',
+        `Task ${JSON.stringify(task.name)} is registered twice. Rename one of them.`,
+      );
+    }
+    this.#tasks.set(task.name, task);
+  }
 }

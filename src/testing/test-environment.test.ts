@@ -308,7 +308,7 @@ describe('an operation that is never awaited', () => {
             orchestration: 'careless',
             operations: ['activity "chargeCard"'],
           },
-          'an orchestration ended with operations that it never awaited',
+          'orchestration ended with operations that it never awaited',
         ],
       ]);
     },

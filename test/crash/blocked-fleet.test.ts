@@ -112,7 +112,7 @@ describe.each(Object.entries(stores))('a fleet of workers (%s)', (_, makeStores)
       for (const member of fleet) void member.answer().then((one) => alive.add(one));
       await expect.poll(() => alive.size, { timeout: 30_000 }).toBeGreaterThanOrEqual(2);
       const [lost] = fleet.filter((member) => !alive.has(member));
-      expect(lost?.stderr).toMatch(/the event loop is blocked .*"instanceId":"looping".*loop/);
+      expect(lost?.stderr).toMatch(/event loop is blocked .*"instanceId":"looping".*loop/);
       lost?.kill();
       const listed = await client.list({ blocked: true });
       expect(listed.items.map(({ id }) => id)).toEqual(['looping']);

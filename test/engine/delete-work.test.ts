@@ -37,7 +37,7 @@ describeEngine('work for what is deleted', (open) => {
     await client.deleteInstance('i', { force: true });
     expect(await told.promise).toMatchObject({
       trigger: 'deleted',
-      reason: 'what this activity worked for was deleted',
+      reason: 'the instance of this activity was deleted',
     });
     await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
     expect(outcomes).toEqual([]);

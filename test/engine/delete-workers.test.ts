@@ -122,5 +122,5 @@ it('a turn that runs into a deletion is said to be dropped, not to run again', a
   await client.deleteInstance('i', { force: true });
   go.resolve();
   await worker.stop();
-  expect(lines).toEqual(['debug: a turn was dropped: its instance was deleted']);
+  expect(lines).toEqual(['debug: turn was dropped because its instance was deleted']);
 });

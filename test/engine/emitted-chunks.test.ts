@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { isolatedActivity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
-import { isolatedTask } from '../../src/tasks/isolated-task.ts';
-import { task } from '../../src/tasks/task.ts';
+import { isolatedTask, task } from '../../src/tasks/task.ts';
 import { makeGate } from '../tasks/gate.ts';
 import { describeEngine } from './describe-engine.ts';
 

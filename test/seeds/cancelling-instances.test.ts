@@ -143,7 +143,7 @@ it('a handler of a cancelled instance that ignores its signal is warned about, a
   expect(await handle.status()).toMatchObject({ status: 'canceling', running: [{ name: 'deaf' }] });
   expect(await waiting.status()).toMatchObject({ status: 'running' });
   await env.clock.advance('2s');
-  expect(logger.warnings).toEqual([expect.stringMatching(/goes on after its signal was aborted/)]);
+  expect(logger.warnings).toEqual([expect.stringMatching(/still runs after its grace/)]);
   expect(await env.result(waiting)).toBe('ran');
   expect(await handle.status()).toMatchObject({ status: 'canceled', leaked: 1 });
   // Nothing kills it; it just no longer counts.

@@ -188,7 +188,7 @@ it('a handler that ignores its signal past the grace is warned about, and its sl
   expect(logger.warnings).toEqual([]);
   expect(await waiting.status()).toMatchObject({ status: 'running' });
   await env.clock.advance('2s');
-  expect(logger.warnings).toEqual([expect.stringMatching(/goes on after its signal was aborted/)]);
+  expect(logger.warnings).toEqual([expect.stringMatching(/still runs after its grace/)]);
   expect(await env.result(waiting)).toBe('ran');
 });
 

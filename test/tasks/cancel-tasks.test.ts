@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { CanceledError, isPerdureError } from '../../src/model/failures/errors.ts';
 import type { TaskEnded } from '../../src/runtime/hooks.ts';
-import type { TaskContext } from '../../src/tasks/task-context.ts';
-import { task } from '../../src/tasks/task.ts';
+import { task, type TaskContext } from '../../src/tasks/task.ts';
 import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
 import { aborted, makeGate } from './gate.ts';
 

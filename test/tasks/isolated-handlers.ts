@@ -1,4 +1,4 @@
-import type { TaskContext } from '../../src/tasks/task-context.ts';
+import type { TaskContext } from '../../src/tasks/task.ts';
 
 /** Handlers for isolated tasks: each runs in a thread of its own. */
 export async function describe(ctx: TaskContext, input: string): Promise<object> {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isolatedTask } from '../../src/tasks/isolated-task.ts';
+import { isolatedTask } from '../../src/tasks/task.ts';
 import { describeEngine, modesWithoutTurns } from '../engine/describe-engine.ts';
 
 const module = new URL('./isolated-handlers.ts', import.meta.url);

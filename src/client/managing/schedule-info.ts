@@ -1,5 +1,5 @@
 import type { ScheduleRecord } from '../../providers/contract/schedules.ts';
-import type { CatchUp } from '../../schedules/due-ticks.ts';
+import type { CatchUp } from '../../schedules/ticks.ts';
 import { decodeSchedule } from '../../schedules/schedule-definition.ts';
 
 /** What is known of a schedule. All times are milliseconds since the epoch. */

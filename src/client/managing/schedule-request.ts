@@ -4,7 +4,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { encodeTaskOptions } from '../../model/work-item-options.ts';
-import type { CatchUp } from '../../schedules/due-ticks.ts';
+import type { CatchUp } from '../../schedules/ticks.ts';
 import type {
   ScheduledOrchestration,
   ScheduledTask,

@@ -6,26 +6,20 @@ import { platformFailure, toError, type Failure } from '../../model/failures/fai
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
-import type { AttemptVerdict } from '../../tasks/circuit-breaker.ts';
-import type { TaskClient } from '../../tasks/task-context.ts';
+import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
+import type { TaskClient } from '../../tasks/task.ts';
 import { ActivityRun, type AttemptResult } from './activity-run.ts';
-import { blockedFailure } from '../turns/blocked-failure.ts';
-import { Emitter } from './emitter.ts';
+import { blockedFailure } from '../watchdog/watchdog-messages.ts';
+import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
-import { reportFailedAttempt } from '../maintenance/report-failures.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
-import { reportTaskEnd } from '../tasks/report-task-end.ts';
-import type { RunningActivityContext } from './running-activity-context.ts';
-import type { SettledActivity } from '../turns/settled-activity.ts';
-import type { Slots } from './slots.ts';
-import { StartSlices } from '../turns/start-slices.ts';
-import type { StreamRoom } from './stream-backpressure.ts';
-import type { TaskGate } from '../tasks/task-gate.ts';
+import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance/reports.ts';
+import type { RunningActivityContext } from './running-context.ts';
+import type { SettledActivity } from '../turns/completions.ts';
+import { StartSlices, type Slots, type TaskLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
-import type { WorkHandler } from './work-handler.ts';
-import type { WorkHandlers } from './work-handlers.ts';
+import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
 
 export interface ActivityDispatcherParams {
   readonly provider: Provider;
@@ -35,27 +29,27 @@ export interface ActivityDispatcherParams {
   readonly client: TaskClient;
   readonly slots: Slots;
   readonly leases: Leases<ActivityRun>;
-  readonly room: StreamRoom;
-  /** The worker's place with the watchdog. */
-  readonly watched: number;
+  readonly backpressure: StreamBackpressure;
+  /** Id of the worker in the watchdog. */
+  readonly watchdogId: number;
   readonly settle: (settled: SettledActivity) => void;
-  /** The store will never answer again. */
+  /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
-const maxBlockers = 1_000;
+const maxBlockedItems = 1_000;
 
-/** Runs activities and tasks in the slots of the worker, and passes their outcomes on. */
+/** Runs activities and tasks in the slots of the worker, and passes on their outcomes. */
 export class ActivityDispatcher {
   readonly #params: ActivityDispatcherParams;
   readonly #fetcher: WorkFetcher;
   readonly #starts = new StartSlices();
   readonly #running = new Set<ActivityRun>();
-  readonly #handingBack = new Set<Promise<void>>();
-  /** Claims that never began and are on their way back. */
-  readonly #givingBack = new Set<WorkItem>();
-  /** For how long the handlers of items blocked the event loop that lost their leases by that. */
-  readonly #blockers = new Map<string, number>();
+  readonly #pendingReleases = new Set<Promise<void>>();
+  /** Claims being released whose handler never started. */
+  readonly #unstartedReleases = new Set<WorkItem>();
+  /** How long an item's handler blocked the event loop past its lease, by item identity. */
+  readonly #blockedMs = new Map<string, number>();
   #idle: (() => void) | undefined;
 
   constructor(params: ActivityDispatcherParams) {
@@ -66,12 +60,11 @@ export class ActivityDispatcher {
     });
   }
 
-  /** Begins to fetch. */
   start(): void {
     this.#fetcher.start();
   }
 
-  /** Starts items that an ack claimed for this process; their slots are taken already. */
+  /** Starts items that an ack claimed for this process. Their slots are already taken. */
   startClaimed(items: readonly WorkItem[], claimedAt: number): void {
     for (const item of items) {
       const accepted = this.#accept(item, claimedAt);
@@ -80,21 +73,21 @@ export class ActivityDispatcher {
     }
   }
 
-  /** A run failed here, and the handler for that waits in the queue. */
+  /** Announces a queued `onFail` item. */
   expectOnFail(task: string): void {
     this.#fetcher.expectOnFail(task);
   }
 
-  /** Stops fetching, lets running handlers finish within the grace, then hands the rest back. */
+  /** Stops fetching, waits up to `shutdownGrace` for the handlers, then releases the rest. */
   async stop(): Promise<void> {
     await this.#fetcher.stop();
     if (this.#running.size > 0) await this.#endRunning();
-    await this.handedBack();
+    await this.released();
   }
 
-  /** Resolves when nothing is on its way back to the queue. */
-  async handedBack(): Promise<void> {
-    while (this.#handingBack.size > 0) await Promise.all(this.#handingBack);
+  /** Resolves when no release is pending. */
+  async released(): Promise<void> {
+    while (this.#pendingReleases.size > 0) await Promise.all(this.#pendingReleases);
   }
 
   async #endRunning(): Promise<void> {
@@ -105,16 +98,16 @@ export class ActivityDispatcher {
     finished.abort();
     const reason = new CanceledError('the worker is shutting down', 'shutdown');
     for (const run of this.#running) run.abort(reason);
-    // Handlers that heed their signal end in this moment; the others are handed back without waiting for them.
+    // Handlers that react to their signal end within this iteration. The others are released without waiting.
     await new Promise((resolve) => setImmediate(resolve));
-    for (const run of this.#running) run.handBack();
+    for (const run of this.#running) run.abandon();
     if (this.#running.size > 0) await idle;
   }
 
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
-    // While the fetch waited, acks may have claimed items of their own for the last slots: leave this one to others.
-    if (slots.free === 0 && item.cancel === null) this.#handBack(item);
+    // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
+    if (slots.free === 0 && item.cancel === null) this.#abandon(item);
     else {
       const accepted = this.#accept(item, claimedAt);
       if (accepted === undefined) return;
@@ -123,24 +116,24 @@ export class ActivityDispatcher {
     }
   }
 
-  /** Decides whether the item is to be run; what is not is settled or handed back at once. */
+  /** Creates the run of an item. Settles or releases an item that must not run, and returns `undefined`. */
   #accept(item: WorkItem, claimedAt: number): AcceptedRun | undefined {
     const { handlers, clock, options, leases, settle } = this.#params;
     const handler = handlers.find(item);
     const hasOnFail = handler?.hasOnFail === true;
     if (item.cancel !== null) settle({ item, outcome: { kind: 'canceled', leaked: false } });
-    else if (this.#blockers.size > 0 && this.#blockers.has(identityOf(item))) {
+    else if (this.#blockedMs.size > 0 && this.#blockedMs.has(identityOf(item))) {
       settle({
         item,
-        outcome: { kind: 'failed', failure: this.#blocked(item, handler) },
+        outcome: { kind: 'failed', failure: this.#blockedFailure(item, handler) },
         hasOnFail,
       });
     } else if (item.claims > options.maxClaims && this.#isPoison(item)) {
       settle({ item, outcome: { kind: 'failed', failure: poison(item) }, hasOnFail });
-    } else if (handler === undefined || this.#fetcher.isStopping) this.#handBack(item);
-    else if (handler.gate !== undefined && handler.gate.room(clock.monotonic()) < 1) {
-      // Its breaker opened while the fetch waited.
-      this.#handBack(item, { delayMs: waitFor(handler.gate, clock.monotonic()) });
+    } else if (handler === undefined || this.#fetcher.isStopping) this.#abandon(item);
+    else if (handler.limiter !== undefined && handler.limiter.capacity(clock.monotonic()) < 1) {
+      // The breaker opened while the fetch waited.
+      this.#abandon(item, { delayMs: delayUntilAvailable(handler.limiter, clock.monotonic()) });
     } else {
       const run = new ActivityRun({
         ...this.#params,
@@ -158,38 +151,41 @@ export class ActivityDispatcher {
     return undefined;
   }
 
-  /** Remembers what has just lost its lease by its own doing: it is not run again, but fails at its next claim. */
+  /**
+   * Remembers an item that blocked the event loop past its lease. It fails at its next claim instead of running
+   * again.
+   */
   #onBlocked(item: WorkItem, blockedMs: number): void {
-    if (this.#blockers.size >= maxBlockers) this.#blockers.clear();
-    this.#blockers.set(identityOf(item), blockedMs);
+    if (this.#blockedMs.size >= maxBlockedItems) this.#blockedMs.clear();
+    this.#blockedMs.set(identityOf(item), blockedMs);
   }
 
-  #blocked(item: WorkItem, handler: WorkHandler | undefined): Failure {
+  #blockedFailure(item: WorkItem, handler: WorkHandler | undefined): Failure {
     const identity = identityOf(item);
-    const blockedMs = this.#blockers.get(identity) ?? 0;
-    this.#blockers.delete(identity);
+    const blockedMs = this.#blockedMs.get(identity) ?? 0;
+    this.#blockedMs.delete(identity);
     return blockedFailure(
-      handler?.what ?? `${item.kind} ${JSON.stringify(item.name)}`,
+      handler?.label ?? `${item.kind} ${JSON.stringify(item.name)}`,
       blockedMs,
       this.#params.options.activityLeaseMs,
     );
   }
 
-  /** A claim of this process that never began, and that this one has overtaken, does not count. */
+  /** Does not count claims of this process that never started and that this claim has overtaken. */
   #isPoison(item: WorkItem): boolean {
-    const unbegun = [...this.#givingBack];
+    const unbegun = [...this.#unstartedReleases];
     for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
     const identity = identityOf(item);
     const own = unbegun.filter((other) => identityOf(other) === identity).length;
     return item.claims - own > this.#params.options.maxClaims;
   }
 
-  /** A handler cancels its own run; what the store makes of that, the renewal tells. */
+  /** Cancels the run of a handler that called `ctx.cancel()`. The renewal delivers the result to the handler. */
   async #cancelRun({ instanceId, lockToken }: WorkItem, reason: string | undefined): Promise<void> {
     const { provider, clock, options, leases } = this.#params;
-    // Whoever has the id now may be another run, if this one is gone.
+    // If this run was deleted, the id may belong to another run.
     await leases.renewNow([lockToken]);
-    if (!leases.isLive(lockToken)) return;
+    if (!leases.isHeld(lockToken)) return;
     const cleanupMs = options.cleanupTimeoutMs;
     const request = { instanceId, reason: cleanReason(reason), actor: null, cleanupMs };
     const deadline = clock.monotonic() + options.activityLeaseMs;
@@ -200,17 +196,17 @@ export class ActivityDispatcher {
   }
 
   #newEmitter(item: WorkItem, context: RunningActivityContext): Emitter {
-    const { provider: store, clock, options, leases, room } = this.#params;
+    const { provider: store, clock, options, leases, backpressure: room } = this.#params;
     const renewNow = () => leases.renewNow([item.lockToken]);
-    return new Emitter({ item, context, store, clock, options, room, renewNow });
+    return new Emitter({ item, context, store, clock, options, backpressure: room, renewNow });
   }
 
   async #markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn> {
     const { provider, leases } = this.#params;
-    const answer = await provider.markPointOfNoReturn(lockToken);
-    // Why it is lost, the renewal tells: a deletion is no lost lease.
-    if (answer.kind === 'lost') await leases.renewNow([lockToken]);
-    return answer;
+    const mark = await provider.markPointOfNoReturn(lockToken);
+    // The renewal distinguishes a deletion from a lost lease.
+    if (mark.kind === 'lost') await leases.renewNow([lockToken]);
+    return mark;
   }
 
   #start({ run, handler }: AcceptedRun): void {
@@ -218,16 +214,16 @@ export class ActivityDispatcher {
     void this.#follow(run, handler);
   }
 
-  async #follow(run: ActivityRun, { gate, hasOnFail }: WorkHandler): Promise<void> {
+  async #follow(run: ActivityRun, { limiter, hasOnFail }: WorkHandler): Promise<void> {
     const { clock, options, slots, settle } = this.#params;
     const startedAt = clock.monotonic();
-    const leave = gate?.enter();
+    const endAttempt = limiter?.start();
     const result = await run.run();
     const endedAt = clock.monotonic();
-    leave?.(verdicts[result.kind], endedAt);
+    endAttempt?.(breakerOutcomes[result.kind], endedAt);
     if (run.hasBegun) this.#report(run, result, endedAt - startedAt);
     if (result.kind === 'retry') this.#retry(run, result);
-    else if (result.kind === 'handBack') this.#handBack(run.item, { run });
+    else if (result.kind === 'abandoned') this.#abandon(run.item, { run });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
       const ran = { worker: options.name, startedAt: run.item.nowMs };
       const { item, onDiscarded } = run;
@@ -242,30 +238,30 @@ export class ActivityDispatcher {
     const { provider, options } = this.#params;
     const { lockToken } = run.item;
     const retry = { lockToken, delayMs: result.delayMs, failure: JSON.stringify(result.failure) };
-    this.#giveUpClaim(run.item, async () => {
+    this.#release(run.item, async () => {
       await this.#storeHeartbeat(run);
       const results = await provider.retryWorkItems([retry]);
-      // Work that was deleted or lost meanwhile is not retried.
+      // Not reported if the work was deleted or its lease was lost.
       if (results[0] === true) reportFailedAttempt(options.logger, run.item, result);
       return results;
     });
   }
 
-  #handBack(
+  #abandon(
     item: WorkItem,
     { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
   ): void {
     const { lockToken } = item;
     const unstarted = run?.hasBegun !== true;
     const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted };
-    if (unstarted) this.#givingBack.add(item);
-    this.#giveUpClaim(item, async () => {
+    if (unstarted) this.#unstartedReleases.add(item);
+    this.#release(item, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);
       return this.#params.provider.abandonWorkItems([abandon]);
     });
   }
 
-  /** What the handler reported last is there for the next attempt, whether or not a renewal came between. */
+  /** Stores the last heartbeat for the next attempt, even if no renewal came in between. */
   async #storeHeartbeat(run: ActivityRun): Promise<void> {
     const { provider, options } = this.#params;
     const heartbeat = run.takeHeartbeat();
@@ -274,16 +270,16 @@ export class ActivityDispatcher {
     await provider.renewWorkItemLocks([{ lockToken, ...heartbeat }], options.activityLeaseMs);
   }
 
-  #giveUpClaim(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
-    const work = this.#callUntilHeard(item, call).finally(() => {
+  #release(item: WorkItem, call: () => Promise<readonly HandBackResult[]>): void {
+    const work = this.#releaseWithRetries(item, call).finally(() => {
       this.#params.leases.remove(item.lockToken);
-      this.#givingBack.delete(item);
-      this.#handingBack.delete(work);
+      this.#unstartedReleases.delete(item);
+      this.#pendingReleases.delete(work);
     });
-    this.#handingBack.add(work);
+    this.#pendingReleases.add(work);
   }
 
-  async #callUntilHeard(
+  async #releaseWithRetries(
     item: WorkItem,
     call: () => Promise<readonly HandBackResult[]>,
   ): Promise<void> {
@@ -291,10 +287,10 @@ export class ActivityDispatcher {
     const deadline = clock.monotonic() + options.activityLeaseMs;
     try {
       const [result] = await withRetries({ clock, logger: options.logger, deadline }, call);
-      // It was asked to stop meanwhile, so it ended instead.
+      // The run was canceled meanwhile, so it ended instead.
       if (typeof result === 'string') reportTaskEnd(options, item, result);
     } catch (error) {
-      options.logger.error({ error }, 'handing work back failed; its lease will run out');
+      options.logger.error({ error }, 'releasing work failed, its lease will expire');
     }
   }
 
@@ -329,11 +325,11 @@ const outcomeNames = {
   retry: 'retried',
   lost: 'lost',
   deleted: 'deleted',
-  handBack: 'lost',
+  abandoned: 'lost',
 } as const;
 
-/** Only what the handler itself brought about counts for its breaker. */
-const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
+/** Only outcomes that the handler caused count for the breaker. */
+const breakerOutcomes: Readonly<Record<AttemptResult['kind'], BreakerOutcome>> = {
   completed: 'succeeded',
   failed: 'failed',
   retry: 'failed',
@@ -341,21 +337,21 @@ const verdicts: Readonly<Record<AttemptResult['kind'], AttemptVerdict>> = {
   canceled: 'neither',
   lost: 'neither',
   deleted: 'neither',
-  handBack: 'neither',
+  abandoned: 'neither',
 };
 
-/** What stays the same from one claim of an item to the next. */
+/** Identifies an item across its claims. */
 function identityOf({ instanceKey, incarnation, executionId, operation, kind }: WorkItem): string {
   return `${kind} ${instanceKey} ${incarnation} ${executionId} ${operation}`;
 }
 
-function waitFor(gate: TaskGate, nowMs: number): number {
-  return Math.max(0, (gate.opensAt ?? nowMs) - nowMs);
+function delayUntilAvailable(limiter: TaskLimiter, nowMs: number): number {
+  return Math.max(0, (limiter.availableAt ?? nowMs) - nowMs);
 }
 
 function poison(item: WorkItem) {
   return platformFailure(
     'POISON',
-    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without ever finishing an attempt. Its workers probably crashed: check their logs, correct the handler, and start it again.`,
+    `${item.kind === 'activity' ? 'Activity' : 'Task'} ${JSON.stringify(item.name)} was claimed ${item.claims - 1} times without an outcome. Its workers probably crashed: check their logs, fix the handler, and start it again.`,
   );
 }

@@ -11,30 +11,25 @@ import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
 import type { PointOfNoReturn } from '../../providers/contract/cancellation.ts';
 import type { CancelInfo, WorkItem } from '../../providers/contract/work-queue.ts';
-import { disposeOf } from '../turns/dispose-of.ts';
-import { isDebugged } from '../watchdog/is-debugged.ts';
-import { isStop } from './is-cancellation.ts';
+import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
+import { isDebugged, watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
+import { isCancellation, RunningActivityContext, RunningTaskContext } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
 import type { Emitter } from './emitter.ts';
 import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
-import { RunningActivityContext } from './running-activity-context.ts';
-import { RunningTaskContext } from '../tasks/running-task-context.ts';
-import type { StartSlices } from '../turns/start-slices.ts';
+import type { StartSlices } from './concurrency.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
-import type { Outcome } from '../turns/settled-activity.ts';
-import type { TaskClient } from '../../tasks/task-context.ts';
-import { watchdogMs, wasStopped } from '../watchdog/watchdog.ts';
-import type { WorkHandler } from './work-handler.ts';
-import type { WorkOptions } from './work-options.ts';
+import { reportSafely } from '../maintenance/reports.ts';
+import type { Outcome } from '../turns/completions.ts';
+import type { TaskClient } from '../../tasks/task.ts';
 
-/** How one attempt ended: for good, to be tried again, handed back, not ours to say any more, or of nothing that exists. */
+/** The result of one attempt: an outcome, a retry, or a release without an outcome. */
 export type AttemptResult =
   | Outcome
   | { readonly kind: 'retry'; readonly failure: Failure; readonly delayMs: number }
   | { readonly kind: 'lost' }
   | { readonly kind: 'deleted' }
-  | { readonly kind: 'handBack' };
+  | { readonly kind: 'abandoned' };
 
 export interface ActivityRunParams {
   readonly item: WorkItem;
@@ -43,23 +38,23 @@ export interface ActivityRunParams {
   readonly options: ResolvedOptions;
   readonly client: TaskClient;
   readonly markPointOfNoReturn: (lockToken: string) => Promise<PointOfNoReturn>;
-  /** Cancels the run that the item belongs to: only for tasks. */
+  /** Cancels the run of the item. Tasks only. */
   readonly cancelRun: (item: WorkItem, reason: string | undefined) => Promise<void>;
   readonly newEmitter: (item: WorkItem, context: RunningActivityContext) => Emitter;
   readonly starts: StartSlices;
   readonly leases: StartLeases;
-  readonly watched: number;
-  /** The handler kept the event loop, and with it the renewals, for longer than its lease. */
+  readonly watchdogId: number;
+  /** Called when the handler blocked the event loop, and so the renewals, past its lease. */
   readonly onBlocked: (item: WorkItem, blockedMs: number) => void;
 }
 
-/** What a run asks about its claim directly before it begins. */
+/** Checks of the claim directly before the handler starts. */
 interface StartLeases {
-  isLive(lockToken: string): boolean;
-  askedFor(lockToken: string): Promise<unknown> | undefined;
+  isHeld(lockToken: string): boolean;
+  pendingRenewal(lockToken: string): Promise<unknown> | undefined;
 }
 
-/** One attempt of one activity or task: runs the handler, tells it to stop, and decides what its end means. */
+/** One attempt of an activity or task: runs the handler, cancels it, and turns its end into a result. */
 export class ActivityRun implements LoopHolder {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
@@ -69,7 +64,7 @@ export class ActivityRun implements LoopHolder {
   #cancelTimeout: (() => void) | undefined;
   #cancelGrace: (() => void) | undefined;
   #stopping: CanceledError | undefined;
-  /** The reason that this attempt gives itself; a scope's timeout is a cancel like any other. */
+  /** Set when the attempt's own timeout aborted it. A scope's timeout arrives as a cancel. */
   #attemptTimeout: CanceledError | undefined;
   #thread: IsolatedHandler | undefined;
   #emitter: Emitter | undefined;
@@ -102,18 +97,24 @@ export class ActivityRun implements LoopHolder {
   }
 
   describeHold(): LoopHold {
-    const { item, handler, watched } = this.#params;
+    const { item, handler, watchdogId } = this.#params;
     const { instanceId, lockToken, nowMs: startedAt, options } = item;
-    const hold = { kind: 'handler', watched, what: handler.what, instanceId, lockToken } as const;
+    const hold = {
+      kind: 'handler',
+      watchdogId,
+      what: handler.label,
+      instanceId,
+      lockToken,
+    } as const;
     return { ...hold, startedAt, ...(handler.hasOnFail && { onFail: { options } }) };
   }
 
-  /** Whether code of the application was called: the condition of a task, or the handler. */
+  /** Whether user code was called: the condition of a task, or the handler. */
   get hasBegun(): boolean {
     return this.#hasBegun;
   }
 
-  /** What the handler reported since the last renewal, to be stored with the next one. */
+  /** Returns the heartbeat since the last renewal, for the next one. */
   takeHeartbeat(): { readonly heartbeat?: Payload | null } {
     return this.#context.takeHeartbeat();
   }
@@ -122,7 +123,7 @@ export class ActivityRun implements LoopHolder {
     this.#context.putBackHeartbeat(heartbeat);
   }
 
-  /** Runs the attempt to its end. Never rejects. */
+  /** Runs the attempt. Never rejects. */
   run(): Promise<AttemptResult> {
     return new Promise((resolve) => {
       this.#finish = resolve;
@@ -130,29 +131,27 @@ export class ActivityRun implements LoopHolder {
     });
   }
 
-  /** The store says that the item should stop. */
+  /** Delivers a cancel from the store. */
   onCancel(cancel: CancelInfo): void {
     this.abort(new CanceledError(cancel.reason, cancel.trigger));
   }
 
   /**
-   * From here on the store delivers nothing but a terminate, and the attempt has no timeout of its own any more;
-   * throws if the handler should already have stopped.
+   * After this, the store delivers only a terminate, and the attempt has no timeout.
+   * Throws if the handler is already canceled.
    */
   async #pointOfNoReturn(): Promise<void> {
     this.#context.throwIfCanceled();
     if (this.#activityOptions.cancellation !== 'wait')
-      throw noPointOfNoReturn(this.#params.handler.what);
-    // Its own timeout must not come between the mark in the store and the handler that learns of it.
+      throw noPointOfNoReturn(this.#params.handler.label);
+    // The timeout must not fire between the mark in the store and its confirmation.
     this.#cancelTimeout?.();
-    const answer = await this.#params
-      .markPointOfNoReturn(this.lockToken)
-      .catch((error: unknown) => {
-        this.#startTimeout();
-        throw error;
-      });
-    if (answer.kind === 'canceled') this.onCancel(answer.cancel);
-    if (answer.kind === 'lost') this.onLost();
+    const mark = await this.#params.markPointOfNoReturn(this.lockToken).catch((error: unknown) => {
+      this.#startTimeout();
+      throw error;
+    });
+    if (mark.kind === 'canceled') this.onCancel(mark.cancel);
+    if (mark.kind === 'lost') this.onLost();
     this.#context.throwIfCanceled();
   }
 
@@ -161,35 +160,35 @@ export class ActivityRun implements LoopHolder {
     return this.#emitter.emit(payload);
   }
 
-  /** The item went with its instance or execution: the handler has its grace, but nobody will ever ask for its result. */
+  /** The item was deleted with its instance or execution. The handler has its grace; its result is dropped. */
   onDeleted(): void {
     this.#isDeleted = true;
-    this.abort(new CanceledError(`what this ${this.#kind} worked for was deleted`, 'deleted'));
+    this.abort(new CanceledError(`the instance of this ${this.#kind} was deleted`, 'deleted'));
   }
 
-  /** The lease is over: somebody else may run the item now, so this result is worth nothing. */
+  /** The lease expired: another worker may run the item, so the result is dropped. */
   onLost(): void {
     if (this.#isDeleted) return;
-    if (!this.#hasBegun) this.handBack();
+    if (!this.#hasBegun) this.abandon();
     this.abort(new CanceledError(`the lease on this ${this.#kind} was lost`, 'lease_lost'));
     this.#end({ kind: 'lost' });
   }
 
-  /** Tells the handler to stop, and gives it the grace period to do so. */
+  /** Aborts the handler's signal and starts its grace. */
   abort(reason: CanceledError): void {
     if (this.#stopping !== undefined || this.#finish === undefined) return;
     this.#stopping = reason;
     this.#cancelTimeout?.();
     const { clock, options } = this.#params;
-    this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#graceIsOver());
+    this.#cancelGrace = clock.setTimer(options.cancelGraceMs, () => this.#onGraceExpired());
     this.#context.abort(reason);
-    // Nothing has to stop: it need not wait for its turn to start.
-    if (!this.#hasBegun) this.#end(this.#judge(reason));
+    // The handler has not started, so there is nothing to wait for.
+    if (!this.#hasBegun) this.#end(this.#toResult(reason));
   }
 
-  /** Ends the attempt without a result: the item goes back to the queue. */
-  handBack(): void {
-    this.#end({ kind: 'handBack' });
+  /** Ends the attempt without an outcome: the item returns to the queue. */
+  abandon(): void {
+    this.#end({ kind: 'abandoned' });
   }
 
   async #execute(): Promise<void> {
@@ -211,29 +210,28 @@ export class ActivityRun implements LoopHolder {
       if (this.#isUnwanted) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
-      this.#end(this.#judge(error));
+      this.#end(this.#toResult(error));
     }
   }
 
   /**
-   * Waits for its turn to start and calls code of the application, unless there is a reason not to: then it ends the
-   * attempt, or throws why it was canceled. Nothing comes between the check and the call, so nothing starts after its
-   * lease has ended, or after this process knows of a cancel.
+   * Waits for a start slice, then calls user code, unless the attempt has ended or is canceled.
+   * The checks and the call are synchronous, so no code starts after its lease expired or after a known cancel.
    */
   async #begin<T>(call: () => T): Promise<{ readonly value: Awaited<T> } | undefined> {
     const { starts, leases } = this.#params;
-    // An attempt cannot take too long before it begins.
+    // The timeout does not include the wait for the start.
     if (!this.#hasBegun) this.#cancelTimeout?.();
     const turn = starts.admit();
     if (turn !== undefined) await turn;
-    for (let asked = leases.askedFor(this.lockToken); asked !== undefined;) {
+    for (let asked = leases.pendingRenewal(this.lockToken); asked !== undefined;) {
       await asked;
-      asked = leases.askedFor(this.lockToken);
+      asked = leases.pendingRenewal(this.lockToken);
     }
     if (this.#finish === undefined) return undefined;
     this.#context.throwIfCanceled();
-    if (!leases.isLive(this.lockToken)) {
-      // The process slept, or a handler blocked it: another worker may run the item by now, or may have completed it.
+    if (!leases.isHeld(this.lockToken)) {
+      // The process was suspended or blocked. Another worker may already run or have completed the item.
       this.onLost();
       return undefined;
     }
@@ -261,7 +259,7 @@ export class ActivityRun implements LoopHolder {
       payload:
         handler.inputSchema === undefined
           ? item.payload
-          : encodePayload(input, `The input of ${handler.what}`),
+          : encodePayload(input, `The input of ${handler.label}`),
       lastHeartbeat: item.heartbeat,
       payloadLimitBytes: options.payloadLimitBytes,
       begin: async (call) => {
@@ -276,18 +274,18 @@ export class ActivityRun implements LoopHolder {
 
   #reportBlocked(ms: number, watchdogAt: number): void {
     const { item, options, onBlocked } = this.#params;
-    // Neither a person at a breakpoint nor a stopped process is the fault of the handler.
+    // A breakpoint or a suspended process is not the handler's fault.
     if (!isDebugged() && !wasStopped(watchdogAt, options.activityLeaseMs)) onBlocked(item, ms);
   }
 
-  /** What the handler is given. What cannot be read, or is refused, ends the attempt: it would only happen again. */
+  /** Decodes and validates the input. A failure is final: a retry would fail in the same way. */
   async #prepare(): Promise<{ readonly value: unknown } | undefined> {
     const { item, handler } = this.#params;
     try {
       this.#activityOptions = handler.options(item);
       this.#startTimeout();
       const value = decodePayload(item.payload);
-      return { value: await validateInput(handler.inputSchema, value, capitalised(handler.what)) };
+      return { value: await validateInput(handler.inputSchema, value, capitalize(handler.label)) };
     } catch (error) {
       this.#end({ kind: 'failed', failure: { ...toFailure(error), nonRetryable: true } });
       return undefined;
@@ -296,7 +294,7 @@ export class ActivityRun implements LoopHolder {
 
   #completed(output: unknown): AttemptResult {
     const { handler, options } = this.#params;
-    const what = `The result of ${handler.what}`;
+    const what = `The result of ${handler.label}`;
     try {
       return { kind: 'completed', payload: encodePayload(output, what, options.payloadLimitBytes) };
     } catch (error) {
@@ -304,12 +302,12 @@ export class ActivityRun implements LoopHolder {
     }
   }
 
-  /** Whether nobody will ever see what the handler has returned. */
+  /** Whether the result has no recipient. */
   get #isUnwanted(): boolean {
     const stopping = this.#stopping;
     if (stopping === undefined || stopping === this.#attemptTimeout) return false;
     if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
-    // The caller of an activity that waits for its end is given the result.
+    // With `cancellation: 'wait'`, the orchestration receives the result.
     return (
       this.#isDeleted ||
       this.item.kind === 'task' ||
@@ -317,26 +315,26 @@ export class ActivityRun implements LoopHolder {
     );
   }
 
-  /** Lets the definition dispose of a result that came too late. */
+  /** Disposes of a result that came too late. */
   async #dispose(result: AttemptResult): Promise<void> {
     if (result.kind !== 'completed') return;
     this.#isDisposed = true;
     await disposeOf(this.#params, result.payload);
   }
 
-  /** What to do with the result if the store discards it, because it knew of a cancel that did not get here in time. */
+  /** Disposes of the result if the store rejects it because of a cancel that had not reached this worker. */
   get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
     if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
     return (payload) => disposeOf(this.#params, payload);
   }
 
-  #judge(error: unknown): AttemptResult {
+  #toResult(error: unknown): AttemptResult {
     const stopping = this.#stopping;
     if (stopping === undefined) return this.#failed(toFailure(error), errorClasses(error));
     if (stopping === this.#attemptTimeout) return this.#failed(this.#timeoutFailure(), []);
-    if (stopping.trigger === 'shutdown') return { kind: 'handBack' };
-    if (isStop(error, stopping)) return { kind: 'canceled', leaked: false };
-    // A handler that was told to stop and fails with something of its own is heard, but not tried again.
+    if (stopping.trigger === 'shutdown') return { kind: 'abandoned' };
+    if (isCancellation(error, stopping)) return { kind: 'canceled', leaked: false };
+    // After a cancel, an error of the handler's own is recorded but not retried.
     return { kind: 'failed', failure: toFailure(error) };
   }
 
@@ -365,25 +363,25 @@ export class ActivityRun implements LoopHolder {
 
   #timeoutFailure(): Failure {
     const { attemptTimeoutMs = 0 } = this.#activityOptions;
-    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.what} took longer than ${attemptTimeoutMs} ms.`;
+    const message = `Attempt ${this.item.failures + 1} of ${this.#params.handler.label} took longer than ${attemptTimeoutMs} ms.`;
     return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
   }
 
-  #graceIsOver(): void {
+  #onGraceExpired(): void {
     if (this.#thread === undefined) this.#leak();
-    else void this.#thread.kill().then(() => this.#end(this.#judge(this.#stopping)));
+    else void this.#thread.kill().then(() => this.#end(this.#toResult(this.#stopping)));
   }
 
-  // JavaScript cannot be stopped from outside: the slot is freed, and whatever the handler still returns is ignored.
+  // JavaScript cannot be stopped from outside: free the slot and ignore the result.
   #leak(): void {
     const { options } = this.#params;
     const { instanceId, name } = this.item;
-    const result = this.#judge(this.#stopping);
+    const result = this.#toResult(this.#stopping);
     this.#end(result.kind === 'canceled' ? { ...result, leaked: true } : result);
     reportSafely(options.logger, () => {
       options.logger.warn(
         { instanceId, activity: name, graceMs: options.cancelGraceMs },
-        'a handler goes on after its signal was aborted; its slot is freed and its result will be ignored',
+        'handler still runs after its grace, its slot is freed and its result will be ignored',
       );
     });
     reportSafely(options.logger, () => {
@@ -398,19 +396,19 @@ export class ActivityRun implements LoopHolder {
     this.#cancelTimeout?.();
     this.#cancelGrace?.();
     this.#context.end();
-    // Whatever made the attempt end, nothing of it goes on in a thread of ours.
+    // The thread must not outlive the attempt.
     void this.#thread?.kill();
     finish(this.#isDeleted ? { kind: 'deleted' } : result);
   }
 }
 
-function capitalised(what: string): string {
+function capitalize(what: string): string {
   return what.charAt(0).toUpperCase() + what.slice(1);
 }
 
 function noPointOfNoReturn(what: string): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
-    `${capitalised(what)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
+    `${capitalize(what)} cannot pass a point of no return: its caller does not wait for it when it is canceled. Call it with { cancellation: 'wait' }.`,
   );
 }

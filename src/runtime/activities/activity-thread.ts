@@ -1,12 +1,12 @@
-/** The inside of an isolated handler's thread: loads the handler, runs it once, and answers. */
+/** The entry of an isolated handler's thread: loads the handler, runs it once, and posts its outcome. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorClasses, toFailure } from '../../model/failures/failure.ts';
 import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
 import { decodePayload, encodePayload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
-import { isStop } from './is-cancellation.ts';
-import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+import { isCancellation } from './running-context.ts';
+import type { FromHost, FromThread, ThreadTask } from './isolated-handler.ts';
 
 const task = workerData as ThreadTask;
 const controller = new AbortController();
@@ -64,14 +64,14 @@ const context: ActivityContext = {
       waitingForEmit.push({ resolve, reject });
       send({ kind: 'emit', payload });
     });
-    // A handler that does not wait for its emits learns of a cancel by its signal.
+    // A handler that does not await its emits is canceled through its signal.
     emitted.catch(() => undefined);
     return emitted;
   },
   get client(): ActivityClient {
     throw new PerdureError(
       'INVALID_INPUT',
-      'An isolated handler has no client: open the store in its module, or start instances from an ordinary activity.',
+      '`ctx.client` is not available in an isolated handler. Open the store in its module, or start instances from an activity that is not isolated.',
     );
   },
   log,
@@ -94,14 +94,14 @@ parentPort?.on('message', (message: FromHost) => {
   if (message.kind === 'begin') begun.resolve();
   else if (message.kind === 'abort')
     controller.abort(new CanceledError(message.reason, message.trigger));
-  else if (message.kind === 'cancelAnswered') {
+  else if (message.kind === 'cancelReplied') {
     const waiting = waitingForCancel.shift();
     if (message.problem === undefined) waiting?.resolve();
     else waiting?.reject(new Error(message.problem));
   } else if (message.kind === 'emitted') waitingForEmit.shift()?.resolve(message.isRead);
   else if (message.kind === 'emitFailed')
     waitingForEmit.shift()?.reject(new Error(message.message));
-  else if (message.kind === 'emitRefused')
+  else if (message.kind === 'emitRejected')
     waitingForEmit.shift()?.reject(new CanceledError(message.reason, message.trigger));
   else {
     const waiting = waitingForReturn.shift();
@@ -118,12 +118,12 @@ try {
   if (typeof handler !== 'function') {
     throw new PerdureError(
       'INVALID_OPTION',
-      `${task.module} has no function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
+      `Module ${JSON.stringify(task.module)} does not export a function ${JSON.stringify(task.exportName)}. Export the handler of ${JSON.stringify(task.activityName)} under that name.`,
     );
   }
   send({ kind: 'loaded' });
   await begun.promise;
-  // A cancel that came after the message to begin, and whose own message is on its way.
+  // A cancel may follow the `begin` message. The flag is set before the `abort` message arrives.
   if (Atomics.load(new Int32Array(task.aborted), 0) !== 0) {
     await context.canceled();
     context.throwIfCanceled();
@@ -136,13 +136,13 @@ try {
   send({ kind: 'completed', payload: encodePayload(output, what, task.payloadLimitBytes) });
 } catch (error) {
   const { signal } = controller;
-  const stopped = signal.aborted && isStop(error, signal.reason as CanceledError);
+  const stopped = signal.aborted && isCancellation(error, signal.reason as CanceledError);
   send({
     kind: 'failed',
     failure: toFailure(error),
     classes: errorClasses(error),
     stopped,
-    refused: PerdureError.is(error),
+    isPerdureError: PerdureError.is(error),
   });
 }
 

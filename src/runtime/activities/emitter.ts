@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import type { Payload } from '../../model/values/payload.ts';
+import type { Hint } from '../../providers/contract/provider.ts';
 import type { StreamStore } from '../../providers/contract/streams.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { ResolvedOptions } from '../options.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
-import type { RunningActivityContext } from './running-activity-context.ts';
-import type { StreamRoom } from './stream-backpressure.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { RunningActivityContext } from './running-context.ts';
 
 export interface EmitterParams {
   readonly item: WorkItem;
@@ -14,8 +14,8 @@ export interface EmitterParams {
   readonly store: StreamStore;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
-  readonly room: StreamRoom;
-  /** Asks the store what became of the claim, and tells the handler. */
+  readonly backpressure: StreamBackpressure;
+  /** Renews the claim now and delivers a cancel or a lost lease to the handler. */
   readonly renewNow: () => Promise<void>;
 }
 
@@ -25,17 +25,17 @@ interface Emitted {
   readonly reject: (error: unknown) => void;
 }
 
-/** What may wait for the reader of a stream. */
+/** Maximum unread chunks of a stream. */
 const limits = { maxChunks: 256, maxBytes: 4 * 1024 * 1024 };
 
-// What a handler emits without waiting shares a call to the store, up to here.
-const maxTogether = 64;
-const maxLengthTogether = 1024 * 1024;
+// Chunks that a handler emits without awaiting share one store call, up to these limits.
+const maxBatchChunks = 64;
+const maxBatchLength = 1024 * 1024;
 
 const firstWaitMs = 50;
 const maxWaitMs = 1_000;
 
-/** Brings the chunks of one handler to the store, in order; while the stream is full they wait here. */
+/** Stores the chunks of one handler in order. Chunks wait here while the stream is full. */
 export class Emitter {
   readonly #params: EmitterParams;
   #queue: Emitted[] = [];
@@ -47,9 +47,9 @@ export class Emitter {
     this.#params = params;
   }
 
-  /** Resolves once the chunk is stored, with `false` when nobody will read it. */
+  /** Resolves with `true` once the chunk is stored, or `false` if the caller no longer reads. */
   emit(payload: Payload): Promise<boolean> {
-    if (this.#isUnread) return this.#tellUnread();
+    if (this.#isUnread) return this.#resolveUnread();
     const emitted = new Promise<boolean>((resolve, reject) => {
       this.#queue.push({ payload, resolve, reject });
     });
@@ -57,8 +57,8 @@ export class Emitter {
     return emitted;
   }
 
-  // A handler that emits on and on would keep its cancel, and everything else, from being heard.
-  async #tellUnread(): Promise<boolean> {
+  // Yields to the event loop: a handler that emits in a loop would otherwise block its own cancel.
+  async #resolveUnread(): Promise<boolean> {
     await nextTurn();
     this.#params.context.throwIfCanceled();
     return false;
@@ -74,12 +74,12 @@ export class Emitter {
     this.#isPumping = false;
   }
 
-  /** Stores the next chunks, all that were emitted so far if they fit, else one. */
+  /** Stores a batch of the queued chunks, or a single one if the batch does not fit. */
   async #sendSome(): Promise<void> {
     const { context, renewNow } = this.#params;
-    const sent = (await this.#trySend(this.#together())) ?? (await this.#sendOne());
+    const sent = (await this.#trySend(this.#batchSize())) ?? (await this.#sendOne());
     if (sent === 'appended') return;
-    // Of a claim that is lost, or a caller that has gone meanwhile, the renewal tells why.
+    // The renewal reports why the claim was lost or the caller disappeared.
     if (sent === 'lost' || this.#wasRead) {
       await renewNow();
       context.throwIfCanceled();
@@ -88,15 +88,15 @@ export class Emitter {
     for (const { resolve } of this.#queue.splice(0)) resolve(false);
   }
 
-  #together(): number {
+  #batchSize(): number {
     let length = 0;
-    const next = this.#queue.slice(0, maxTogether);
-    const tooMany = next.findIndex(({ payload }) => (length += payload.length) > maxLengthTogether);
+    const next = this.#queue.slice(0, maxBatchChunks);
+    const tooMany = next.findIndex(({ payload }) => (length += payload.length) > maxBatchLength);
     return tooMany === -1 ? next.length : Math.max(tooMany, 1);
   }
 
   async #sendOne(): Promise<Sent> {
-    const { context, item, room } = this.#params;
+    const { context, item, backpressure: room } = this.#params;
     for (let waitMs = firstWaitMs; ; waitMs = Math.min(2 * waitMs, maxWaitMs)) {
       const sent = await this.#trySend(1);
       if (sent !== undefined) return sent;
@@ -104,7 +104,7 @@ export class Emitter {
     }
   }
 
-  /** Stores at most so many chunks; `undefined` when they do not fit. */
+  /** Stores at most `most` chunks. Returns `undefined` if they do not fit. */
   async #trySend(most: number): Promise<Sent | undefined> {
     const { item, context, store, clock, options } = this.#params;
     context.throwIfCanceled();
@@ -128,3 +128,42 @@ export class Emitter {
 }
 
 type Sent = 'appended' | 'unread' | 'lost';
+
+/** Lets handlers wait until the reader of their stream has consumed chunks. */
+export class StreamBackpressure {
+  readonly #clock: Clock;
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Resolves when the stream may have capacity, after `ms` at the latest, or when the signal aborts. */
+  wait(instanceId: string, ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(instanceId) ?? new Set();
+      const wake = (): void => {
+        waiting.delete(wake);
+        if (waiting.size === 0) this.#waiting.delete(instanceId);
+        cancelAlarm();
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      const cancelAlarm = this.#clock.setTimer(ms, wake);
+      signal.addEventListener('abort', wake, { once: true });
+      waiting.add(wake);
+      this.#waiting.set(instanceId, waiting);
+    });
+  }
+
+  onHint(hint: Hint): void {
+    if (this.#waiting.size === 0) return;
+    if (hint.kind === 'emitted') for (const id of hint.instanceIds) this.#wake(id);
+    if (hint.kind === 'changed') for (const id of this.#waiting.keys()) this.#wake(id);
+  }
+
+  #wake(instanceId: string): void {
+    for (const wake of this.#waiting.get(instanceId) ?? []) wake();
+  }
+}

@@ -1,38 +1,38 @@
 import { Worker as Thread } from 'node:worker_threads';
-import { CanceledError, PerdureError } from '../../model/failures/errors.ts';
-import { withClasses, toError } from '../../model/failures/failure.ts';
+import { withClasses, toError, type Failure } from '../../model/failures/failure.ts';
+import { CanceledError, PerdureError, type CancelTrigger } from '../../model/failures/errors.ts';
+import type { Logger } from '../../model/logger.ts';
+import type { Headers } from '../../model/work-item-options.ts';
 import { decodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityContext } from '../../orchestration/activity-context.ts';
-import { RunningTaskContext } from '../tasks/running-task-context.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
-import type { FromHost, FromThread, ThreadTask } from './thread-messages.ts';
+import { reportSafely } from '../maintenance/reports.ts';
 import { findThreadModule } from '../thread-module.ts';
+import { RunningTaskContext } from './running-context.ts';
 
-/** Where the thread's code is: beside this file, as source or as it was built. A bundle has no such file. */
 function threadUrl(): URL {
   const url = findThreadModule('activities/activity-thread');
   if (url !== undefined) return url;
   throw new PerdureError(
     'INVALID_OPTION',
-    'Isolated handlers cannot run in a bundle that contains perdure: the code of their thread is missing. Mark `perdure` as external.',
+    'Isolated handlers cannot run from a bundle that contains perdure, because their thread module is missing. Mark `perdure` as external in the bundler.',
   );
 }
 
-/** A handler that runs in a thread of its own, and can be stopped whether it listens or not. */
+/** A handler that runs in its own thread. */
 export interface IsolatedHandler {
   readonly result: Promise<unknown>;
-  /** Ends the thread; resolves when it is gone. */
+  /** Terminates the thread. Resolves when it has exited. */
   kill(): Promise<void>;
 }
 
-/** Starts an isolated handler with a context that mirrors the given one. */
+/** Starts an isolated handler with a context that mirrors `context`. */
 export function startIsolated(params: {
   readonly isolated: { readonly module: string; readonly exportName: string };
   readonly context: ActivityContext;
   readonly payload: Payload | null;
   readonly lastHeartbeat: Payload | null;
   readonly payloadLimitBytes: number;
-  /** Called when the module is loaded: calls back if the handler may still start, rejects if it was canceled. */
+  /** Called when the module is loaded. Calls `call` if the handler may still start; rejects if it was canceled. */
   readonly begin: (call: () => void) => Promise<void>;
 }): IsolatedHandler {
   const { isolated, context, payload, lastHeartbeat, payloadLimitBytes } = params;
@@ -70,13 +70,17 @@ export function startIsolated(params: {
       else if (message.kind === 'log') {
         const { level, fields, message: text } = message;
         reportSafely(context.log, () => context.log[level](fields, text));
-      } else if (message.kind === 'cancelRun') void answerCancel(context, send, message.reason);
-      else if (message.kind === 'emit') void answerEmit(context, send, message.payload);
-      else void answerPointOfNoReturn(context, send);
+      } else if (message.kind === 'cancelRun') void replyCancel(context, send, message.reason);
+      else if (message.kind === 'emit') void replyEmit(context, send, message.payload);
+      else void replyPointOfNoReturn(context, send);
     });
     thread.on('error', reject);
     thread.on('exit', (code) => {
-      reject(new Error(`The thread of '${context.activityName}' ended with code ${code}.`));
+      reject(
+        new Error(
+          `The thread of ${JSON.stringify(context.activityName)} exited with code ${code}.`,
+        ),
+      );
     });
   });
   return {
@@ -90,7 +94,7 @@ export function startIsolated(params: {
   };
 }
 
-async function answerPointOfNoReturn(
+async function replyPointOfNoReturn(
   context: ActivityContext,
   send: (message: FromHost) => void,
 ): Promise<void> {
@@ -99,14 +103,14 @@ async function answerPointOfNoReturn(
     send({ kind: 'passed' });
   } catch (error) {
     if (error instanceof CanceledError) {
-      send({ kind: 'refused', reason: error.reason, trigger: error.trigger });
+      send({ kind: 'rejected', reason: error.reason, trigger: error.trigger });
     } else {
       send({ kind: 'invalid', message: error instanceof Error ? error.message : String(error) });
     }
   }
 }
 
-async function answerEmit(
+async function replyEmit(
   context: ActivityContext,
   send: (message: FromHost) => void,
   payload: Payload | null,
@@ -115,32 +119,93 @@ async function answerEmit(
     send({ kind: 'emitted', isRead: await context.emit(decodePayload(payload)) });
   } catch (error) {
     if (error instanceof CanceledError) {
-      send({ kind: 'emitRefused', reason: error.reason, trigger: error.trigger });
+      send({ kind: 'emitRejected', reason: error.reason, trigger: error.trigger });
     } else {
       send({ kind: 'emitFailed', message: error instanceof Error ? error.message : String(error) });
     }
   }
 }
 
-async function answerCancel(
+async function replyCancel(
   context: ActivityContext,
   send: (message: FromHost) => void,
   reason: string | undefined,
 ): Promise<void> {
   try {
     if (context instanceof RunningTaskContext) await context.cancel(reason);
-    send({ kind: 'cancelAnswered' });
+    send({ kind: 'cancelReplied' });
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error);
-    send({ kind: 'cancelAnswered', problem });
+    send({ kind: 'cancelReplied', problem });
   }
 }
 
 function toThrown(
-  { failure, classes, stopped, refused }: Extract<FromThread, { kind: 'failed' }>,
+  { failure, classes, stopped, isPerdureError }: Extract<FromThread, { kind: 'failed' }>,
   signal: AbortSignal,
 ): Error {
   if (stopped && signal.aborted) return signal.reason as CanceledError;
-  if (!refused) return withClasses(toError(failure), classes);
+  if (!isPerdureError) return withClasses(toError(failure), classes);
   return new PerdureError('INVALID_INPUT', failure.message, { cause: toError(failure) });
 }
+
+/** The `workerData` of a thread: one attempt of an isolated activity or task. */
+export interface ThreadTask {
+  readonly module: string;
+  readonly exportName: string;
+  readonly payload: Payload | null;
+  readonly payloadLimitBytes: number;
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+  readonly activityName: string;
+  readonly attempt: number;
+  readonly idempotencyKey: string;
+  readonly lastHeartbeat: Payload | null;
+  /** Headers of a task run. Absent for an activity. */
+  readonly headers?: Headers;
+  /** One `Int32`, set to 1 when the signal aborts. It is visible before the `abort` message arrives. */
+  readonly aborted: SharedArrayBuffer;
+}
+
+/** Messages from the worker to the thread. */
+export type FromHost =
+  /** The claim is still held: call the handler. */
+  | { readonly kind: 'begin' }
+  | { readonly kind: 'abort'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'rejected'; readonly reason: string; readonly trigger: CancelTrigger }
+  /** The call has no point of no return. */
+  | { readonly kind: 'invalid'; readonly message: string }
+  /** The outcome of `ctx.cancel()`. `problem` is set if it failed. */
+  | { readonly kind: 'cancelReplied'; readonly problem?: string }
+  /** The outcome of the oldest chunk without a response. */
+  | { readonly kind: 'emitted'; readonly isRead: boolean }
+  | { readonly kind: 'emitRejected'; readonly reason: string; readonly trigger: CancelTrigger }
+  | { readonly kind: 'emitFailed'; readonly message: string };
+
+/** Messages from the thread to the worker. */
+export type FromThread =
+  /** The module is loaded, and the handler can be called. */
+  | { readonly kind: 'loaded' }
+  | { readonly kind: 'completed'; readonly payload: Payload | null }
+  | {
+      readonly kind: 'failed';
+      readonly failure: Failure;
+      /** Class names of the thrown error. */
+      readonly classes: readonly string[];
+      /** The handler threw the reason of its own aborted signal. */
+      readonly stopped: boolean;
+      /** An error of Perdure: a retry would fail in the same way. */
+      readonly isPerdureError: boolean;
+    }
+  | { readonly kind: 'heartbeat'; readonly payload: Payload | null }
+  | { readonly kind: 'pointOfNoReturn' }
+  | { readonly kind: 'emit'; readonly payload: Payload | null }
+  | { readonly kind: 'cancelRun'; readonly reason: string | undefined }
+  | {
+      readonly kind: 'log';
+      readonly level: keyof Logger;
+      readonly fields: object;
+      readonly message: string;
+    };

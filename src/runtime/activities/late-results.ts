@@ -3,8 +3,7 @@ import { decodePayload } from '../../model/values/payload.ts';
 import type { OnAbandoned } from '../../orchestration/activity-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { AbandonedResult, SessionStore } from '../../providers/contract/sessions.ts';
-import type { TaskClient } from '../../tasks/task-context.ts';
-import type { TaskRegistry } from '../../tasks/task-registry.ts';
+import type { TaskClient, TaskRegistry } from '../../tasks/task.ts';
 
 export interface LateResultsParams {
   readonly store: SessionStore;
@@ -14,13 +13,13 @@ export interface LateResultsParams {
   readonly logger: Logger;
 }
 
-// As long as one attempt may take without another worker trying, too.
+// Lock of one result. After that, another worker may try it.
 const lockMs = 300_000;
 const maxAtOnce = 16;
 const firstRetryMs = 1_000;
 const maxRetryMs = 60_000;
 
-/** Disposes of the results of jobs that completed although their callers had gone: `onAbandoned`, until it succeeds. */
+/** Calls `onAbandoned` for results of jobs whose callers disappeared, until it succeeds. */
 export class LateResults {
   readonly #params: LateResultsParams;
   readonly #hooks: Readonly<
@@ -38,13 +37,13 @@ export class LateResults {
     };
   }
 
-  /** Whether this worker can dispose of anything. */
+  /** Whether a definition of this worker has `onAbandoned`. */
   get isWanted(): boolean {
     return this.#hooks.orchestration.size > 0 || this.#hooks.task.size > 0;
   }
 
-  /** Begins to dispose of results that wait; says whether there were any. */
-  async look(): Promise<boolean> {
+  /** Starts to dispose of waiting results. Returns whether there were any. */
+  async disposeDue(): Promise<boolean> {
     const limit = maxAtOnce - this.#underWay.size;
     if (!this.isWanted || limit < 1) return false;
     const claimed = await this.#params.store.claimAbandoned({
@@ -57,7 +56,7 @@ export class LateResults {
     return claimed.length > 0;
   }
 
-  /** Resolves when nothing is being disposed of. */
+  /** Resolves when no call of `onAbandoned` is running. */
   async idle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
@@ -72,12 +71,15 @@ export class LateResults {
       await this.#hooks[kind].get(name)?.(decodePayload(result.output), context);
     } catch (error) {
       retryInMs = Math.min(firstRetryMs * 2 ** (attempt - 1), maxRetryMs);
-      log.warn({ error, instanceId, name, retryInMs }, 'onAbandoned failed; trying again');
+      log.warn({ error, instanceId, name, retryInMs }, 'onAbandoned failed, will retry');
     }
     try {
       await store.settleAbandoned([{ key, retryInMs }]);
     } catch (error) {
-      log.warn({ error, instanceId, name }, 'an abandoned result was not settled; it comes again');
+      log.warn(
+        { error, instanceId, name },
+        'recording the outcome of onAbandoned failed, will run again',
+      );
     }
   }
 

@@ -3,11 +3,10 @@ import type { Clock } from '../../model/clock.ts';
 import { isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import { claimedSince } from '../leases/claimed-since.ts';
+import { claimedSince } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause } from '../maintenance/provider-retry.ts';
-import type { Slots } from './slots.ts';
-import type { TaskGate } from '../tasks/task-gate.ts';
+import type { Slots, TaskLimiter } from './concurrency.ts';
 import type { WorkHandlers } from './work-handlers.ts';
 
 export interface WorkFetcherParams {
@@ -17,15 +16,15 @@ export interface WorkFetcherParams {
   readonly slots: Slots;
   readonly handlers: WorkHandlers;
   readonly take: (item: WorkItem, claimedAt: number) => void;
-  /** The store will never answer again. */
+  /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
 const errorPauseMs = 200;
 const flaggedBatch = 100;
-// Given, so that no error with a stack is made each time.
-const slotFreed = Symbol('a slot is free');
-const noSlotLeft = Symbol('no slot is left');
+// Abort reasons. Symbols, because a default reason would create an error with a stack each time.
+const slotFreed = Symbol('slot freed');
+const noSlotLeft = Symbol('no free slot');
 
 interface Names {
   readonly names: readonly string[];
@@ -33,25 +32,25 @@ interface Names {
 }
 
 /**
- * Fetches as much work as there are free slots. A task with bounds of its own has a loop of its own, so that no more
- * is claimed than may start, and others do not wait for it. While there is more to do than slots, one loop asks for
- * everything: priority decides then, and not which loop is the quickest.
+ * Fetches as much work as there are free slots. A task with a limiter has its own loop, so that no more is claimed
+ * than may start and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
+ * then priority decides, not the fastest loop.
  */
 export class WorkFetcher {
   readonly #params: WorkFetcherParams;
   readonly #stopping = new AbortController();
-  readonly #gates: readonly TaskGate[];
-  readonly #waiting = new Set<() => void>();
-  /** Ends fetches that wait for work. */
+  readonly #limiters: readonly TaskLimiter[];
+  readonly #wakers = new Set<() => void>();
+  /** Aborts the fetches that wait for work. */
   readonly #polls = new Set<() => void>();
-  /** Handlers for failures that wait in the queue because of what failed here, by task. */
-  readonly #failures = new Map<string, number>();
-  #isCrowded = false;
+  /** Number of `onFail` items queued by failures of this worker, by task. */
+  readonly #queuedOnFails = new Map<string, number>();
+  #isSaturated = false;
   #loops: readonly Promise<void>[] = [];
 
   constructor(params: WorkFetcherParams) {
     this.#params = params;
-    this.#gates = params.handlers.gates();
+    this.#limiters = params.handlers.limiters();
     params.slots.onFree(() => this.#wake());
   }
 
@@ -59,13 +58,13 @@ export class WorkFetcher {
     return this.#stopping.signal.aborted;
   }
 
-  /** Begins to fetch; also with nothing registered, because anyone may end an item that was asked to stop. */
+  /** Starts fetching. Also without registered work: any worker may ack an item that was canceled. */
   start(): void {
     const { handlers } = this.#params;
     const unbounded = { names: handlers.activityNames(), tasks: handlers.unboundedTasks() };
     this.#loops = [
       this.#repeat(() => this.#fetchUnbounded(unbounded)),
-      ...this.#gates.map((gate) => this.#repeat(() => this.#fetchThrough(gate))),
+      ...this.#limiters.map((limiter) => this.#repeat(() => this.#fetchLimited(limiter))),
     ];
   }
 
@@ -76,26 +75,26 @@ export class WorkFetcher {
     await Promise.all(this.#loops);
   }
 
-  /** A run failed here that has a handler for that: it is fetched also while its task may not run. */
+  /** Announces a queued `onFail` item. It is fetched even while its task has no capacity. */
   expectOnFail(task: string): void {
-    if (!this.#gates.some((gate) => gate.task === task)) return;
-    this.#failures.set(task, (this.#failures.get(task) ?? 0) + 1);
+    if (!this.#limiters.some((limiter) => limiter.task === task)) return;
+    this.#queuedOnFails.set(task, (this.#queuedOnFails.get(task) ?? 0) + 1);
     this.#wake();
   }
 
-  async #repeat(look: () => Promise<void>): Promise<void> {
+  async #repeat(fetchOnce: () => Promise<void>): Promise<void> {
     const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        await look();
+        await fetchOnce();
       } catch (error) {
         if (signal.aborted) return;
         if (isPerdureError(error, 'STORE_REPLACED')) {
           onStoreReplaced(error);
           return;
         }
-        options.logger.warn({ error }, 'fetching work failed; trying again');
+        options.logger.warn({ error }, 'fetching work failed, will retry');
         await pause(clock, errorPauseMs, signal);
       }
     }
@@ -103,80 +102,80 @@ export class WorkFetcher {
 
   async #fetchUnbounded(unbounded: Names): Promise<void> {
     const { slots } = this.#params;
-    // Handlers that end in the same turn of the event loop make room for one fetch, which then shares its transaction
-    // with their acks.
-    if (slots.free === 0) await nextTurn();
+    // Handlers that end in the same event loop iteration free slots for one fetch, which shares a transaction with
+    // their acks.
+    if (slots.free === 0) await nextIteration();
     if (slots.free === 0) await this.#fetchFlagged();
-    else if (this.#isCrowded) await this.#fetchByPriority(unbounded);
+    else if (this.#isSaturated) await this.#fetchByPriority(unbounded);
     else await this.#poll({ max: slots.free, ...unbounded });
   }
 
-  async #fetchThrough(gate: TaskGate): Promise<void> {
+  async #fetchLimited(limiter: TaskLimiter): Promise<void> {
     const { clock, slots } = this.#params;
-    const max = Math.min(gate.room(clock.monotonic()), slots.free);
-    const tasks = [gate.task];
-    if (this.#isCrowded || slots.free === 0) await this.#untilWoken(undefined);
+    const max = Math.min(limiter.capacity(clock.monotonic()), slots.free);
+    const tasks = [limiter.task];
+    if (this.#isSaturated || slots.free === 0) await this.#untilWoken(undefined);
     else if (max > 0) await this.#poll({ max, names: [], tasks });
-    else if (this.#failures.has(gate.task)) {
-      // They have the highest priority; should a run come all the same, it is handed back.
-      const failures = Math.min(this.#failures.get(gate.task) ?? 0, slots.free);
-      this.#failures.delete(gate.task);
+    else if (this.#queuedOnFails.has(limiter.task)) {
+      // `onFail` items have the highest priority. If a run is claimed instead, it is released.
+      const failures = Math.min(this.#queuedOnFails.get(limiter.task) ?? 0, slots.free);
+      this.#queuedOnFails.delete(limiter.task);
       const { signal } = this.#stopping;
       await this.#fetch({ max: failures, names: [], tasks, signal, waitMs: 0 });
-    } else await this.#untilWoken(gate.opensAt);
+    } else await this.#untilWoken(limiter.availableAt);
   }
 
-  /** Takes what comes first of all that may start: no more than each bounded task has room for, then of the others. */
+  /** Fetches by priority: first at most the smallest capacity of the limited tasks, then of the other work. */
   async #fetchByPriority({ names, tasks }: Names): Promise<void> {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;
     const nowMs = clock.monotonic();
-    const open = this.#gates.filter((gate) => gate.room(nowMs) >= 1);
-    const max = Math.min(slots.free, ...open.map((gate) => gate.room(nowMs)));
+    const open = this.#limiters.filter((limiter) => limiter.capacity(nowMs) >= 1);
+    const max = Math.min(slots.free, ...open.map((limiter) => limiter.capacity(nowMs)));
     const all = [...tasks, ...open.map(({ task }) => task)];
     const count = await this.#fetch({ max, names, tasks: all, signal, waitMs: 0 });
-    if (count < max) this.#calmDown();
+    if (count < max) this.#leaveSaturation();
     else if (slots.free > 0) {
       await this.#fetch({ max: slots.free, names, tasks, signal, waitMs: 0 });
     }
   }
 
-  /** There is nothing left to choose from: each loop waits for its own again. */
-  #calmDown(): void {
-    this.#isCrowded = false;
+  /** The queue is drained: each loop fetches its own work again. */
+  #leaveSaturation(): void {
+    this.#isSaturated = false;
     this.#wake();
   }
 
-  /** Waits for work as long as there is a slot for it. */
+  /** Waits for work while there is a free slot. */
   async #poll(params: Names & { readonly max: number }): Promise<void> {
     const { signal } = this.#stopping;
-    if (this.#gates.length === 0) await this.#fetch({ ...params, signal });
+    if (this.#limiters.length === 0) await this.#fetch({ ...params, signal });
     else {
-      const crowded = new AbortController();
-      const end = (): void => crowded.abort(noSlotLeft);
+      const saturated = new AbortController();
+      const end = (): void => saturated.abort(noSlotLeft);
       this.#polls.add(end);
       try {
-        await this.#fetch({ ...params, signal: crowded.signal });
+        await this.#fetch({ ...params, signal: saturated.signal });
       } finally {
         this.#polls.delete(end);
       }
     }
   }
 
-  /** With no slot free there is still work that needs none: items of dead workers that were asked to stop. */
+  /** Without a free slot, fetches only canceled items of dead workers. Acking them needs no slot. */
   async #fetchFlagged(): Promise<void> {
     const freed = new AbortController();
     const wake = (): void => freed.abort(slotFreed);
-    this.#waiting.add(wake);
+    this.#wakers.add(wake);
     try {
       await this.#fetch({ max: flaggedBatch, names: [], tasks: [], signal: freed.signal });
     } finally {
-      this.#waiting.delete(wake);
+      this.#wakers.delete(wake);
     }
-    await nextTurn();
+    await nextIteration();
   }
 
-  /** Answers how many items there were. */
+  /** Returns the number of items. */
   async #fetch(
     params: Names & {
       readonly max: number;
@@ -193,23 +192,23 @@ export class WorkFetcher {
       worker: options.name,
     });
     for (const item of items) take(item, claimedSince(clock, item.nowMs, askedAt));
-    if (slots.free === 0 && this.#gates.length > 0) {
-      this.#isCrowded = true;
+    if (slots.free === 0 && this.#limiters.length > 0) {
+      this.#isSaturated = true;
       this.#endPolls();
     }
     return items.length;
   }
 
-  /** Resolves when a slot is free, or at a monotonic time. */
+  /** Resolves when a slot is free, or at the monotonic time `atMs`. */
   #untilWoken(atMs: number | undefined): Promise<void> {
     return new Promise((resolve) => {
       let cancelAlarm: (() => void) | undefined;
       const wake = (): void => {
-        this.#waiting.delete(wake);
+        this.#wakers.delete(wake);
         cancelAlarm?.();
         resolve();
       };
-      this.#waiting.add(wake);
+      this.#wakers.add(wake);
       const { clock } = this.#params;
       if (atMs !== undefined) {
         cancelAlarm = clock.setTimer(Math.max(0, atMs - clock.monotonic()), wake);
@@ -218,7 +217,7 @@ export class WorkFetcher {
   }
 
   #wake(): void {
-    for (const wake of this.#waiting) wake();
+    for (const wake of this.#wakers) wake();
   }
 
   #endPolls(): void {
@@ -226,6 +225,6 @@ export class WorkFetcher {
   }
 }
 
-function nextTurn(): Promise<void> {
+function nextIteration(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

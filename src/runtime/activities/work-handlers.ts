@@ -1,12 +1,24 @@
+import {
+  decodeActivityOptions,
+  type ActivityOptions,
+  decodeHeaders,
+} from '../../model/work-item-options.ts';
+import type { StandardSchema } from '../../model/definition.ts';
+import { LockLostError, PerdureError } from '../../model/failures/errors.ts';
+import { decodeFailure, platformFailure, toError } from '../../model/failures/failure.ts';
+import { decodePayload, type Payload } from '../../model/values/payload.ts';
+import type { OnAbandoned } from '../../orchestration/activity-context.ts';
+import type { ActivityDefinition } from '../../orchestration/activity.ts';
+import { toAttemptDefaults } from '../../orchestration/call-options.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
-import type { TaskRegistry } from '../../tasks/task-registry.ts';
-import type { TaskGate } from '../tasks/task-gate.ts';
-import { onFailHandler, taskHandler } from '../tasks/task-handlers.ts';
-import { activityHandler, type WorkHandler } from './work-handler.ts';
+import type { TaskClient, TaskRegistry, FailedRun, TaskDefinition } from '../../tasks/task.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { RunningTaskContext, type RunningActivityContext } from './running-context.ts';
+import { TaskLimiter } from './concurrency.ts';
 
-/** The handlers of a worker, one for each kind and name of a work item. */
+/** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
   readonly #byKind: Readonly<Record<WorkItem['kind'], Map<string, WorkHandler>>>;
 
@@ -27,14 +39,183 @@ export class WorkHandlers {
     return [...this.#byKind.activity.keys()];
   }
 
-  /** The tasks that nothing but the slots of the worker bounds. */
+  /** Names of the tasks that have no limiter. */
   unboundedTasks(): readonly string[] {
     return [...this.#byKind.task]
-      .filter(([, { gate }]) => gate === undefined)
+      .filter(([, { limiter }]) => limiter === undefined)
       .map(([name]) => name);
   }
 
-  gates(): readonly TaskGate[] {
-    return [...this.#byKind.task.values()].flatMap(({ gate }) => gate ?? []);
+  limiters(): readonly TaskLimiter[] {
+    return [...this.#byKind.task.values()].flatMap(({ limiter }) => limiter ?? []);
+  }
+}
+
+/** Call options that the work item stores for its worker. Opaque to the store. */
+export interface WorkOptions extends ActivityOptions {
+  /** Absent: `'request'`. */
+  readonly cancellation?: 'wait' | 'abandon';
+}
+
+/** The code for one kind of work item: an activity, a task or a task's `onFail`. */
+export interface WorkHandler {
+  /** Used in messages, for example `activity "x"`. */
+  readonly label: string;
+  readonly inputSchema: StandardSchema | undefined;
+  /** Module and export of an isolated handler. */
+  readonly isolated?: { readonly module: string; readonly exportName: string } | undefined;
+  /** The task's own concurrency limit and circuit breaker. */
+  readonly limiter?: TaskLimiter | undefined;
+  /** Whether an `onFail` handler runs after the final failure. */
+  readonly hasOnFail: boolean;
+  /** Returns the attempt options. Throws `UNDECODABLE` for options that cannot be decoded. */
+  options(item: WorkItem): WorkOptions;
+  /** Whether the task's condition is false, so that the run is skipped. */
+  isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
+  run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
+  /** Disposes of a result whose caller no longer exists. */
+  readonly onAbandoned?: OnAbandoned<unknown>;
+}
+
+/** The call chose the options, and the item stores them. This worker's definition supplies the defaults. */
+function activityHandler(definition: ActivityDefinition): WorkHandler {
+  const defaults = toAttemptDefaults(definition.defaults);
+  return {
+    label: `activity ${JSON.stringify(definition.name)}`,
+    inputSchema: definition.inputSchema,
+    isolated: definition.isolated,
+    hasOnFail: false,
+    options: (item) =>
+      item.options === null ? defaults : { ...defaults, ...decodeActivityOptions(item.options) },
+    run: (context, input) => definition.handler(context, input),
+    ...(definition.onAbandoned !== undefined && {
+      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
+    }),
+  };
+}
+
+/** Retry settings come from this worker's definition, so that a deploy also applies to queued runs. */
+function taskHandler(definition: TaskDefinition): WorkHandler {
+  const options = attemptOptions(definition);
+  return {
+    label: `task ${JSON.stringify(definition.name)}`,
+    inputSchema: definition.inputSchema,
+    isolated: definition.isolated,
+    limiter: TaskLimiter.of(definition),
+    hasOnFail: definition.onFail !== undefined,
+    options: (item) => checked(item, options),
+    ...(definition.condition !== undefined && {
+      // The condition applies only before the first failed attempt.
+      isUnwanted: async (context, input, item) =>
+        item.failures === 0 && (await isUnwanted(definition, taskContext(context), input)),
+    }),
+    run: (context, input) => definition.handler(taskContext(context), input),
+    ...(definition.onAbandoned !== undefined && {
+      onAbandoned: (output, context) => definition.onAbandoned?.(output, context),
+    }),
+  };
+}
+
+/** The `onFail` handler of a task. */
+function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHandler {
+  const { onFail } = definition;
+  const what = `onFail of task ${JSON.stringify(definition.name)}`;
+  const options = attemptOptions(onFail ?? {});
+  return {
+    label: what,
+    // Not validated: the run may have failed because of its input. `onFail` gets the input as stored.
+    inputSchema: undefined,
+    hasOnFail: false,
+    options: (item) => checked(item, options),
+    run: async (context, input, item) => {
+      if (onFail === undefined) throw toError(platformFailure('UNREGISTERED', gone(what)));
+      return onFail.handler(taskContext(context), await readFailedRun(provider, item, input));
+    },
+  };
+}
+
+function attemptOptions({
+  retry,
+  attemptTimeoutMs,
+}: Pick<TaskDefinition, 'retry' | 'attemptTimeoutMs'>): WorkOptions {
+  return {
+    ...(retry !== undefined && { retry }),
+    ...(attemptTimeoutMs !== undefined && { attemptTimeoutMs }),
+    cancellation: 'wait',
+  };
+}
+
+/** Decodes the headers early, so that corrupt headers fail the attempt before the handler runs. */
+function checked(item: WorkItem, options: WorkOptions): WorkOptions {
+  decodeHeaders(item.options);
+  return options;
+}
+
+function taskContext(context: RunningActivityContext): RunningTaskContext {
+  if (context instanceof RunningTaskContext) return context;
+  throw new Error('A task handler got the context of an activity.');
+}
+
+async function isUnwanted(
+  definition: TaskDefinition,
+  context: RunningTaskContext,
+  input: unknown,
+): Promise<boolean> {
+  let wanted: unknown;
+  try {
+    wanted = await definition.condition?.(input, context);
+  } catch (cause) {
+    context.throwIfCanceled();
+    throw conditionFailed(definition.name, 'threw', cause);
+  }
+  if (typeof wanted !== 'boolean') {
+    throw conditionFailed(definition.name, `returned ${typeof wanted} instead of a boolean`);
+  }
+  context.throwIfCanceled();
+  return !wanted;
+}
+
+// Not retryable: a condition that throws would throw again.
+function conditionFailed(task: string, problem: string, cause?: unknown): Error {
+  const error = new PerdureError(
+    'CONDITION_FAILED',
+    `The condition of task ${JSON.stringify(task)} ${problem}. \`condition\` must return true or false, or a promise of it.`,
+    cause === undefined ? undefined : { cause },
+  );
+  return Object.assign(error, { nonRetryable: true });
+}
+
+async function readFailedRun(
+  provider: Provider,
+  { instanceId, incarnation, failure }: WorkItem,
+  input: unknown,
+): Promise<FailedRun> {
+  const [record] = await provider.getInstances([instanceId]);
+  if (record?.incarnation !== incarnation) throw new LockLostError('onFail');
+  return { input, failure: decodeFailure(failure ?? null), attempts: record.task?.failures ?? 0 };
+}
+
+function gone(what: string): string {
+  return `This worker has no ${what}. Restore \`onFail\` in the definition, or run a worker that has it.`;
+}
+
+/** Calls `onAbandoned` with a result that came too late. Logs an error that it throws. */
+export async function disposeOf(
+  parts: {
+    readonly item: WorkItem;
+    readonly handler: WorkHandler;
+    readonly options: ResolvedOptions;
+    readonly client: TaskClient;
+  },
+  payload: Payload | null,
+): Promise<void> {
+  const { item, handler, options, client } = parts;
+  const { instanceId, name } = item;
+  const { logger: log } = options;
+  try {
+    const context = { instanceId, name, attempt: 1, client, log };
+    await handler.onAbandoned?.(decodePayload(payload), context);
+  } catch (error) {
+    log.error({ error, instanceId, name }, 'onAbandoned failed, the result is not disposed of');
   }
 }

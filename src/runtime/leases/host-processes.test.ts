@@ -6,27 +6,27 @@ import { hostProcesses } from './host-processes.ts';
 
 const host = hostProcesses();
 
-it('a host without /proc judges no process', () => {
+it('hostProcesses() returns undefined without /proc', () => {
   expect(host === undefined).toBe(!existsSync('/proc/self/stat'));
 });
 
-describe.skipIf(host === undefined)('the processes of this host', () => {
-  it('do not count this process as dead', () => {
+describe.skipIf(host === undefined)('hostProcesses', () => {
+  it('hasDied() is false for this process', () => {
     expect(host?.self.pid).toBe(process.pid);
     expect(host?.hasDied(host.self)).toBe(false);
   });
 
-  it('are named by boot, pid and time namespace and host', () => {
+  it('hostId contains boot id, pid and time namespace, and host name', () => {
     expect(host?.hostId).toMatch(/^[0-9a-f-]{36} pid:\[\d+\] time:\[\d+\] \S+$/);
     expect(hostProcesses()?.hostId).toBe(host?.hostId);
   });
 
-  it('count a process as dead whose pid now belongs to a later one', () => {
+  it('hasDied() is true for a pid that a later process has', () => {
     const startTime = String(Number(host?.self.startTime) - 1);
     expect(host?.hasDied({ pid: process.pid, startTime })).toBe(true);
   });
 
-  it('count a process as dead once it was killed, also while its parent takes no notice', async () => {
+  it('hasDied() is true for a killed process, also before its parent reaps it', async () => {
     // The shell replaces itself, so no parent reaps its child before it ends.
     const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'], {
       stdio: ['ignore', 'pipe', 'ignore'],

@@ -1,28 +1,28 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** A process as its host tells it from all others, also from a later one with its pid. */
+/** A process of this host. The start time distinguishes it from a later one with the same pid. */
 export interface HostProcess {
   readonly pid: number;
   readonly startTime: string;
 }
 
-/** How a process knows itself and finds out whether others on its host live. */
+/** The processes of this host. */
 export interface HostProcesses {
-  /** Names the host, the boot and the pid namespace: a process of another one cannot be judged. */
+  /** Identifies host, boot and namespaces. A process with another id cannot be checked. */
   readonly hostId: string;
   readonly self: HostProcess;
-  /** Whether a process with this `hostId` has ended for certain. */
+  /** Whether a process with this `hostId` has certainly ended. */
   hasDied(process: HostProcess): boolean;
 }
 
 /**
- * The processes of this host, by `/proc`. `undefined` where that is missing or shows another pid namespace: macOS,
- * Windows. There the lease alone decides.
+ * Reads `/proc`. Returns `undefined` if it is missing or shows another pid namespace (macOS, Windows).
+ * Then only leases decide.
  */
 export function hostProcesses(): HostProcesses | undefined {
   try {
-    // A `/proc` of another namespace would tell of other processes.
+    // A `/proc` of another pid namespace lists other processes.
     if (readlinkSync('/proc/self') !== String(process.pid)) return undefined;
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     // Start times are relative to the boot time of the time namespace.
@@ -37,11 +37,11 @@ export function hostProcesses(): HostProcesses | undefined {
 }
 
 function hasDied({ pid, startTime }: HostProcess): boolean {
-  // `/proc` may hide the processes of other users; a signal tells of them all the same.
+  // `/proc` may hide processes of other users, but a signal reaches them.
   if (!exists(pid)) return true;
   const stat = readStat(pid);
   if (stat === undefined) return false;
-  // A zombie only waits for its parent to take notice.
+  // A zombie has ended and waits to be reaped.
   return stat.startTime !== startTime || /[ZX]/.test(stat.state);
 }
 
@@ -54,7 +54,7 @@ function exists(pid: number): boolean {
   }
 }
 
-/** The state of a process, and the clock ticks from the boot to its start; `undefined` if they cannot be read. */
+/** Returns the state and the start time in clock ticks since boot, or `undefined` if they cannot be read. */
 function readStat(pid: number): { readonly state: string; readonly startTime: string } | undefined {
   let stat: string;
   try {
@@ -62,7 +62,7 @@ function readStat(pid: number): { readonly state: string; readonly startTime: st
   } catch {
     return undefined;
   }
-  // The name of the program comes second, in brackets, and may hold anything.
+  // The second field is the program name in parentheses. It may contain any character.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
   return state === undefined || startTime === undefined ? undefined : { state, startTime };

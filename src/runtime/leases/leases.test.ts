@@ -30,7 +30,7 @@ function setUp(renew: (tokens: string[]) => Promise<boolean[]>) {
   return { clock, leases };
 }
 
-it('everything in flight is renewed together, at a third of the lease', async () => {
+it('Leases renews all claims in one batch at a third of the lease', async () => {
   const calls: string[][] = [];
   const { clock, leases } = setUp(async (tokens) => {
     calls.push(tokens);
@@ -51,7 +51,7 @@ it('everything in flight is renewed together, at a third of the lease', async ()
   expect(clock.nextAlarmAt).toBeUndefined();
 });
 
-it('a lease that the store no longer knows is lost at once', async () => {
+it('a lease that the store no longer has is lost immediately', async () => {
   const { clock, leases } = setUp(async (tokens) => tokens.map((token) => token !== 'gone'));
   const [kept, gone] = [lease('kept'), lease('gone')];
   leases.add(kept, clock.monotonic());
@@ -62,7 +62,7 @@ it('a lease that the store no longer knows is lost at once', async () => {
   leases.stop();
 });
 
-it('a transient error loses nothing before the deadline of the lease, and everything after it', async () => {
+it('a failing renewal loses the leases only when they expire', async () => {
   const { clock, leases } = setUp(async () => {
     throw new Error('the store is away');
   });
@@ -75,7 +75,7 @@ it('a transient error loses nothing before the deadline of the lease, and everyt
   expect(clock.nextAlarmAt).toBeUndefined();
 });
 
-it('a renewal that the store does not answer in time loses the lease at its deadline', async () => {
+it('a renewal without a response loses the lease when it expires', async () => {
   const { clock, leases } = setUp(() => new Promise(() => undefined));
   const held = lease('a');
   leases.add(held, clock.monotonic());
@@ -86,7 +86,7 @@ it('a renewal that the store does not answer in time loses the lease at its dead
   leases.stop();
 });
 
-it('a hint that comes before its claim leads to a renewal as soon as the claim is ours', async () => {
+it('a hint that arrives before its claim renews the claim when it is added', async () => {
   const calls: string[][] = [];
   const { clock, leases } = setUp(async (tokens) => {
     calls.push(tokens);

@@ -1,25 +1,25 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
 
-/** One claim that is kept alive while its work goes on. */
+/** A claim whose lease is renewed. */
 export interface Lease {
   readonly lockToken: string;
-  /** The lease is over by our monotonic clock, or the store says so: the work must stop and its result is worth nothing. */
+  /** Called when the lease expired by the monotonic clock, or the store no longer has the claim. */
   onLost(): void;
 }
 
 interface Held<L> {
   readonly lease: L;
   renewedAt: number;
-  /** The renewal that a hint asked for, while it is under way. */
-  asked?: Promise<boolean> | undefined;
+  /** The pending renewal that a hint requested. */
+  pending?: Promise<boolean> | undefined;
 }
 
 export interface LeasesParams<L extends Lease> {
   readonly clock: Clock;
   readonly leaseMs: number;
   readonly logger: Logger;
-  /** Renews at the store; answers per lease whether it is still held. */
+  /** Renews in the store. Returns for each lease whether it is still held. */
   readonly renew: (leases: readonly L[]) => Promise<readonly boolean[]>;
 }
 
@@ -27,13 +27,13 @@ const maxBatch = 1_000;
 const maxHinted = 10_000;
 
 /**
- * Keeps claims alive: one batched renewal for everything in flight, at a third of the lease. A transient error is
- * tried again until the lease's own deadline; past it the holder is told that it has lost, whatever the store thinks.
+ * Renews all claims in one batch, at a third of the lease. Retries a failed renewal until the lease expires.
+ * A lease that expired by the monotonic clock is lost, even if the store still has the claim.
  */
 export class Leases<L extends Lease> {
   readonly #params: LeasesParams<L>;
   readonly #held = new Map<string, Held<L>>();
-  /** Tokens that a hint named before they were ours; most never will be. */
+  /** Hinted tokens without a claim of this worker. Most belong to other workers. */
   readonly #hinted = new Set<string>();
   #cancelAlarm: (() => void) | undefined;
   #renewing = false;
@@ -47,53 +47,56 @@ export class Leases<L extends Lease> {
     return this.#held.size;
   }
 
-  /** Begins to renew. `claimedAt` is our monotonic clock before the claim was sent, so that we never believe in a lease too long. */
+  /**
+   * Starts renewing. `claimedAt` is the monotonic time before the claim was sent, so that the lease is never
+   * overestimated.
+   */
   add(lease: L, claimedAt: number): void {
     this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
     if (this.#hinted.delete(lease.lockToken)) void this.renewNow([lease.lockToken]);
     if (this.#cancelAlarm === undefined && !this.#renewing) this.#arm(this.#params.leaseMs / 3);
   }
 
-  /** Stops renewing: the claim was settled or handed back. */
+  /** Stops renewing a claim that was settled or released. */
   remove(lockToken: string): void {
     this.#held.delete(lockToken);
   }
 
-  /** Whether the lease is still ours by our monotonic clock. */
-  isLive(lockToken: string): boolean {
+  /** Whether the lease is still valid by the monotonic clock. */
+  isHeld(lockToken: string): boolean {
     const held = this.#held.get(lockToken);
     return (
       held !== undefined && this.#params.clock.monotonic() < held.renewedAt + this.#params.leaseMs
     );
   }
 
-  /** The lease of a claim, as long as it is kept. */
+  /** Returns the lease of a claim, or `undefined` if it is not renewed here. */
   find(lockToken: string): L | undefined {
     return this.#held.get(lockToken)?.lease;
   }
 
-  /** The renewal that a hint asked for, while its answer is outstanding: until then nothing of the claim should start. */
-  askedFor(lockToken: string): Promise<boolean> | undefined {
-    return this.#held.get(lockToken)?.asked;
+  /** The pending renewal that a hint requested. The handler should not start before it resolves. */
+  pendingRenewal(lockToken: string): Promise<boolean> | undefined {
+    return this.#held.get(lockToken)?.pending;
   }
 
-  /** Renews some leases at once: a hint said that there is something to learn. */
+  /** Renews some leases immediately, after a hint about them. */
   async renewNow(lockTokens: readonly string[]): Promise<void> {
     const due: Held<L>[] = [];
     for (const token of lockTokens) {
       const held = this.#held.get(token);
       if (held !== undefined) due.push(held);
-      else this.#remember(token);
+      else this.#rememberHint(token);
     }
     if (due.length === 0) return;
-    const asked = this.#renew(due);
-    for (const held of due) held.asked = asked;
-    await asked;
-    for (const held of due) if (held.asked === asked) held.asked = undefined;
+    const pending = this.#renew(due);
+    for (const held of due) held.pending = pending;
+    await pending;
+    for (const held of due) if (held.pending === pending) held.pending = undefined;
   }
 
-  // A hint may overtake the claim that it is about: both may come out of one transaction.
-  #remember(token: string): void {
+  // A hint may arrive before its claim: both can come from one transaction.
+  #rememberHint(token: string): void {
     if (this.#hinted.size >= maxHinted) this.#hinted.clear();
     this.#hinted.add(token);
   }
@@ -117,7 +120,7 @@ export class Leases<L extends Lease> {
     if (this.#stopped || this.#held.size === 0) return;
     const { clock, leaseMs } = this.#params;
     this.#renewing = true;
-    // What was claimed a moment ago can wait for the next round.
+    // Recent claims wait for the next renewal.
     const before = clock.monotonic() - leaseMs / 6;
     const due = [...this.#held.values()].filter((held) => held.renewedAt <= before);
     const allRenewed = await this.#renew(due);
@@ -137,9 +140,9 @@ export class Leases<L extends Lease> {
   async #renewBatch(batch: readonly Held<L>[]): Promise<boolean> {
     const { clock, logger, renew } = this.#params;
     const sentAt = clock.monotonic();
-    // The store may take longer to answer than the leases last: their own deadlines do not wait for it.
+    // The leases may expire before the store responds.
     const cancelDeadline = clock.setTimer(this.#firstDeadline(batch) - sentAt, () =>
-      this.#fence(batch),
+      this.#dropExpired(batch),
     );
     try {
       const results = await renew(batch.map((held) => held.lease));
@@ -149,8 +152,8 @@ export class Leases<L extends Lease> {
       });
       return true;
     } catch (error) {
-      logger.warn({ error, leases: batch.length }, 'renewing leases failed; trying again');
-      this.#fence(batch);
+      logger.warn({ error, leases: batch.length }, 'renewing leases failed, will retry');
+      this.#dropExpired(batch);
       return false;
     } finally {
       cancelDeadline();
@@ -161,15 +164,27 @@ export class Leases<L extends Lease> {
     return Math.min(...batch.map(({ renewedAt }) => renewedAt)) + this.#params.leaseMs;
   }
 
-  /** Gives up every lease that is over by our monotonic clock. */
-  #fence(batch: readonly Held<L>[]): void {
+  /** Drops the leases that expired by the monotonic clock. */
+  #dropExpired(batch: readonly Held<L>[]): void {
     const { clock, leaseMs } = this.#params;
     for (const held of batch) if (clock.monotonic() >= held.renewedAt + leaseMs) this.#lose(held);
   }
 
   #lose(held: Held<L>): void {
-    // It may have been settled while the renewal was under way: then nothing is lost.
+    // The claim may have been settled during the renewal. Then it is not lost.
     if (!this.#held.delete(held.lease.lockToken)) return;
     held.lease.onLost();
   }
+}
+
+/**
+ * Returns the monotonic time at which a lease started, for a claim that the store made at `nowMs` of its clock.
+ *
+ * A fetch may wait before it claims, so the store's clock gives the age of the claim. The clocks may differ by any
+ * amount, but a claim is never older than `askedAt`, the start of its fetch.
+ */
+export function claimedSince(clock: Clock, nowMs: number, askedAt: number): number {
+  const monotonicMs = clock.monotonic();
+  const ageMs = Math.max(0, clock.now() - nowMs);
+  return Math.max(monotonicMs - ageMs, askedAt);
 }

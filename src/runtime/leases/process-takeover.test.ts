@@ -11,7 +11,7 @@ import { ProcessTakeover } from './process-takeover.ts';
 
 const self = { pid: 1, startTime: '100' };
 
-/** A store with the given processes, which keeps what is asked of it. */
+/** A store with the given processes. Records the calls. */
 function storeOf(others: readonly ProcessRecord[]) {
   const calls: string[] = [];
   const registered: NewProcess[] = [];
@@ -45,7 +45,7 @@ function takeoverOf(store: ProcessStore, host: HostProcesses | undefined, leaseM
   return { takeover: new ProcessTakeover({ ...params, host }), clock };
 }
 
-it('a worker that starts registers its process, and takes over from those that died', async () => {
+it('start() registers the process and takes over the claims of dead ones', async () => {
   const { store, calls, registered } = storeOf([
     { processId: 'a', pid: 2, startTime: '1' },
     { processId: 'b', pid: 3, startTime: '1' },
@@ -61,7 +61,7 @@ it('a worker that starts registers its process, and takes over from those that d
   expect(registered).toEqual([{ hostId: 'here', ...self, leaseMs: 30_000 }]);
 });
 
-it('a worker notices within a second that another process died, without a statement before', async () => {
+it('ProcessTakeover detects a dead process within a second, without polling the store', async () => {
   const dead = new Set<number>();
   const { store, calls } = storeOf([{ processId: 'a', pid: 2, startTime: '1' }]);
   const { takeover, clock } = takeoverOf(
@@ -79,7 +79,7 @@ it('a worker notices within a second that another process died, without a statem
   await takeover.stop();
 });
 
-it('the entry of a process stays until its last worker stops', async () => {
+it('stop() of the last worker unregisters the process', async () => {
   const { store, calls } = storeOf([]);
   const host = hostWith(() => false);
   const [one, two] = [takeoverOf(store, host).takeover, takeoverOf(store, host).takeover];
@@ -92,7 +92,7 @@ it('the entry of a process stays until its last worker stops', async () => {
   expect(calls.filter((call) => call === 'unregister')).toHaveLength(1);
 });
 
-it('a process is registered with the longest lease of its workers, whichever starts last', async () => {
+it('registers the process with the longest lease of its workers', async () => {
   const { store, calls, registered } = storeOf([]);
   const host = hostWith(() => false);
   const [long, short] = [takeoverOf(store, host), takeoverOf(store, host, 5_000)];
@@ -104,7 +104,7 @@ it('a process is registered with the longest lease of its workers, whichever sta
   await Promise.all([long.takeover.stop(), short.takeover.stop()]);
 });
 
-it('a host that cannot judge its processes is left to the leases', async () => {
+it('ProcessTakeover does nothing on a host without process information', async () => {
   const { store, calls } = storeOf([{ processId: 'a', pid: 2, startTime: '1' }]);
   const { takeover, clock } = takeoverOf(store, undefined);
   takeover.start();

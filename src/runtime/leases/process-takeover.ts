@@ -7,70 +7,70 @@ import { hostProcesses, type HostProcesses } from './host-processes.ts';
 export interface ProcessTakeoverParams {
   readonly store: ProcessStore;
   readonly logger: Logger;
-  /** The longest lease of this worker's claims. */
+  /** The longest lease of this worker's claims, in milliseconds. */
   readonly leaseMs: number;
-  /** Absent: this host, if it can tell who lives. */
+  /** Absent: this host, if it has `/proc`. */
   readonly host?: HostProcesses | undefined;
-  /** Times the checks; the machine's own by default, because an injected clock may skip a month. */
+  /** Clock of the checks. Default: the system clock, because an injected clock may skip a month. */
   readonly clock?: Clock;
 }
 
-// Whether the others live costs a signal and a read of /proc for each: no statement.
+// A check costs a signal and a read of `/proc` per process, and no statement.
 const checkEveryMs = 1_000;
-// Who the others are costs a statement. A process that starts asks at once, so a restart takes over at once.
+// Listing costs a statement. A starting process lists immediately, so a restart takes over immediately.
 const listEveryMs = 10_000;
 const minListMs = 1_000;
-// A registration that is a day old is dropped.
+// The store drops registrations after a day.
 const registerEveryMs = 6 * 3_600_000;
 
-/** The workers of this process that have registered it, by store. */
+/** The registration of this process, by store. */
 const registrations = new WeakMap<ProcessStore, Registration>();
 
 interface Registration {
   readonly workers: number;
-  /** The longest lease of all of them: a takeover searches no further. */
+  /** The longest lease of all workers of this process. It bounds the search of a takeover. */
   readonly leaseMs: number;
 }
 
 /**
- * Takes over from processes of this host that died, long before their leases expire. Every worker registers its process in
- * the store and watches the others of its host; a process that cannot be judged is left to its leases.
+ * Takes over the claims of dead processes on this host before their leases expire. Each worker registers its process
+ * in the store and checks the others. A process that cannot be checked keeps its claims until their leases expire.
  */
 export class ProcessTakeover {
   readonly #params: ProcessTakeoverParams;
   readonly #host: HostProcesses | undefined;
-  readonly #rounds: PeriodicLoop;
+  readonly #loop: PeriodicLoop;
   #others: readonly ProcessRecord[] = [];
   #registeredAt = Number.NEGATIVE_INFINITY;
   #listedAt = Number.NEGATIVE_INFINITY;
   #mayHaveChanged = false;
-  #isCounted = false;
+  #isRegistered = false;
 
   constructor(params: ProcessTakeoverParams) {
     const { logger, clock = systemClock } = params;
     this.#params = params;
     this.#host = 'host' in params ? params.host : hostProcesses();
-    this.#rounds = new PeriodicLoop({
+    this.#loop = new PeriodicLoop({
       clock,
       round: () => this.#check(),
-      onError: (error) => logger.warn({ error }, 'watching other processes failed; trying again'),
+      onError: (error) => logger.warn({ error }, 'checking other processes failed, will retry'),
     });
   }
 
   start(): void {
-    if (this.#host !== undefined) this.#rounds.start();
+    if (this.#host !== undefined) this.#loop.start();
   }
 
-  /** Another process has written: perhaps it registered. */
+  /** Call after another process committed a change: it may have registered. */
   changedElsewhere(): void {
     this.#mayHaveChanged = true;
   }
 
-  /** Stops, and removes the process from the store if no other worker needs its entry. */
+  /** Stops, and unregisters the process if this is its last worker. */
   async stop(): Promise<void> {
     if (this.#host === undefined) return;
-    await this.#rounds.stop();
-    if (!this.#isCounted) return;
+    await this.#loop.stop();
+    if (!this.#isRegistered) return;
     const { store, logger } = this.#params;
     const { workers = 1, leaseMs = 0 } = registrations.get(store) ?? {};
     if (workers > 1) {
@@ -81,11 +81,11 @@ export class ProcessTakeover {
     try {
       await store.unregisterProcess();
     } catch (error) {
-      logger.warn({ error }, 'removing the entry of this process failed; another one will do it');
+      logger.warn({ error }, 'unregistering this process failed, another process will do it');
     }
   }
 
-  /** Does what is due; returns how long to sleep. */
+  /** Runs the due steps. Returns how long to sleep, in milliseconds. */
   async #check(): Promise<number> {
     const host = this.#host;
     if (host === undefined) return Infinity;
@@ -101,10 +101,10 @@ export class ProcessTakeover {
     const now = performance.now();
     if (now < this.#registeredAt + registerEveryMs) return;
     const known = registrations.get(store) ?? { workers: 0, leaseMs: 0 };
-    const workers = known.workers + (this.#isCounted ? 0 : 1);
+    const workers = known.workers + (this.#isRegistered ? 0 : 1);
     const leaseMs = Math.max(known.leaseMs, this.#params.leaseMs);
     registrations.set(store, { workers, leaseMs });
-    this.#isCounted = true;
+    this.#isRegistered = true;
     await store.registerProcess({ hostId, ...self, leaseMs });
     this.#registeredAt = now;
   }
@@ -120,10 +120,10 @@ export class ProcessTakeover {
   async #takeOver(dead: readonly ProcessRecord[]): Promise<void> {
     const { store, logger } = this.#params;
     const claims = await store.takeOverClaims(dead.map(({ processId }) => processId));
-    // Those of which a lease could not be ended yet are still in the list.
+    // A process stays listed while one of its leases could not be ended.
     this.#listedAt = Number.NEGATIVE_INFINITY;
     this.#others = [];
     const pids = dead.map(({ pid }) => pid);
-    logger.info({ pids, claims }, 'took over the claims of processes that died');
+    logger.info({ pids, claims }, 'took over claims of dead processes');
   }
 }

@@ -5,17 +5,17 @@ import type { Logger } from '../../model/logger.ts';
 const firstDelayMs = 10;
 const maxDelayMs = 1_000;
 
-/** How a call to the store is tried again. */
+/** How a store call is retried. */
 export interface ProviderRetry {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Nothing is retried after this monotonic time: by then the leases have expired. */
+  /** No retry after this monotonic time: by then the leases have expired. */
   readonly deadline: number;
 }
 
 /**
- * Calls the store, and again with growing, jittered waits while it says that trying again can help. Repeating a
- * fenced write is harmless: if the first one did commit, the second finds its token gone and changes nothing.
+ * Calls the store, and retries retryable errors with exponential, jittered backoff until the deadline.
+ * Repeating a fenced write is safe: if the first call committed, the token is gone and the second changes nothing.
  */
 export async function withRetries<T>(retry: ProviderRetry, call: () => Promise<T>): Promise<T> {
   for (let delayMs = firstDelayMs; ; delayMs = Math.min(delayMs * 2, maxDelayMs)) {
@@ -24,13 +24,13 @@ export async function withRetries<T>(retry: ProviderRetry, call: () => Promise<T
     } catch (error) {
       const late = retry.clock.monotonic() + delayMs >= retry.deadline;
       if (!(error instanceof ProviderError) || !error.retryable || late) throw error;
-      retry.logger.warn({ error, retryInMs: delayMs }, 'the store failed; trying again');
+      retry.logger.warn({ error, retryInMs: delayMs }, 'store call failed, will retry');
       await pause(retry.clock, delayMs * (0.5 + Math.random() / 2));
     }
   }
 }
 
-/** Resolves after a time by the given clock, or at once when the signal aborts. */
+/** Resolves after `ms`, or immediately when the signal aborts. */
 export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {

@@ -12,31 +12,31 @@ export interface ReclaimerParams {
 const everyMs = 3_600_000;
 
 /**
- * Takes away what deletions have only hidden. Whoever deletes does that, too; this is for the rows of a process that
- * died in the middle of it. It needs no alarm: it looks when the worker does, at its start and then once in an hour.
+ * Deletes rows that deletions have hidden but not removed, because their process crashed.
+ * Runs when the worker starts and then once per hour, at a poll of the worker.
  */
 export class Reclaimer {
   readonly #params: ReclaimerParams;
   readonly #stopping = new AbortController();
   #nextAt = -Infinity;
-  #underWay: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
 
   constructor(params: ReclaimerParams) {
     this.#params = params;
   }
 
-  lookIfDue(): void {
+  runIfDue(): void {
     const { clock } = this.#params;
-    const isDue = clock.monotonic() >= this.#nextAt && this.#underWay === undefined;
+    const isDue = clock.monotonic() >= this.#nextAt && this.#running === undefined;
     if (!isDue || this.#stopping.signal.aborted) return;
     this.#nextAt = clock.monotonic() + everyMs;
-    this.#underWay = this.#reclaim().finally(() => (this.#underWay = undefined));
+    this.#running = this.#reclaim().finally(() => (this.#running = undefined));
   }
 
-  /** Ends after the transaction that is under way. */
+  /** Stops after the current transaction. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#underWay;
+    await this.#running;
   }
 
   async #reclaim(): Promise<void> {
@@ -46,7 +46,7 @@ export class Reclaimer {
       await reclaim(provider, new Pacer(signal));
     } catch (error) {
       if (signal.aborted) return;
-      logger.warn({ error }, 'taking away deleted rows failed; trying again in an hour');
+      logger.warn({ error }, 'removing deleted rows failed, will retry in an hour');
     }
   }
 }

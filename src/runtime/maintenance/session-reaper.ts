@@ -9,55 +9,55 @@ export interface SessionReaperParams {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lateResults: LateResults;
-  /** How often it looks while it knows of nothing that will be due. */
+  /** Query interval while no session is due, in milliseconds. */
   readonly idleMs: number;
 }
 
 const maxDue = 100;
-/** How many jobs are stopped in one transaction. */
+/** Maximum jobs canceled in one transaction. */
 const maxJobs = 500;
 
 /**
- * Ends sessions whose leases ran out or that were told to end, and jobs that nobody wants any more. Every worker has
- * one; the store hands each session to one of them at a time. It sleeps until the next lease runs out.
+ * Ends expired and shut-down sessions, and cancels their jobs. Every worker has one; the store gives each session to
+ * one of them at a time. Sleeps until the next lease expires.
  */
 export class SessionReaper {
   readonly #params: SessionReaperParams;
-  readonly #rounds: PeriodicLoop;
+  readonly #loop: PeriodicLoop;
 
   constructor(params: SessionReaperParams) {
     this.#params = params;
     const { clock, logger } = params;
-    this.#rounds = new PeriodicLoop({
+    this.#loop = new PeriodicLoop({
       clock,
-      round: () => this.#look(),
-      onError: (error) => logger.warn({ error }, 'looking after sessions failed; trying again'),
+      round: () => this.#reapDue(),
+      onError: (error) => logger.warn({ error }, 'ending sessions failed, will retry'),
     });
   }
 
   start(): void {
-    this.#rounds.start();
+    this.#loop.start();
   }
 
-  /** A session of this process was opened or changed: see when it is due. */
+  /** Call after this process opened or changed a session. Wakes the reaper. */
   changed(): void {
-    this.#rounds.wakeIn(0);
+    this.#loop.wakeIn(0);
   }
 
   async stop(): Promise<void> {
-    await this.#rounds.stop();
+    await this.#loop.stop();
     await this.#params.lateResults.idle();
   }
 
-  /** Does what is due; answers how long to sleep. */
-  async #look(): Promise<number> {
+  /** Ends the due sessions. Returns how long to sleep, in milliseconds. */
+  async #reapDue(): Promise<number> {
     const { store, clock, lateResults, idleMs } = this.#params;
     const { sessionIds, hasAbandoned, nextAt } = await store.dueSessions(maxDue);
     for (const sessionId of sessionIds) await this.#settle(sessionId);
-    const isBusy = hasAbandoned && (await lateResults.look());
+    const isBusy = hasAbandoned && (await lateResults.disposeDue());
     if (sessionIds.length > 0 || isBusy) return 0;
     const inMs = nextAt === null ? Infinity : nextAt - clock.now();
-    // What is due and was not handed to this worker, another one is at, or knows how to dispose of.
+    // Work that is due but was not returned belongs to another worker.
     return inMs > 0 ? Math.min(inMs, idleMs) : idleMs;
   }
 
@@ -66,7 +66,7 @@ export class SessionReaper {
     try {
       await store.settleSession(sessionId, maxJobs);
     } catch (error) {
-      logger.warn({ error, sessionId }, 'ending a session failed; trying again soon');
+      logger.warn({ error, sessionId }, 'ending a session failed, will retry');
     }
   }
 }

@@ -2,13 +2,13 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { Runnable } from '../../providers/contract/orchestration-queue.ts';
 import type { UnclaimedWork, UnclaimedWorkStore } from '../../providers/contract/unclaimed-work.ts';
-import { reportSafely } from './report-safely.ts';
+import { reportSafely } from './reports.ts';
 
 export interface UnclaimedWorkWatchParams {
   readonly store: UnclaimedWorkStore;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What this worker can run. */
+  /** The orchestrations that this worker can run. */
   readonly runnable: readonly Runnable[];
   readonly activities: readonly string[];
   readonly tasks: readonly string[];
@@ -29,7 +29,7 @@ export class UnclaimedWorkWatch {
   readonly #params: UnclaimedWorkWatchParams;
   readonly #warnedAt = new Map<string, number>();
   #nextAt: number;
-  #underWay: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
   #isStopped = false;
 
   constructor(params: UnclaimedWorkWatchParams) {
@@ -39,15 +39,15 @@ export class UnclaimedWorkWatch {
 
   queryIfDue(): void {
     const nowMs = this.#params.clock.monotonic();
-    if (nowMs < this.#nextAt || this.#underWay !== undefined || this.#isStopped) return;
+    if (nowMs < this.#nextAt || this.#running !== undefined || this.#isStopped) return;
     this.#nextAt = nowMs + queryEveryMs;
-    this.#underWay = this.#query(nowMs).finally(() => (this.#underWay = undefined));
+    this.#running = this.#query(nowMs).finally(() => (this.#running = undefined));
   }
 
-  /** Resolves once a query that is under way has ended. */
+  /** Resolves once a running query has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await this.#underWay;
+    await this.#running;
   }
 
   async #query(nowMs: number): Promise<void> {
@@ -60,7 +60,7 @@ export class UnclaimedWorkWatch {
       }
       for (const one of work) this.#warn(one, nowMs);
     } catch (error) {
-      // The next query comes soon; a store in trouble is reported by what needs it.
+      // Logged at debug level: the next query comes soon, and other calls report a failing store.
       reportSafely(logger, () => logger.debug({ error }, 'querying unclaimed work failed'));
     }
   }

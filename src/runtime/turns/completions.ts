@@ -1,40 +1,64 @@
 import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
+import type { Ran } from '../../model/event.ts';
 import { LockLostError } from '../../model/failures/errors.ts';
+import type { Failure } from '../../model/failures/failure.ts';
 import type { Message } from '../../model/message.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
-import type { LiveInstance } from './live-instance.ts';
-import type { ResolvedOptions } from '../options.ts';
+import type { WorkItem, WorkOutcome } from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
-import { reportTaskEnd } from '../tasks/report-task-end.ts';
-import { toMessage, toWorkOutcome, type SettledActivity } from './settled-activity.ts';
-import type { Turns } from './turns.ts';
+import { reportTaskEnd } from '../maintenance/reports.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { WarmInstance } from './warm-instance.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
+
+/** The final outcome of an activity or task. */
+export type Outcome =
+  | { readonly kind: 'completed'; readonly payload: Payload | null }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+  /** The task's condition was false. */
+  | { readonly kind: 'skipped' }
+  | { readonly kind: 'canceled'; readonly leaked: boolean };
+
+/** A work item with its final outcome, not yet acked. */
+export interface SettledActivity {
+  readonly item: WorkItem;
+  readonly outcome: Outcome;
+  /** Worker and start time. Absent if the handler did not run. */
+  readonly ran?: Ran;
+  /** Whether the task has an `onFail` handler. */
+  readonly hasOnFail?: boolean;
+  /** Disposes of a task result that the store rejects. */
+  readonly onDiscarded?: ((payload: Payload | null) => Promise<void>) | undefined;
+}
 
 export interface CompletionsParams {
   readonly provider: Provider;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
-  readonly turns: Turns;
-  /** Whether the lease of a claim still holds. */
-  readonly isLive: (lockToken: string) => boolean;
-  /** The item is acked, refused or given up: its lease need not be kept. */
+  readonly turns: TurnLifecycle;
+  /** Whether the lease of a claim is still valid. */
+  readonly isHeld: (lockToken: string) => boolean;
+  /** The item was acked, rejected or given up: stop renewing its lease. */
   readonly onAcked: (settled: SettledActivity, accepted: boolean) => void;
-  /** A run has failed, and the handler for that waits in the queue. */
+  /** A run failed, and its `onFail` item is queued. */
   readonly onFailQueued: (task: string) => void;
 }
 
 const maxAcks = 1_000;
 
 /**
- * Brings the outcomes of activities to the store. Where the instance is live in this process, its turn runs in memory
- * first and one transaction acks the activities and the turn; in every other case the outcome becomes a message.
+ * Commits activity outcomes. Fast path: if the instance is warm in this process, run its next turn in memory, then
+ * ack
+ * the activity and the turn in one transaction. Slow path: enqueue the outcome as a message for the next claim.
  */
 export class Completions {
   readonly #params: CompletionsParams;
-  #dirty: LiveInstance[] = [];
+  #dueInstances: WarmInstance[] = [];
   readonly #ended: SettledActivity[] = [];
   readonly #underWay = new Set<Promise<void>>();
 
@@ -49,21 +73,21 @@ export class Completions {
     }
     const { cache, options } = this.#params;
     const { instanceKey, executionId, incarnation } = settled.item;
-    const live = options.fastPaths ? cache.get(instanceKey) : undefined;
+    const instance = options.fastPaths ? cache.get(instanceKey) : undefined;
     const fits =
-      live !== undefined &&
+      instance !== undefined &&
       settled.outcome.kind !== 'canceled' &&
-      live.executionId === executionId &&
-      live.incarnation === incarnation;
+      instance.executionId === executionId &&
+      instance.incarnation === incarnation;
     if (!fits) {
       this.#track(this.#ack([settled]));
       return;
     }
-    live.settled.push(settled);
-    this.#offerTurn(live);
+    instance.settled.push(settled);
+    this.#scheduleTurn(instance);
   }
 
-  /** Runs that end in the same turn of the event loop share one call. */
+  /** Runs that end in the same event loop iteration share one call. */
   #ackSoon(settled: SettledActivity): void {
     this.#ended.push(settled);
     if (this.#ended.length === 1) setImmediate(() => this.#flushEnded());
@@ -75,23 +99,23 @@ export class Completions {
     }
   }
 
-  /** Lets go of an instance that somebody had acquired. */
-  release(live: LiveInstance): void {
-    live.release();
-    this.#offerTurn(live);
+  /** Releases an acquired instance, and runs a turn for outcomes that arrived meanwhile. */
+  release(instance: WarmInstance): void {
+    instance.release();
+    this.#scheduleTurn(instance);
   }
 
-  /** Gives an instance its turn for what has settled meanwhile, unless somebody else is at it. */
-  #offerTurn(live: LiveInstance): void {
-    if (live.settled.length === 0 || !live.tryAcquire()) return;
-    this.#dirty.push(live);
-    // Activities that settle in the same turn of the event loop share one turn of their instance.
-    if (this.#dirty.length === 1) setImmediate(() => this.#flush());
+  /** Schedules a turn for the settled outcomes, unless the instance is busy. */
+  #scheduleTurn(instance: WarmInstance): void {
+    if (instance.settled.length === 0 || !instance.tryAcquire()) return;
+    this.#dueInstances.push(instance);
+    // Activities that settle in the same event loop iteration share one turn of their instance.
+    if (this.#dueInstances.length === 1) setImmediate(() => this.#flush());
   }
 
-  /** Resolves when nothing is on its way to the store. */
+  /** Resolves when no commit is pending. */
   async drained(): Promise<void> {
-    while (this.#dirty.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
+    while (this.#dueInstances.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
       this.#flush();
       this.#flushEnded();
       await Promise.all(this.#underWay);
@@ -99,22 +123,22 @@ export class Completions {
   }
 
   #flush(): void {
-    const dirty = this.#dirty;
-    this.#dirty = [];
-    for (const live of dirty) this.#track(this.#takeTurns(live));
+    const due = this.#dueInstances;
+    this.#dueInstances = [];
+    for (const instance of due) this.#track(this.#runTurns(instance));
   }
 
-  async #takeTurns(live: LiveInstance): Promise<void> {
-    while (live.settled.length > 0) {
-      const batch = live.settled.splice(0);
-      const isHeld = batch.every(({ item }) => this.#params.isLive(item.lockToken));
-      if (live.gone || !isHeld) await this.#ack(batch);
-      else await this.#takeTurn(live, batch);
+  async #runTurns(instance: WarmInstance): Promise<void> {
+    while (instance.settled.length > 0) {
+      const batch = instance.settled.splice(0);
+      const isHeld = batch.every(({ item }) => this.#params.isHeld(item.lockToken));
+      if (instance.isEvicted || !isHeld) await this.#ack(batch);
+      else await this.#runTurn(instance, batch);
     }
-    live.release();
+    instance.release();
   }
 
-  async #takeTurn(live: LiveInstance, batch: readonly SettledActivity[]): Promise<void> {
+  async #runTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
     const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
     const { nowMs } = time;
@@ -122,21 +146,24 @@ export class Completions {
       .map(toMessage)
       .filter((message): message is Message => message !== undefined);
     const lockTokens = batch.map(({ item }) => item.lockToken);
-    live.items = lockTokens;
+    instance.items = lockTokens;
     let turn: Turn;
     try {
-      const result = await live.execution.turn({ messages, nowMs, version: live.version });
-      if (options.alwaysReplay) await turns.replay(live, result);
-      turn = turns.plan(live, result, time);
-      live.items = undefined;
+      const result = await instance.execution.turn({ messages, nowMs, version: instance.version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
+      turn = turns.plan(instance, result, time);
+      instance.items = undefined;
     } catch (error) {
-      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
-      cache.evict(live);
+      // The slow path gets the same error with a claim, and handles it.
+      options.logger.debug(
+        { error, instanceId: instance.instanceId },
+        'turn in memory failed, using the slow path',
+      );
+      cache.evict(instance);
       await this.#ack(batch);
       return;
     }
-    const { instanceKey, incarnation, executionId, lastTurn } = live;
+    const { instanceKey, incarnation, executionId, lastTurn } = instance;
     const sentAt = clock.monotonic();
     try {
       const [commit] =
@@ -147,17 +174,17 @@ export class Completions {
             ]);
       if (commit?.ok === true) {
         for (const settled of batch) this.#params.onAcked(settled, true);
-        turns.committed(live, turn, { ...time, claimed: commit.claimed, sentAt });
+        turns.committed(instance, turn, { ...time, claimed: commit.claimed, sentAt });
         return;
       }
     } catch (error) {
       options.logger.debug(
-        { error, instanceId: live.instanceId },
-        'committing a turn in memory failed',
+        { error, instanceId: instance.instanceId },
+        'committing a turn in memory failed, using the slow path',
       );
     }
-    // If that turn did commit after all, the items are gone and this changes nothing.
-    turns.refused(live, turn);
+    // If the turn did commit, the items no longer exist and this ack changes nothing.
+    turns.rejected(instance, turn);
     await this.#ack(batch);
   }
 
@@ -176,7 +203,7 @@ export class Completions {
         if (result?.ok === false && !(result.error instanceof LockLostError)) {
           options.logger.error(
             { error: result.error, instanceId: settled.item.instanceId },
-            'the store refused an ack',
+            'store rejected an ack',
           );
         }
         onAcked(settled, result?.ok === true);
@@ -190,13 +217,13 @@ export class Completions {
     } catch (error) {
       options.logger.error(
         { error, items: batch.length },
-        'acking activities failed; their leases will run out',
+        'acking activities failed, their leases will expire',
       );
       for (const settled of batch) onAcked(settled, false);
     }
   }
 
-  /** The run was canceled before its result came, and the worker had not heard of it yet. */
+  /** Disposes of a result that came after a cancel that had not reached this worker. */
   #discard({ outcome, onDiscarded }: SettledActivity): void {
     if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
     this.#track(onDiscarded(outcome.payload));
@@ -206,4 +233,39 @@ export class Completions {
     this.#underWay.add(work);
     void work.finally(() => this.#underWay.delete(work));
   }
+}
+
+/** The message that the store would enqueue for this outcome. A turn in memory applies it directly. */
+function toMessage(settled: SettledActivity): Message | undefined {
+  const { executionId, operation } = settled.item;
+  const { outcome, ran } = settled;
+  switch (outcome.kind) {
+    case 'completed':
+      return {
+        kind: 'activityCompleted',
+        executionId,
+        operation,
+        payload: outcome.payload,
+        ...ran,
+      };
+    case 'failed':
+      return { kind: 'activityFailed', executionId, operation, failure: outcome.failure, ...ran };
+    case 'skipped':
+    case 'canceled':
+      return undefined;
+  }
+}
+
+/** Converts the outcome to the provider contract. */
+function toWorkOutcome({ item, outcome, ran, hasOnFail }: SettledActivity): WorkOutcome {
+  if (outcome.kind === 'skipped') return outcome;
+  const known = ran !== undefined && { ran };
+  if (outcome.kind !== 'failed') return { ...outcome, ...known };
+  return {
+    kind: 'failed',
+    failure: JSON.stringify(outcome.failure),
+    ...known,
+    // `onFail` gets the headers of the run.
+    ...(hasOnFail === true && { onFail: { options: item.options } }),
+  };
 }

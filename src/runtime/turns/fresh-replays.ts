@@ -3,7 +3,7 @@ import { decodeEvent, encodeEvent, type HistoryEvent } from '../../model/event.t
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { LiveCode, ProgramFactory, ProgramSubject } from './program-factory.ts';
+import type { InstanceCode, ProgramFactory, ProgramSubject } from './warm-instance.ts';
 
 export interface FreshReplaysParams {
   readonly provider: Provider;
@@ -11,16 +11,16 @@ export interface FreshReplaysParams {
   readonly options: ResolvedOptions;
 }
 
-/** An instance whose turn is checked; it has no key before its first turn is committed. */
+/** An instance whose turn is checked. It has no key before its first committed turn. */
 export interface ReplaySubject extends ProgramSubject {
   readonly instanceKey?: number;
 }
 
 /**
- * Replays each turn with fresh code before it is committed: the option `alwaysReplay`.
+ * Replays each turn with fresh code before it commits: the option `alwaysReplay`.
  *
- * A turn whose replay disagrees is never committed. The first disagreement stands: the next claim of the instance gets
- * it from `take`, because another replay of the same code may agree by chance.
+ * A turn whose replay disagrees is never committed. The next claim of the instance gets the first disagreement from
+ * `take`, because another replay of the same code may agree by chance.
  */
 export class FreshReplays {
   readonly #params: FreshReplaysParams;
@@ -35,19 +35,23 @@ export class FreshReplays {
    * Replays the stored history and the new turn. Returns the replayed code, which replaces `code`. Throws
    * `NondeterminismError` where the two disagree.
    */
-  async replay(subject: ReplaySubject, code: LiveCode, result: TurnResult): Promise<LiveCode> {
+  async replay(
+    subject: ReplaySubject,
+    code: InstanceCode,
+    result: TurnResult,
+  ): Promise<InstanceCode> {
     const history = await this.#history(subject, result);
     // Deleted, or continued by another worker: the store rejects the turn.
     if (history.length !== result.firstEventId + result.events.length - 1) return code;
     const fresh = this.#params.programs.create(subject, 'replay');
     try {
-      // Whether and when code breaks depends on the outside world: only the events before are comparable.
+      // The time of a failure between turns is not deterministic: compare only the events before it.
       const events = result.isBreakage === true ? history.slice(0, -1) : history;
       await fresh.execution.replay(events);
       if (result.isBreakage !== true) fresh.execution.assertReplayed();
-      fresh.broken.join(code.broken);
+      fresh.faults.join(code.faults);
       code.execution.dispose();
-      return { ...fresh, broken: code.broken };
+      return { ...fresh, faults: code.faults };
     } catch (error) {
       fresh.execution.dispose();
       if (error instanceof NondeterminismError) this.#remember(subject, error);
@@ -65,7 +69,7 @@ export class FreshReplays {
   #remember({ instanceId, incarnation }: ReplaySubject, error: NondeterminismError): void {
     const { logger } = this.#params.options;
     const { eventId: event, recorded, issued } = error;
-    // Without the message, which quotes payloads.
+    // Without the message, because it quotes payloads.
     logger.error({ instanceId, event, recorded, issued }, 'replay disagrees with history');
     this.#disagreements.set(incarnation, error);
   }

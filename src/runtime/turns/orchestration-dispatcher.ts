@@ -8,14 +8,13 @@ import type {
   OrchestrationItem,
   Runnable,
 } from '../../providers/contract/orchestration-queue.ts';
-import { claimedSince } from '../leases/claimed-since.ts';
-import type { Leases } from '../leases/leases.ts';
-import type { LiveInstance } from './live-instance.ts';
+import { claimedSince, type Leases } from '../leases/leases.ts';
+import type { WarmInstance } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause, withRetries } from '../maintenance/provider-retry.ts';
 import type { TimerTurns } from './timer-turns.ts';
 import type { ClaimedTurn, TurnRunner } from './turn-runner.ts';
-import type { Turns } from './turns.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 
 export interface OrchestrationDispatcherParams {
   readonly provider: Provider;
@@ -24,17 +23,17 @@ export interface OrchestrationDispatcherParams {
   readonly options: ResolvedOptions;
   readonly leases: Leases<ClaimedInstance>;
   readonly runner: TurnRunner;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   readonly timerTurns: TimerTurns;
-  /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
-  /** Called before each look for work, which an idle worker makes at every poll. */
-  readonly onLook: () => void;
-  /** The store will never answer again. */
+  /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
+  readonly release: (instance: WarmInstance) => void;
+  /** Called before each fetch, so at every poll of an idle worker. */
+  readonly onPoll: () => void;
+  /** Called when the database file was replaced: no later call can succeed. */
   readonly onStoreReplaced: (error: PerdureError) => void;
 }
 
-/** A claim on an instance, from its fetch to its ack. */
+/** A claim on an instance, from fetch to ack. */
 export class ClaimedInstance {
   readonly lockToken: string;
   lost = false;
@@ -48,24 +47,24 @@ export class ClaimedInstance {
   }
 }
 
-interface Refused {
-  readonly live: LiveInstance;
+interface RejectedTurn {
+  readonly instance: WarmInstance;
   readonly error: unknown;
 }
 
 const errorPauseMs = 200;
-// So long may timers that are due here go ahead of what else there is to fetch.
+// Maximum time for due timers before the next fetch.
 const maxTimersMs = 100;
-// One batch runs its turns while another is being acked.
+// One batch runs its turns while the other is being acked.
 const maxBatches = 2;
 
-/** Fetches a batch of instances, runs their turns, acks the batch. */
+/** Claims batches of instances, runs their turns, and acks each batch (slow path). */
 export class OrchestrationDispatcher {
   readonly #params: OrchestrationDispatcherParams;
   readonly #runnable: readonly Runnable[];
   readonly #stopping = new AbortController();
   readonly #batches = new Set<Promise<void>>();
-  /** The fetch that is under way, and when it ends if it finds nothing. */
+  /** The pending fetch, and when it ends without a result. */
   #fetching: { readonly controller: AbortController; readonly untilMs: number } | undefined;
   #loop: Promise<void> = Promise.resolve();
 
@@ -74,18 +73,18 @@ export class OrchestrationDispatcher {
     this.#runnable = params.registry.runnable();
   }
 
-  /** Begins to fetch; also with nothing registered, because anyone may end an instance whose clean-up has expired. */
+  /** Starts fetching. Also without registered code: any worker may end an instance whose clean-up limit expired. */
   start(): void {
     this.#loop = this.#fetchUntilStopped();
   }
 
-  /** A timer of our own is due at a time: the fetch that is under way ends before. */
+  /** Ends a pending fetch that would wait past the due time of a warm timer. */
   timerSet(fireAt: number): void {
     if (this.#fetching !== undefined && fireAt <= this.#fetching.untilMs)
       this.#fetching.controller.abort();
   }
 
-  /** Stops fetching and finishes the turns that were begun. */
+  /** Stops fetching, and finishes the turns that have started. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#fetching?.controller.abort();
@@ -97,7 +96,7 @@ export class OrchestrationDispatcher {
     const { clock, options, onStoreReplaced } = this.#params;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      this.#params.onLook();
+      this.#params.onPoll();
       try {
         await this.#runTimers();
         const askedAt = clock.monotonic();
@@ -110,14 +109,14 @@ export class OrchestrationDispatcher {
           onStoreReplaced(error);
           return;
         }
-        options.logger.warn({ error }, 'fetching orchestrations failed; trying again');
+        options.logger.warn({ error }, 'fetching orchestrations failed, will retry');
         await pause(clock, errorPauseMs, signal);
       }
       if (this.#batches.size >= maxBatches) await Promise.race(this.#batches);
     }
   }
 
-  /** Runs the turns of our own timers while some are due. */
+  /** Runs due timers of warm instances. */
   async #runTimers(): Promise<void> {
     const begunAt = performance.now();
     while (!this.#stopping.signal.aborted && (await this.#params.timerTurns.run())) {
@@ -128,7 +127,7 @@ export class OrchestrationDispatcher {
   async #fetch(): Promise<readonly OrchestrationItem[]> {
     const { provider, clock, options } = this.#params;
     const nowMs = Math.floor(clock.now());
-    // Until just before a timer of our own is due, lest it be claimed.
+    // Return before the next warm timer is due, so that the fetch does not claim it.
     const leftMs = Math.max(this.#params.timerTurns.nextAt() - nowMs - 1, 0);
     const waitMs = Math.min(options.pollIntervalMs, leftMs);
     const controller = new AbortController();
@@ -148,7 +147,7 @@ export class OrchestrationDispatcher {
     }
   }
 
-  /** Waits for the timer before which a fetch has ended. */
+  /** Waits for the timer that ended the fetch, if it is due within 1 ms. */
   async #awaitTimer(): Promise<void> {
     const { clock, timerTurns } = this.#params;
     const leftMs = timerTurns.nextAt() - clock.now();
@@ -157,9 +156,9 @@ export class OrchestrationDispatcher {
 
   #begin(items: readonly OrchestrationItem[], askedAt: number): void {
     const batch = this.#process(items, askedAt)
-      // Turns report their own trouble; what gets here is a defect of ours, and must not end the process.
+      // Turns handle their own errors. An error here is a defect of Perdure, and must not end the process.
       .catch((error: unknown) => {
-        this.#params.options.logger.error({ error }, 'a batch of turns broke off');
+        this.#params.options.logger.error({ error }, 'processing a batch of turns failed');
       })
       .finally(() => this.#batches.delete(batch));
     this.#batches.add(batch);
@@ -173,7 +172,7 @@ export class OrchestrationDispatcher {
       return claim;
     });
     try {
-      const ran = await runner.run(items, (lockToken) => leases.isLive(lockToken));
+      const ran = await runner.run(items, (lockToken) => leases.isHeld(lockToken));
       await Promise.all([
         this.#ack(ran.flatMap((one) => (one.kind === 'turn' ? [one] : []))),
         this.#abandon(ran.flatMap((one) => (one.kind === 'abandon' ? [one.abandon] : []))),
@@ -195,11 +194,11 @@ export class OrchestrationDispatcher {
     const deadline = sentAt + options.orchestrationLeaseMs;
     const retry = { clock, logger: options.logger, deadline };
     const results = await withRetries(retry, () => provider.ackOrchestrationItems(acks)).catch(
-      // Nothing is lost: the leases run out and the turns run again, here or elsewhere.
+      // The leases expire and the turns run again, in any worker.
       (error: unknown) => claimed.map(() => ({ ok: false as const, error })),
     );
-    const refused: Refused[] = [];
-    for (const [index, { item, live, turn }] of claimed.entries()) {
+    const rejected: RejectedTurn[] = [];
+    for (const [index, { item, instance, turn }] of claimed.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const commit = {
@@ -208,32 +207,32 @@ export class OrchestrationDispatcher {
           nowMs: item.nowMs,
           sentAt,
         } as const;
-        turns.committed(live, turn, commit);
+        turns.committed(instance, turn, commit);
       } else {
-        turns.refused(live, turn);
-        refused.push({ live, error: result?.error });
+        turns.rejected(instance, turn);
+        rejected.push({ instance, error: result?.error });
       }
-      release(live);
+      release(instance);
     }
-    if (refused.length > 0) await this.#report(refused);
+    if (rejected.length > 0) await this.#report(rejected);
   }
 
-  /** Says what became of turns that were refused: many an instance was ended or deleted while its turn ran. */
-  async #report(refused: readonly Refused[]): Promise<void> {
+  /** Logs why turns were rejected. Often the instance was ended or deleted while its turn ran. */
+  async #report(rejected: readonly RejectedTurn[]): Promise<void> {
     const { provider, options } = this.#params;
-    const ids = refused.map(({ live }) => live.instanceId);
-    // Only for the log: a store that cannot be asked leaves the plainest answer.
+    const ids = rejected.map(({ instance }) => instance.instanceId);
+    // Used only for the log level, so a failed query is ignored.
     const records = await provider.getInstances(ids).catch(() => undefined);
-    for (const [index, { live, error }] of refused.entries()) {
-      const { instanceId, instanceKey } = live;
+    for (const [index, { instance, error }] of rejected.entries()) {
+      const { instanceId, instanceKey } = instance;
       const record = records?.[index];
       const isKnown = records !== undefined && error instanceof LockLostError;
       const fields = { error, instanceId };
       if (isKnown && record?.instanceKey !== instanceKey) {
-        options.logger.debug(fields, 'a turn was dropped: its instance was deleted');
+        options.logger.debug(fields, 'turn was dropped because its instance was deleted');
       } else if (isKnown && record !== undefined && isTerminal(record.status)) {
-        options.logger.debug(fields, 'a turn was dropped: its instance has ended');
-      } else options.logger.warn(fields, 'a turn was not committed and will run again');
+        options.logger.debug(fields, 'turn was dropped because its instance has ended');
+      } else options.logger.warn(fields, 'turn was not committed and will run again');
     }
   }
 
@@ -245,7 +244,7 @@ export class OrchestrationDispatcher {
       const retry = { clock, logger: options.logger, deadline };
       await withRetries(retry, () => provider.abandonOrchestrationItems(abandons));
     } catch (error) {
-      options.logger.error({ error }, 'handing instances back failed; their leases will run out');
+      options.logger.error({ error }, 'releasing instances failed, their leases will expire');
     }
   }
 }

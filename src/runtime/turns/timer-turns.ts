@@ -3,11 +3,10 @@ import type { Message } from '../../model/message.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { TurnAck } from '../../providers/contract/work-queue.ts';
-import type { LiveInstance } from './live-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { Turns } from './turns.ts';
+import type { WarmInstance } from './warm-instance.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
-import type { WarmTimers } from './warm-timers.ts';
 
 export interface TimerTurnsParams {
   readonly provider: Provider;
@@ -15,85 +14,91 @@ export interface TimerTurnsParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly timers: WarmTimers;
-  readonly turns: Turns;
-  /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
+  readonly turns: TurnLifecycle;
+  /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
+  readonly release: (instance: WarmInstance) => void;
 }
 
-/** A turn that ran in memory and waits for its commit. */
+/** A turn that ran in memory and is not yet committed. */
 interface RanTurn {
-  readonly live: LiveInstance;
+  readonly instance: WarmInstance;
   readonly lastTurn: string;
   readonly operations: readonly number[];
   readonly turn: Turn;
 }
 
-// Refused turns are work for nothing. Where another process is after the same timers, nearly all would be.
-const restMs = 10_000;
+// Pause after a rejected turn: another process probably runs the same timers, and most turns would be rejected.
+const contentionPauseMs = 10_000;
 
 /**
- * Gives instances that are live here their turn when a timer of theirs is due: the turn runs in memory first, and one
- * transaction takes the timer and commits the turn, without a claim. Where the store refuses, the timer is fetched like
- * any message.
+ * Runs turns of warm instances when their timers are due (fast path). The turn runs in memory first; then one
+ * transaction deletes the timer and commits the turn, without a claim. If the store rejects it, the timer is fetched
+ * as a message.
  */
 export class TimerTurns {
   readonly #params: TimerTurnsParams;
-  #restsUntil = Number.NEGATIVE_INFINITY;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(params: TimerTurnsParams) {
     this.#params = params;
   }
 
-  /** When there will be something to run; never, if nothing is known of. */
+  /** When the next timer is due, or `Infinity`. */
   nextAt(): number {
-    return this.#isResting ? Infinity : this.#params.timers.nextAt;
+    return this.#isPaused ? Infinity : this.#params.timers.nextAt;
   }
 
-  get #isResting(): boolean {
-    return this.#params.clock.monotonic() < this.#restsUntil;
+  get #isPaused(): boolean {
+    return this.#params.clock.monotonic() < this.#pausedUntil;
   }
 
-  /** Runs the turns that are due, one batch of them; says whether there were any. */
+  /** Runs one batch of due turns. Returns whether there were any. */
   async run(): Promise<boolean> {
     const { clock, timers, options } = this.#params;
     const nowMs = Math.floor(clock.now());
     const due = timers.takeDue(nowMs, options.orchestrationBatch);
-    if (this.#isResting) return false;
+    if (this.#isPaused) return false;
     const ran: RanTurn[] = [];
-    for (const live of due) {
-      const one = live.gone || !live.tryAcquire() ? undefined : await this.#runOne(live, nowMs);
+    for (const instance of due) {
+      const one =
+        instance.isEvicted || !instance.tryAcquire()
+          ? undefined
+          : await this.#runOne(instance, nowMs);
       if (one !== undefined) ran.push(one);
     }
     if (ran.length > 0) await this.#commit(ran, nowMs);
     return due.length > 0;
   }
 
-  /** Runs the turn of an instance that was acquired, and lets go of it if there is none. */
-  async #runOne(live: LiveInstance, nowMs: number): Promise<RanTurn | undefined> {
+  /** Runs the turn of an acquired instance. Releases the instance if there is no turn. */
+  async #runOne(instance: WarmInstance, nowMs: number): Promise<RanTurn | undefined> {
     const { cache, turns, options, release } = this.#params;
-    const { executionId, lastTurn, version } = live;
-    const operations = dueTimers(live, nowMs);
+    const { executionId, lastTurn, version } = instance;
+    const operations = dueTimers(instance, nowMs);
     if (lastTurn === null || operations.length === 0) {
-      release(live);
+      release(instance);
       return undefined;
     }
     const messages = operations.map((operation): Message => {
       return { kind: 'timerFired', executionId, operation };
     });
     try {
-      const result = await live.execution.turn({ messages, nowMs, version });
-      if (options.alwaysReplay) await turns.replay(live, result);
+      const result = await instance.execution.turn({ messages, nowMs, version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
       return {
-        live,
+        instance,
         lastTurn,
         operations,
-        turn: turns.plan(live, result, { path: 'fast', nowMs }),
+        turn: turns.plan(instance, result, { path: 'fast', nowMs }),
       };
     } catch (error) {
-      // The slow path meets the same trouble with a claim in hand, and knows what to do about it.
-      options.logger.debug({ error, instanceId: live.instanceId }, 'a turn in memory failed');
-      cache.evict(live);
-      release(live);
+      // The slow path gets the same error with a claim, and handles it.
+      options.logger.debug(
+        { error, instanceId: instance.instanceId },
+        'turn in memory failed, using the slow path',
+      );
+      cache.evict(instance);
+      release(instance);
       return undefined;
     }
   }
@@ -101,32 +106,146 @@ export class TimerTurns {
   async #commit(ran: readonly RanTurn[], nowMs: number): Promise<void> {
     const { provider, clock, turns, options, release } = this.#params;
     const sentAt = clock.monotonic();
-    const acks = ran.map(({ live, lastTurn, operations, turn }): TurnAck => {
-      const { instanceKey, incarnation, executionId } = live;
+    const acks = ran.map(({ instance, lastTurn, operations, turn }): TurnAck => {
+      const { instanceKey, incarnation, executionId } = instance;
       const fences = { instanceKey, incarnation, executionId, lastTurn };
       return { ...fences, lockTokens: [], timers: operations, asOfMs: nowMs, turn };
     });
     const results = await provider.ackTurns(acks).catch((error: unknown) => {
-      options.logger.debug({ error }, 'committing turns in memory failed');
+      options.logger.debug({ error }, 'committing turns in memory failed, using the slow path');
       return [];
     });
-    for (const [index, { live, turn }] of ran.entries()) {
+    for (const [index, { instance, turn }] of ran.entries()) {
       const result = results[index];
       if (result?.ok === true) {
         const { claimed } = result;
-        turns.committed(live, turn, { claimed, path: 'fast', nowMs, sentAt });
+        turns.committed(instance, turn, { claimed, path: 'fast', nowMs, sentAt });
       } else {
-        turns.refused(live, turn);
-        this.#restsUntil = clock.monotonic() + restMs;
+        turns.rejected(instance, turn);
+        this.#pausedUntil = clock.monotonic() + contentionPauseMs;
       }
-      release(live);
+      release(instance);
     }
   }
 }
 
-/** The timers of an instance that are due, in the order in which they became so. */
-function dueTimers({ timers }: LiveInstance, nowMs: number): readonly number[] {
+/** Returns the operations of due timers, in the order of their due times. */
+function dueTimers({ timers }: WarmInstance, nowMs: number): readonly number[] {
   const due: (readonly [number, number])[] = [];
   for (const timer of timers) if (timer[1] <= nowMs) due.push(timer);
   return due.sort(([a, aAt], [b, bAt]) => aAt - bAt || a - b).map(([operation]) => operation);
+}
+
+interface Entry {
+  readonly handle: WarmInstance['handle'];
+  readonly operation: number;
+  readonly fireAt: number;
+}
+
+// Below this size, outdated entries are not removed early.
+const fewEntries = 1_024;
+
+/**
+ * The timers of warm instances, in a binary heap by due time. Outdated entries stay until they are due or a sweep
+ * removes them: timers that fired, were withdrawn or lost their instance, and timers of a canceling instance, whose
+ * turns
+ * need a claim. Entries do not keep their instance in memory.
+ */
+export class WarmTimers {
+  readonly #onFirst: (fireAt: number) => void;
+  #heap: Entry[] = [];
+  #sweepAt = fewEntries;
+
+  /** `onFirst` is called with a timer that is due before all others. */
+  constructor(onFirst: (fireAt: number) => void) {
+    this.#onFirst = onFirst;
+  }
+
+  /** Adds a timer of a committed turn. */
+  add(instance: WarmInstance, operation: number, fireAt: number): void {
+    if (this.#heap.length >= this.#sweepAt) this.#sweep();
+    this.#heap.push({ handle: instance.handle, operation, fireAt });
+    this.#siftUp(this.#heap.length - 1);
+    if (this.#heap[0]?.handle === instance.handle && this.#heap[0].operation === operation)
+      this.#onFirst(fireAt);
+  }
+
+  /** Number of entries, including outdated ones. */
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  /** When the next timer is due, or `Infinity`. */
+  get nextAt(): number {
+    this.#dropOutdated();
+    return this.#heap[0]?.fireAt ?? Infinity;
+  }
+
+  /** Removes due timers and returns up to `max` of their instances. An instance may appear more than once. */
+  takeDue(nowMs: number, max: number): readonly WarmInstance[] {
+    const due: WarmInstance[] = [];
+    while (due.length < max && this.nextAt <= nowMs) {
+      const first = this.#pop();
+      if (first?.handle.instance !== undefined) due.push(first.handle.instance);
+    }
+    return due;
+  }
+
+  #dropOutdated(): void {
+    for (let first = this.#heap[0]; first !== undefined; first = this.#heap[0]) {
+      if (isPending(first)) return;
+      this.#pop();
+    }
+  }
+
+  #sweep(): void {
+    // A sorted array is a valid heap.
+    this.#heap = this.#heap.filter(isPending).sort((a, b) => a.fireAt - b.fireAt);
+    this.#sweepAt = Math.max(2 * this.#heap.length, fewEntries);
+  }
+
+  #pop(): Entry | undefined {
+    const heap = this.#heap;
+    const [first] = heap;
+    const last = heap.pop();
+    if (last !== undefined && heap.length > 0) {
+      heap[0] = last;
+      this.#siftDown();
+    }
+    return first;
+  }
+
+  #siftUp(from: number): void {
+    const heap = this.#heap;
+    let at = from;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (this.#fireAt(above) <= this.#fireAt(at)) return;
+      [heap[at], heap[above]] = [heap[above] as Entry, heap[at] as Entry];
+      at = above;
+    }
+  }
+
+  #siftDown(): void {
+    const heap = this.#heap;
+    for (let at = 0; ;) {
+      const left = 2 * at + 1;
+      const below = this.#fireAt(left + 1) < this.#fireAt(left) ? left + 1 : left;
+      if (this.#fireAt(at) <= this.#fireAt(below)) return;
+      [heap[at], heap[below]] = [heap[below] as Entry, heap[at] as Entry];
+      at = below;
+    }
+  }
+
+  #fireAt(index: number): number {
+    return this.#heap[index]?.fireAt ?? Infinity;
+  }
+}
+
+function isPending({ handle: { instance }, operation, fireAt }: Entry): boolean {
+  return (
+    instance !== undefined &&
+    !instance.execution.isCanceling &&
+    instance.timers.get(operation) === fireAt
+  );
 }

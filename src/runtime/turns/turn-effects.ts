@@ -22,9 +22,8 @@ import type {
   Turn,
   TurnOutcome,
 } from '../../providers/contract/turn.ts';
-import { encodeWorkOptions } from '../activities/work-options.ts';
 
-/** Whose turn it was. */
+/** The instance of a turn. */
 export interface TurnSubject {
   readonly instanceId: string;
   readonly executionId: number;
@@ -37,15 +36,15 @@ export interface TurnEffectsParams {
   readonly subject: TurnSubject;
   readonly firstEventId: number;
   readonly events: readonly HistoryEvent[];
-  /** The time of the turn by the store's clock; absent where it is only an estimate. */
+  /** The time of the turn by the store's clock. Absent if it is only an estimate. */
   readonly storeNowMs?: number | undefined;
-  /** How many external events wait, if that has changed. */
+  /** Number of buffered external events, if it changed. */
   readonly bufferedEvents?: number | undefined;
-  /** The lease of a work item that this process takes at once, or `undefined` to leave it in the queue. */
+  /** Returns the lease of a work item that this process claims, or `undefined` to queue it. */
   readonly claimMs: (activity: string) => number | undefined;
-  /** Who takes it. */
+  /** Name of the worker that claims the items. */
   readonly worker: string;
-  /** How long children that are asked to stop may clean up. */
+  /** Clean-up limit of canceled children, in milliseconds. */
   readonly cleanupMs: number;
 }
 
@@ -53,17 +52,17 @@ interface Effects {
   readonly workItems: NewWorkItem[];
   readonly timers: NewTimer[];
   readonly children: NewChild[];
-  /** Withdrawn here, scheduled in an earlier turn. */
+  /** Operations of earlier turns that this turn withdraws. */
   readonly withdrawn: Map<number, OperationWithdrawn>;
   customStatus: string | null | undefined;
   terminal: TerminalEvent | undefined;
 }
 
-/** Derives what a store must do from the events that a turn recorded: the events are the only source. */
+/** Derives the effects of a turn from its events, which are their only source. */
 export function toTurn(params: TurnEffectsParams): Turn {
   const effects = collect(params);
   const { terminal } = effects;
-  // The end of an execution cancels its outstanding items, so those of this very turn need not be inserted.
+  // The end of an execution cancels its pending work, so do not insert the work of this turn.
   const over = terminal !== undefined;
   return {
     turnId: randomToken(),
@@ -73,7 +72,7 @@ export function toTurn(params: TurnEffectsParams): Turn {
     workItems: over ? effects.workItems.filter(isAbandoned) : effects.workItems,
     timers: over ? [] : effects.timers,
     children: over ? effects.children.filter(isAbandoned) : effects.children,
-    messages: terminal === undefined ? [] : answerToParent(params.subject, terminal),
+    messages: terminal === undefined ? [] : replyToParent(params.subject, terminal),
     ...toWithdrawals(effects.withdrawn),
     cleanupMs: params.cleanupMs,
     ...(effects.customStatus !== undefined && { customStatus: effects.customStatus }),
@@ -133,7 +132,8 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
   }
 }
 
-// What this very turn scheduled and withdrew again never reaches the store, unless the code waits for its answer.
+// An operation that was scheduled and withdrawn in the same turn never reaches the store, unless the code awaits its
+// outcome.
 function neverNeeded(
   { withdrawn }: Effects,
   {
@@ -144,7 +144,7 @@ function neverNeeded(
   return cancellation === undefined && withdrawn.delete(operation);
 }
 
-// Time in a history never goes back, so it may be ahead of the store's: a duration must not grow by that.
+// History time never goes back, so it may be ahead of the store's. A delay must not grow by the difference.
 function toTimer(event: TimerCreated, storeNowMs: number | undefined): NewTimer {
   const { operation, fireAt, at, absolute } = event;
   const isExact = absolute === true || at === storeNowMs;
@@ -168,6 +168,12 @@ function toWorkItem(
   };
 }
 
+/** Encodes the call options that a work item carries to its worker. Opaque to the store. */
+function encodeWorkOptions({ options, cancellation }: ActivityScheduled): string | null {
+  if (options === undefined && cancellation === undefined) return null;
+  return JSON.stringify({ ...options, ...(cancellation !== undefined && { cancellation }) });
+}
+
 function toWithdrawals(withdrawn: ReadonlyMap<number, OperationWithdrawn>) {
   const activityCancels: ActivityCancel[] = [];
   const childCancels: ChildCancel[] = [];
@@ -189,8 +195,8 @@ function toChild(
   const { name, version, childId, payload, operation } = event;
   const waits = event.kind === 'childScheduled';
   const { executionId } = subject;
-  const answered = { executionId, operation };
-  const parent: ParentRef = { instanceId: subject.instanceId, ...answered };
+  const reply = { executionId, operation };
+  const parent: ParentRef = { instanceId: subject.instanceId, ...reply };
   return {
     instanceId: childId,
     incarnation: randomToken(),
@@ -202,12 +208,12 @@ function toChild(
     cancellation: event.kind === 'childScheduled' ? (event.cancellation ?? 'request') : 'abandon',
     shielded: event.kind === 'childScheduled' && event.shielded === true,
     ...(waits
-      ? { ifTaken: encodeMessage({ kind: 'childFailed', ...answered, failure: taken(childId) }) }
+      ? { ifTaken: encodeMessage({ kind: 'childFailed', ...reply, failure: taken(childId) }) }
       : {
-          ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...answered }),
+          ifStarted: encodeMessage({ kind: 'detachedConfirmed', ...reply }),
           ifTaken: encodeMessage({
             kind: 'detachedFailed',
-            ...answered,
+            ...reply,
             failure: takenByOther(childId),
           }),
         }),
@@ -217,19 +223,19 @@ function toChild(
 function takenByOther(childId: string) {
   return platformFailure(
     'INSTANCE_ALREADY_EXISTS',
-    `Instance ${JSON.stringify(childId)} was started before with another orchestration or input. Choose another id for startDetached().`,
+    `Instance ${JSON.stringify(childId)} already exists with another orchestration or input. Choose another id for startDetached().`,
   );
 }
 
 function taken(childId: string) {
   return platformFailure(
     'INSTANCE_ALREADY_EXISTS',
-    `The id ${JSON.stringify(childId)} already belongs to an instance. Give the child another id, or leave it out to have one generated.`,
+    `Instance ${JSON.stringify(childId)} already exists. Choose another id for the child, or omit it to generate one.`,
   );
 }
 
-/** The message that tells a waiting parent how its child ended; none when nobody waits or the child goes on. */
-function answerToParent(subject: TurnSubject, terminal: TerminalEvent): readonly OutgoingMessage[] {
+/** Returns the message with the child's outcome. None without a waiting parent, or if the child continues as new. */
+function replyToParent(subject: TurnSubject, terminal: TerminalEvent): readonly OutgoingMessage[] {
   const { parent } = subject;
   if (parent === null || terminal.kind === 'executionContinuedAsNew') return [];
   const { executionId, operation } = parent;
@@ -241,12 +247,12 @@ function answerToParent(subject: TurnSubject, terminal: TerminalEvent): readonly
     const { failure } = terminal;
     return [toParent(parent, { kind: 'childFailed', executionId, operation, failure })];
   }
-  // The store tells the parent of a cancel itself, once nothing of the child runs any more.
+  // The store sends the outcome of a cancel itself, once all work of the child has stopped.
   return [];
 }
 
-function toParent(parent: ParentRef, answer: Message): OutgoingMessage {
-  return { instanceId: parent.instanceId, message: encodeMessage(answer) };
+function toParent(parent: ParentRef, reply: Message): OutgoingMessage {
+  return { instanceId: parent.instanceId, message: encodeMessage(reply) };
 }
 
 function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): TurnOutcome {
@@ -262,7 +268,7 @@ function toOutcome(subject: TurnSubject, terminal: TerminalEvent | undefined): T
       return { status: 'canceled', reason, cleanupSkipped };
     }
     case 'executionTerminated':
-      throw new Error('Only the store terminates an instance.');
+      throw new Error('A turn cannot terminate an instance; only the store can.');
     case 'executionContinuedAsNew': {
       const { version, payload, carried, cancel } = terminal;
       const start: Message = {

@@ -10,36 +10,34 @@ import type {
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { FreshReplays } from './fresh-replays.ts';
-import { LiveInstance } from './live-instance.ts';
+import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { ProgramFactory } from './program-factory.ts';
-import { reportBlocked } from '../maintenance/report-failures.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
+import { reportBlocked, reportSafely } from '../maintenance/reports.ts';
 import { toTurn } from './turn-effects.ts';
-import type { Turns } from './turns.ts';
+import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
 
-/** A turn that ran and is to be acked; the instance is held until then. */
+/** A turn that ran and must be acked. The instance is held until then. */
 export interface ClaimedTurn {
   readonly kind: 'turn';
   readonly item: OrchestrationItem;
-  readonly live: LiveInstance;
+  readonly instance: WarmInstance;
   readonly turn: Turn;
 }
 
-/** A claim that is to be handed back. */
-export interface HandedBack {
+/** A claim to release. */
+export interface ReleasedClaim {
   readonly kind: 'abandon';
   readonly abandon: OrchestrationAbandon;
 }
 
-/** A claim on an instance that was deleted under it: there is nothing to ack or to hand back. */
-interface Gone {
-  readonly kind: 'gone';
+/** The instance was deleted during the claim: there is no ack and no release. */
+interface DeletedInstance {
+  readonly kind: 'deleted';
 }
 
-/** What became of a claim. */
-export type RunResult = ClaimedTurn | HandedBack | Gone;
+/** The result of a claim. */
+export type ClaimResult = ClaimedTurn | ReleasedClaim | DeletedInstance;
 
 export interface TurnRunnerParams {
   readonly provider: Provider;
@@ -47,68 +45,68 @@ export interface TurnRunnerParams {
   readonly options: ResolvedOptions;
   readonly cache: WarmCache;
   readonly programs: ProgramFactory;
-  readonly turns: Turns;
+  readonly turns: TurnLifecycle;
   readonly replays: FreshReplays;
-  /** Lets go of an instance, and gives what settled meanwhile its turn. */
-  readonly release: (live: LiveInstance) => void;
+  /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
+  readonly release: (instance: WarmInstance) => void;
 }
 
 const errorPauseMs = 200;
-const firstHoldBackMs = 1_000;
-const maxHoldBackMs = 60_000;
-// Instances that were ended elsewhere are never taken out one by one.
-const maxRemembered = 10_000;
+const firstBackoffMs = 1_000;
+const maxBackoffMs = 60_000;
+// Instances that end in another process are not removed one by one.
+const maxBackoffEntries = 10_000;
 
-/** Runs one turn for each claimed instance: live where it stands, or replayed from its history. */
+/** Runs one turn for each claimed instance: on its warm copy, or after a replay of its history. */
 export class TurnRunner {
   readonly #params: TurnRunnerParams;
-  /** How long each instance was last held back, so that the next time it is longer. */
-  readonly #holdBackMs = new Map<string, number>();
+  /** The next retry delay of each blocked instance. */
+  readonly #backoffMs = new Map<string, number>();
 
   constructor(params: TurnRunnerParams) {
     this.#params = params;
   }
 
-  /** Runs the turns one after the other. `isLive` is asked directly before each: what has lost its lease does not run. */
+  /** Runs the turns one at a time. Checks `isHeld` before each: a turn whose lease expired does not run. */
   async run(
     items: readonly OrchestrationItem[],
-    isLive: (lockToken: string) => boolean,
-  ): Promise<readonly RunResult[]> {
-    const warm = await Promise.all(items.map((item) => this.#takeLive(item)));
+    isHeld: (lockToken: string) => boolean,
+  ): Promise<readonly ClaimResult[]> {
+    const warm = await Promise.all(items.map((item) => this.#acquireWarm(item)));
     let histories: ReadonlyMap<number, readonly StoredEvent[]>;
     try {
       histories = await this.#readHistories(items.filter((_, index) => warm[index] === undefined));
     } catch (error) {
-      this.#params.options.logger.warn({ error }, 'reading histories failed; trying again');
-      for (const live of warm) if (live !== undefined) this.#params.release(live);
-      return items.map(({ lockToken }) => tryAgain(lockToken));
+      this.#params.options.logger.warn({ error }, 'reading histories failed, will retry');
+      for (const instance of warm) if (instance !== undefined) this.#params.release(instance);
+      return items.map(({ lockToken }) => retryLater(lockToken));
     }
-    const results: RunResult[] = [];
+    const results: ClaimResult[] = [];
     for (const [index, item] of items.entries()) {
-      const live = warm[index];
-      if (isLive(item.lockToken)) {
-        results.push(await this.#runOne(item, live, histories.get(item.instanceKey) ?? []));
+      const instance = warm[index];
+      if (isHeld(item.lockToken)) {
+        results.push(await this.#runOne(item, instance, histories.get(item.instanceKey) ?? []));
       } else {
-        if (live !== undefined) this.#params.release(live);
-        results.push(leftAlone(item.lockToken));
+        if (instance !== undefined) this.#params.release(instance);
+        results.push(releaseExpired(item.lockToken));
       }
     }
     return results;
   }
 
-  async #takeLive(item: OrchestrationItem): Promise<LiveInstance | undefined> {
+  async #acquireWarm(item: OrchestrationItem): Promise<WarmInstance | undefined> {
     const { cache } = this.#params;
-    const live = cache.get(item.instanceKey);
-    if (live === undefined) return undefined;
-    await live.acquire();
-    const stands =
-      !live.gone &&
-      live.incarnation === item.incarnation &&
-      live.executionId === item.executionId &&
-      live.lastTurn === item.lastTurn;
-    if (stands) return live;
-    cache.evict(live);
-    this.#params.release(live);
+    const instance = cache.get(item.instanceKey);
+    if (instance === undefined) return undefined;
+    await instance.acquire();
+    const isCurrent =
+      !instance.isEvicted &&
+      instance.incarnation === item.incarnation &&
+      instance.executionId === item.executionId &&
+      instance.lastTurn === item.lastTurn;
+    if (isCurrent) return instance;
+    cache.evict(instance);
+    this.#params.release(instance);
     return undefined;
   }
 
@@ -125,69 +123,69 @@ export class TurnRunner {
 
   async #runOne(
     item: OrchestrationItem,
-    warm: LiveInstance | undefined,
+    warm: WarmInstance | undefined,
     history: readonly StoredEvent[],
-  ): Promise<RunResult> {
+  ): Promise<ClaimResult> {
     const { options, turns, replays } = this.#params;
-    let live = warm;
+    let instance = warm;
     try {
       const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
       if (disagreement !== undefined) throw disagreement;
       if (item.claims > options.maxClaims) {
-        return this.#end(item, live, {
+        return this.#end(item, instance, {
           kind: 'executionFailed',
           at: item.nowMs,
           failure: poison(item),
         });
       }
       const messages = item.messages.map((message) => toMessage(message, item.lastTurn));
-      live ??= await this.#rebuild(item, messages, history);
-      live.claim = item.lockToken;
-      const { version } = live;
-      const result = await live.execution.turn({ messages, nowMs: item.nowMs, version });
-      if (options.alwaysReplay) await turns.replay(live, result);
-      live.claim = undefined;
-      this.#holdBackMs.delete(item.instanceId);
+      instance ??= await this.#rebuild(item, messages, history);
+      instance.claim = item.lockToken;
+      const { version } = instance;
+      const result = await instance.execution.turn({ messages, nowMs: item.nowMs, version });
+      if (options.alwaysReplay) await turns.replay(instance, result);
+      instance.claim = undefined;
+      this.#backoffMs.delete(item.instanceId);
       return {
         kind: 'turn',
         item,
-        live,
-        turn: turns.plan(live, result, { path: 'slow', nowMs: item.nowMs }),
+        instance,
+        turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
-      if (await this.#isGone(item)) {
-        this.#drop(live);
-        return { kind: 'gone' };
+      if (await this.#isDeleted(item)) {
+        this.#evict(instance);
+        return { kind: 'deleted' };
       }
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
         const failure = platformFailure('NONDETERMINISM', error.message);
-        return this.#end(item, live, { kind: 'executionFailed', at: item.nowMs, failure });
+        return this.#end(item, instance, { kind: 'executionFailed', at: item.nowMs, failure });
       }
       const expired = item.messages.find(({ kind }) => kind === 'cleanupExpired');
-      if (expired !== undefined) return this.#skipCleanup(item, live, expired);
-      this.#drop(live);
-      return this.#holdBack(item, error);
+      if (expired !== undefined) return this.#skipCleanup(item, instance, expired);
+      this.#evict(instance);
+      return this.#block(item, error);
     }
   }
 
-  #drop(live: LiveInstance | undefined): void {
-    if (live === undefined) return;
-    this.#params.cache.evict(live);
-    this.#params.release(live);
+  #evict(instance: WarmInstance | undefined): void {
+    if (instance === undefined) return;
+    this.#params.cache.evict(instance);
+    this.#params.release(instance);
   }
 
-  /** A history that was deleted between its claim and its reading looks like one that is damaged. */
-  async #isGone({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
+  /** Whether the instance was deleted after its claim. Its history then reads as damaged. */
+  async #isDeleted({ instanceId, instanceKey }: OrchestrationItem): Promise<boolean> {
     const { provider, options } = this.#params;
     try {
       const [record] = await provider.getInstances([instanceId]);
-      // Not its incarnation: a start that is heard late, and twice, has the same one in both lives.
+      // Compares the key: a start that was retried across a deletion has the same incarnation in both instances.
       if (record?.instanceKey === instanceKey) return false;
     } catch (error) {
-      options.logger.warn({ error, instanceId }, 'looking for an instance failed');
+      options.logger.warn({ error, instanceId }, 'checking whether an instance was deleted failed');
       return false;
     }
-    options.logger.debug({ instanceId }, 'a turn was dropped: its instance was deleted');
+    options.logger.debug({ instanceId }, 'turn was dropped because its instance was deleted');
     return true;
   }
 
@@ -195,17 +193,17 @@ export class TurnRunner {
     item: OrchestrationItem,
     messages: readonly Message[],
     history: readonly StoredEvent[],
-  ): Promise<LiveInstance> {
-    const live = this.#createLive(item, this.#pickVersion(item, messages), 'create');
-    await live.acquire();
-    live.claim = item.lockToken;
+  ): Promise<WarmInstance> {
+    const instance = this.#createInstance(item, this.#pickVersion(item, messages), 'create');
+    await instance.acquire();
+    instance.claim = item.lockToken;
     try {
-      await live.execution.replay(history.map(decodeEvent));
+      await instance.execution.replay(history.map(decodeEvent));
     } catch (error) {
-      live.discard();
+      instance.discard();
       throw error;
     }
-    return live;
+    return instance;
   }
 
   #pickVersion(item: OrchestrationItem, messages: readonly Message[]): string {
@@ -214,27 +212,27 @@ export class TurnRunner {
     return version ?? this.#params.registry.latest(item.name)?.version ?? 'unknown';
   }
 
-  #createLive(
+  #createInstance(
     item: OrchestrationItem,
     version: string,
     kind: 'create' | 'createInert',
-  ): LiveInstance {
+  ): WarmInstance {
     const { instanceKey, instanceId, incarnation, executionId, name, parent, lastTurn } = item;
     const subject = { instanceId, executionId, name, version, parent };
     const { programs } = this.#params;
     const code = programs[kind]({ ...subject, incarnation });
-    return new LiveInstance({ instanceKey, subject, incarnation, code, lastTurn });
+    return new WarmInstance({ instanceKey, subject, incarnation, code, lastTurn });
   }
 
-  /** A canceling instance whose code cannot be run here, or does not agree, ends when its time to clean up is over. */
+  /** Ends a canceling instance whose clean-up limit expired and whose code cannot run here. */
   #skipCleanup(
     item: OrchestrationItem,
-    live: LiveInstance | undefined,
+    instance: WarmInstance | undefined,
     expired: StoredMessage,
   ): ClaimedTurn {
     const message = decodeMessage(expired);
     const reason = message.kind === 'cleanupExpired' ? message.reason : 'canceled';
-    return this.#end(item, live, {
+    return this.#end(item, instance, {
       kind: 'executionCanceled',
       at: item.nowMs,
       reason,
@@ -243,27 +241,27 @@ export class TurnRunner {
   }
 
   /** Ends an instance without running its code. */
-  #end(item: OrchestrationItem, warm: LiveInstance | undefined, event: TerminalEvent): ClaimedTurn {
-    const live = warm ?? this.#createLive(item, this.#pickVersion(item, []), 'createInert');
-    if (warm === undefined) live.tryAcquire();
+  #end(item: OrchestrationItem, warm: WarmInstance | undefined, event: TerminalEvent): ClaimedTurn {
+    const instance = warm ?? this.#createInstance(item, this.#pickVersion(item, []), 'createInert');
+    if (warm === undefined) instance.tryAcquire();
     const turn = toTurn({
-      subject: live,
+      subject: instance,
       firstEventId: item.historyLength + 1,
       events: [event],
       claimMs: () => undefined,
       cleanupMs: this.#params.options.cleanupTimeoutMs,
       worker: this.#params.options.name,
     });
-    return { kind: 'turn', item, live, turn };
+    return { kind: 'turn', item, instance, turn };
   }
 
-  // A bad deploy must not kill runs: the instance waits, visible as blocked, for a build that agrees with it.
-  #holdBack(item: OrchestrationItem, error: unknown): HandedBack {
+  // Blocks instead of failing: a bad deploy must not end instances. A build that agrees unblocks it.
+  #block(item: OrchestrationItem, error: unknown): ReleasedClaim {
     const { options } = this.#params;
     const { instanceId, lockToken, name } = item;
-    const delayMs = this.#holdBackMs.get(instanceId) ?? firstHoldBackMs;
-    if (this.#holdBackMs.size >= maxRemembered) this.#holdBackMs.clear();
-    this.#holdBackMs.set(instanceId, Math.min(delayMs * 2, maxHoldBackMs));
+    const delayMs = this.#backoffMs.get(instanceId) ?? firstBackoffMs;
+    if (this.#backoffMs.size >= maxBackoffEntries) this.#backoffMs.clear();
+    this.#backoffMs.set(instanceId, Math.min(delayMs * 2, maxBackoffMs));
     const reason = error instanceof Error ? error.message : String(error);
     reportSafely(options.logger, () =>
       reportBlocked(options.logger, { instanceId, orchestration: name, retryInMs: delayMs }, error),
@@ -281,7 +279,7 @@ export class TurnRunner {
       abandon: {
         lockToken,
         delayMs,
-        // Data that cannot be read will not become readable: those claims count, and end as poison.
+        // Undecodable data stays undecodable: those claims count, so the instance ends as poison.
         giveBackClaim: !isPerdureError(error, 'UNDECODABLE'),
         blocked: { reason, buildId: options.buildId },
       },
@@ -289,23 +287,23 @@ export class TurnRunner {
   }
 }
 
-/** What is said of code that broke holds only while the instance stands where that code left it. */
+/** Ignores a reported fault unless the instance is still at the turn after which its code failed. */
 function toMessage(stored: StoredMessage, lastTurn: string | null): Message {
   const message = decodeMessage(stored);
   const outdated = message.kind === 'wake' && message.broken?.turnId !== lastTurn;
   return outdated ? { kind: 'wake' } : message;
 }
 
-/** Hands an instance back through no fault of its own. */
-function tryAgain(lockToken: string): HandedBack {
+/** Releases a claim after an error of the store. */
+function retryLater(lockToken: string): ReleasedClaim {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: errorPauseMs, giveBackClaim: true },
   };
 }
 
-/** Hands back a claim whose lease ended before its turn began. */
-function leftAlone(lockToken: string): HandedBack {
+/** Releases a claim whose lease expired before its turn started. */
+function releaseExpired(lockToken: string): ReleasedClaim {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
@@ -315,6 +313,6 @@ function leftAlone(lockToken: string): HandedBack {
 function poison(item: OrchestrationItem): Failure {
   return platformFailure(
     'POISON',
-    `The turn was claimed ${item.claims - 1} times without ever being committed; its workers probably crashed, or its data cannot be read. Look at their logs.`,
+    `The turn was claimed ${item.claims - 1} times without a commit. Its workers probably crashed, or its data cannot be decoded: check their logs.`,
   );
 }

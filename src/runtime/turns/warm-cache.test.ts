@@ -1,17 +1,16 @@
 import { expect, it } from 'vitest';
 import { Execution } from '../../replay/execution.ts';
-import { BrokenCode } from './broken-code.ts';
-import { LiveInstance } from './live-instance.ts';
+import { FaultReporter, WarmInstance } from './warm-instance.ts';
 import { WarmCache } from './warm-cache.ts';
 
-function live(instanceKey: number, instanceId = `i${instanceKey}`): LiveInstance {
+function warm(instanceKey: number, instanceId = `i${instanceKey}`): WarmInstance {
   const execution = new Execution({
     instanceId,
     incarnation: 'a',
     executionId: 1,
     program: async () => undefined,
   });
-  const broken = new BrokenCode(instanceId, () => undefined);
+  const faults = new FaultReporter(instanceId, () => undefined);
   const subject = {
     instanceId,
     executionId: 1,
@@ -19,77 +18,77 @@ function live(instanceKey: number, instanceId = `i${instanceKey}`): LiveInstance
     version: '1',
     parent: null,
   };
-  return new LiveInstance({
+  return new WarmInstance({
     instanceKey,
     subject,
     incarnation: 'a',
-    code: { execution, broken, watched: 0 },
+    code: { execution, faults, watchdogId: 0 },
     lastTurn: 't',
   });
 }
 
-const one = live(0).execution.sizeBytes;
+const one = warm(0).execution.sizeBytes;
 
-it('the instance that rested longest goes first when the bytes run out', () => {
+it('WarmCache evicts the least recently used instance when it exceeds its bytes', () => {
   const cache = new WarmCache(one * 2);
-  const [a, b, c] = [live(1), live(2), live(3)];
+  const [a, b, c] = [warm(1), warm(2), warm(3)];
   cache.put(a);
   cache.put(b);
   cache.put(a);
   cache.put(c);
   expect([cache.get(1), cache.get(2), cache.get(3)]).toEqual([a, undefined, c]);
-  expect([a.gone, b.gone, c.gone]).toEqual([false, true, false]);
+  expect([a.isEvicted, b.isEvicted, c.isEvicted]).toEqual([false, true, false]);
 });
 
-it('an instance that is in the middle of a turn is never taken away', () => {
+it('WarmCache does not evict an instance during its turn', () => {
   const cache = new WarmCache(one);
-  const busy = live(1);
+  const busy = warm(1);
   busy.tryAcquire();
   cache.put(busy);
-  const resting = live(2);
-  cache.put(resting);
-  expect(busy.gone).toBe(false);
+  const idle = warm(2);
+  cache.put(idle);
+  expect(busy.isEvicted).toBe(false);
   expect(cache.get(1)).toBe(busy);
 });
 
-it('an instance that comes late does not replace one that somebody is at', () => {
+it('put() of an older copy does not replace an instance during its turn', () => {
   const cache = new WarmCache(one * 3);
-  const [late, busy] = [live(1), live(1)];
+  const [late, busy] = [warm(1), warm(1)];
   cache.put(busy);
   busy.tryAcquire();
   cache.put(late);
   expect(cache.get(1)).toBe(busy);
-  expect([late.gone, busy.gone]).toEqual([true, false]);
+  expect([late.isEvicted, busy.isEvicted]).toEqual([true, false]);
   busy.release();
-  const next = live(1);
+  const next = warm(1);
   cache.put(next);
   expect(cache.get(1)).toBe(next);
-  expect(busy.gone).toBe(true);
+  expect(busy.isEvicted).toBe(true);
 });
 
-it('what is over or gone is dropped by its id, unless it is in the middle of a turn', () => {
+it('evictIdle() evicts instances by id, except during their turn', () => {
   const cache = new WarmCache(one * 3);
-  const [gone, busy, other] = [live(1), live(2), live(3)];
+  const [gone, busy, other] = [warm(1), warm(2), warm(3)];
   busy.tryAcquire();
   for (const each of [gone, busy, other]) cache.put(each);
   cache.evictIdle(['i1', 'i2', 'unknown']);
-  expect([gone.gone, busy.gone, other.gone]).toEqual([true, false, false]);
+  expect([gone.isEvicted, busy.isEvicted, other.isEvicted]).toEqual([true, false, false]);
   expect(cache.size).toBe(2);
 });
 
-it('the end of a former life does not take the present one out', () => {
+it('evict() of a deleted instance keeps a newer instance with the same id', () => {
   const cache = new WarmCache(one * 3);
-  const [former, present] = [live(1, 'same'), live(2, 'same')];
+  const [former, present] = [warm(1, 'same'), warm(2, 'same')];
   cache.put(former);
   cache.put(present);
   cache.evict(former);
   expect(cache.get(2)).toBe(present);
   cache.evictIdle(['same']);
-  expect(present.gone).toBe(true);
+  expect(present.isEvicted).toBe(true);
 });
 
-it('turns of one instance wait for each other, in order', async () => {
-  const instance = live(1);
+it('acquire() queues the turns of an instance in order', async () => {
+  const instance = warm(1);
   const order: string[] = [];
   expect(instance.tryAcquire()).toBe(true);
   const second = instance.acquire().then(() => order.push('second'));

@@ -1,12 +1,15 @@
-import type { LiveInstance } from './live-instance.ts';
+import type { WarmInstance } from './warm-instance.ts';
 
 /**
- * Live instances between their turns, bounded by bytes; the one that rested longest goes first. It only ever saves
- * replays: whoever takes an instance out checks that the store's last turn is the one it stands at.
+ * Keeps instances in memory between turns, up to `maxBytes`. Evicts the least recently used.
+ * The cache only saves replays: its users compare `lastTurn` with the store before they run a turn.
  */
 export class WarmCache {
   readonly #maxBytes: number;
-  readonly #entries = new Map<number, { readonly live: LiveInstance; readonly bytes: number }>();
+  readonly #entries = new Map<
+    number,
+    { readonly instance: WarmInstance; readonly bytes: number }
+  >();
   readonly #keys = new Map<string, number>();
   #bytes = 0;
 
@@ -18,63 +21,63 @@ export class WarmCache {
     return this.#entries.size;
   }
 
-  get(instanceKey: number): LiveInstance | undefined {
-    return this.#entries.get(instanceKey)?.live;
+  get(instanceKey: number): WarmInstance | undefined {
+    return this.#entries.get(instanceKey)?.instance;
   }
 
-  /** Keeps an instance after a committed turn, as the most recently used. */
-  put(live: LiveInstance): void {
-    const known = this.get(live.instanceKey);
-    // Somebody is at a later turn already, and the answer to this commit came late.
-    if (known !== undefined && known !== live && known.busy) {
-      live.discard();
+  /** Adds an instance after a committed turn, as the most recently used. */
+  put(instance: WarmInstance): void {
+    const known = this.get(instance.instanceKey);
+    // The response to this commit came late: a later turn of the instance is already running.
+    if (known !== undefined && known !== instance && known.isBusy) {
+      instance.discard();
       return;
     }
-    const replaced = this.#forget(live.instanceKey);
-    if (replaced !== undefined && replaced !== live) replaced.discard();
-    const bytes = live.execution.sizeBytes;
-    this.#entries.set(live.instanceKey, { live, bytes });
-    this.#keys.set(live.instanceId, live.instanceKey);
+    const replaced = this.#forget(instance.instanceKey);
+    if (replaced !== undefined && replaced !== instance) replaced.discard();
+    const bytes = instance.execution.sizeBytes;
+    this.#entries.set(instance.instanceKey, { instance, bytes });
+    this.#keys.set(instance.instanceId, instance.instanceKey);
     this.#bytes += bytes;
     if (this.#bytes > this.#maxBytes) this.#shrink();
   }
 
-  /** Drops an instance that ended or can no longer be trusted. */
-  evict(live: LiveInstance): void {
-    if (this.get(live.instanceKey) === live) this.#forget(live.instanceKey);
-    live.discard();
+  /** Removes an instance that ended or whose state may differ from the store. */
+  evict(instance: WarmInstance): void {
+    if (this.get(instance.instanceKey) === instance) this.#forget(instance.instanceKey);
+    instance.discard();
   }
 
-  /** Drops what the store says is over or gone; an instance in the middle of a turn learns that from its ack. */
+  /** Removes ended or deleted instances. A running turn is rejected by its ack instead. */
   evictIdle(instanceIds: readonly string[]): void {
     for (const instanceId of instanceIds) {
-      const live = this.get(this.#keys.get(instanceId) ?? -1);
-      if (live !== undefined && !live.busy) this.evict(live);
+      const instance = this.get(this.#keys.get(instanceId) ?? -1);
+      if (instance !== undefined && !instance.isBusy) this.evict(instance);
     }
   }
 
   clear(): void {
-    for (const { live } of this.#entries.values()) live.discard();
+    for (const { instance } of this.#entries.values()) instance.discard();
     this.#entries.clear();
     this.#keys.clear();
     this.#bytes = 0;
   }
 
   #shrink(): void {
-    for (const { live } of this.#entries.values()) {
+    for (const { instance } of this.#entries.values()) {
       if (this.#bytes <= this.#maxBytes) return;
-      if (!live.busy) this.evict(live);
+      if (!instance.isBusy) this.evict(instance);
     }
   }
 
-  #forget(instanceKey: number): LiveInstance | undefined {
+  #forget(instanceKey: number): WarmInstance | undefined {
     const entry = this.#entries.get(instanceKey);
     if (entry === undefined) return undefined;
     this.#entries.delete(instanceKey);
-    // A later life of the same id may be here, too.
-    const { instanceId } = entry.live;
+    // The id may belong to a newer instance that is cached too.
+    const { instanceId } = entry.instance;
     if (this.#keys.get(instanceId) === instanceKey) this.#keys.delete(instanceId);
     this.#bytes -= entry.bytes;
-    return entry.live;
+    return entry.instance;
   }
 }

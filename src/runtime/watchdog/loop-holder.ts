@@ -1,21 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { currentScope } from '../../replay/cancellation/scope.ts';
 
-/** The claim under which code holds the event loop, as the watchdog needs it to act for a process that cannot. */
+/** The claim of the code that runs on the event loop. The watchdog uses it to act for a blocked process. */
 export type LoopHold =
   | {
       readonly kind: 'turn';
-      /** The worker that runs it; absent for a first turn, of which the store knows nothing yet. */
-      readonly watched?: number;
-      /** For messages: `a turn of orchestration "x"`. */
+      /** Id of its worker in the watchdog. Absent for a first turn, whose instance is not stored yet. */
+      readonly watchdogId?: number;
+      /** Used in messages, for example `a turn of orchestration "x"`. */
       readonly what: string;
       readonly instanceId: string;
       readonly orchestration?: string;
       /** Absent for a turn in memory. */
       readonly lockToken?: string;
-      /** The claims on the work whose outcomes a turn in memory applies. */
+      /** The claims of the work items whose outcomes a turn in memory applies. */
       readonly items?: readonly string[];
-      /** What an instance without a claim is recognized by; absent before its first committed turn. */
+      /** Identifies an instance without a claim. Absent before its first committed turn. */
       readonly fences?: {
         readonly instanceKey: number;
         readonly incarnation: string;
@@ -25,27 +25,27 @@ export type LoopHold =
     }
   | {
       readonly kind: 'handler';
-      readonly watched: number;
-      /** For messages: `activity "x"`. */
+      readonly watchdogId: number;
+      /** Used in messages, for example `activity "x"`. */
       readonly what: string;
       readonly instanceId: string;
       readonly lockToken: string;
       readonly startedAt: number;
-      /** The options of the handler for failures, if there is one. */
+      /** The options of the `onFail` item, if the task has `onFail`. */
       readonly onFail?: { readonly options: string | null };
     };
 
-/** Code that may hold the event loop. */
+/** Code that may block the event loop. */
 export interface LoopHolder {
   describeHold(): LoopHold;
 }
 
 const storage = new AsyncLocalStorage<LoopHolder | undefined>();
-// Older versions pay for an async context with every promise of the process: there, only synchronous code is known.
+// Before Node.js 24, an async context slows down every promise. There, only synchronous code is identified.
 const isContextCheap = Number(process.versions.node.split('.')[0]) >= 24;
 let synchronous: LoopHolder | undefined;
 
-/** Calls a handler such that the watchdog can tell what it belongs to. */
+/** Calls a handler so that the watchdog can identify it. */
 export function runAsHolder<T>(holder: LoopHolder, body: () => T): T {
   if (isContextCheap) return storage.run(holder, body);
   const outer = synchronous;
@@ -57,7 +57,7 @@ export function runAsHolder<T>(holder: LoopHolder, body: () => T): T {
   }
 }
 
-/** Describes the code that runs now. The watchdog calls it in the middle of whatever blocks this thread. */
+/** Describes the running code. The watchdog calls it through the inspector while this thread is blocked. */
 export function describeHold(): LoopHold | undefined {
   const execution = currentScope()?.execution;
   if (execution === undefined) return (storage.getStore() ?? synchronous)?.describeHold();

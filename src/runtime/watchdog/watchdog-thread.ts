@@ -1,12 +1,12 @@
-/** The inside of the watchdog's thread: pings the event loop of the workers, and acts when no answer comes. */
+/** The entry of the watchdog thread: pings the event loop of the workers, and acts if it does not respond. */
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Provider, Reopening } from '../../providers/contract/provider.ts';
-import { blockedFailure, describeBlock } from '../turns/blocked-failure.ts';
-import type { LoopHold } from './loop-holder.ts';
 import {
+  blockedFailure,
+  describeBlock,
   describeProperty,
   type BlockAction,
   type FromWatchdog,
@@ -14,15 +14,16 @@ import {
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
+import type { LoopHold } from './loop-holder.ts';
 
 const maxIntervalMs = 1_000;
 const minIntervalMs = 10;
-// Until another build, or an operator: in time that no instance will see.
-const heldBackMs = 10 * 365 * 24 * 3_600_000;
+// Effectively forever: another build or an operator unblocks the instance.
+const blockedDelayMs = 10 * 365 * 24 * 3_600_000;
 const maxStackLines = 12;
-// So long may the store take to be told before a process that is to end ends.
+// Maximum time for the store calls before the process is killed.
 const exitSlackMs = 2_000;
-// Code that was seen less often may have shared the event loop with code that blocks it.
+// With fewer sightings, the code may only share the event loop with the code that blocks it.
 const minSightings = 3;
 
 const workers = new Map<number, WatchedWorker>();
@@ -30,9 +31,9 @@ let intervalMs = maxIntervalMs;
 let timer: NodeJS.Timeout | undefined;
 let pingedAt: number | undefined;
 let beatAt: number | undefined;
-/** Tells the workers' thread for how many milliseconds this one has been running. */
+/** Shared with the worker's thread: running time of this thread, in milliseconds. */
 const awake = workerData as Int32Array;
-/** How long the process was stopped: nothing ran then, so nothing blocked. */
+/** Time in which the process was suspended. It does not count as blocked. */
 let stoppedMs = 0;
 let blocking: Blocking | undefined;
 let isLoaded = false;
@@ -41,12 +42,12 @@ function send(message: FromWatchdog): void {
   parentPort?.postMessage(message, []);
 }
 
-// Written at once: what a thread writes to its console goes through the event loop that is blocked.
+// Synchronous: the console of a thread is written through the blocked event loop.
 function log(fields: object, message: string): void {
   try {
     writeSync(2, `perdure: warn: ${message} ${JSON.stringify(fields)}\n`);
   } catch {
-    // A logger that fails cannot log its own failure.
+    // stderr is not writable: nothing is left to report to.
   }
 }
 
@@ -57,12 +58,12 @@ function shortestLeaseMs(): number {
   return shortest;
 }
 
-/** The time in which the process ran. */
+/** Returns the time in which the process was not suspended. */
 function awakeMs(): number {
   return performance.now() - stoppedMs;
 }
 
-/** A beat that comes this late shows that the process was stopped, by a signal or with its machine. */
+/** Detects a late beat: the process was suspended, by a signal or with its machine. */
 function noticeStop(): void {
   const now = performance.now();
   const passedMs = beatAt === undefined ? 0 : now - beatAt;
@@ -102,21 +103,21 @@ function onPong(): void {
   pingedAt = undefined;
 }
 
-/** When the same code was first seen on the event loop, and how often. */
+/** When the same code was first seen, and how often. */
 interface Sightings {
   readonly since: number;
   count: number;
 }
 
-/** One time in which the event loop does not answer. */
+/** A period in which the event loop does not respond. */
 class Blocking {
   readonly #since: number;
-  /** By what was seen: one blocked time may be made of many short turns, of which none is to blame. */
+  /** By description of the code: a period may consist of many short turns, none of which blocks for long. */
   readonly #seen = new Map<string, Sightings>();
   #hold: LoopHold | undefined;
   #stack: string | undefined;
   #store: Promise<Provider> | undefined;
-  #isAsking = false;
+  #isIdentifying = false;
   #isLogged = false;
   #isDebugged = false;
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -128,23 +129,23 @@ class Blocking {
     this.#since = since;
   }
 
-  /** Called again and again while it lasts. */
+  /** Called at each beat of the period. */
   proceed(blockedMs: number): void {
-    this.#ask();
+    this.#identify();
     this.#renewIfDue();
-    this.#exitIfAsked(blockedMs);
+    this.#exitIfDue(blockedMs);
   }
 
-  #ask(): void {
-    if (this.#isAsking || this.#acting !== undefined) return;
-    this.#isAsking = true;
+  #identify(): void {
+    if (this.#isIdentifying || this.#acting !== undefined) return;
+    this.#isIdentifying = true;
     identify(({ hold, stack, isDebugged }) => {
-      this.#isAsking = false;
+      this.#isIdentifying = false;
       this.#hold = hold;
       this.#stack = stack;
       this.#isDebugged = isDebugged;
       this.#log();
-      this.#judge(hold);
+      this.#recordSighting(hold);
     });
   }
 
@@ -153,11 +154,11 @@ class Blocking {
     this.#isLogged = true;
     const { what, instanceId } = this.#hold ?? {};
     const blockedMs = Math.round(awakeMs() - this.#since);
-    log({ blockedMs, what, instanceId, stack: this.#stack }, 'the event loop is blocked');
+    log({ blockedMs, what, instanceId, stack: this.#stack }, 'event loop is blocked');
   }
 
-  /** Acts once the same code has been there for as long as its lease. */
-  #judge(hold: LoopHold | undefined): void {
+  /** Acts once the same code has run for as long as its lease. */
+  #recordSighting(hold: LoopHold | undefined): void {
     const worker = this.#worker;
     if (hold === undefined || worker === undefined) return;
     const isFirst = this.#seen.size === 0;
@@ -166,7 +167,7 @@ class Blocking {
     seen.count += 1;
     this.#seen.set(key, seen);
     const leaseMs = leaseOf(hold, worker);
-    // At a breakpoint, the time is that of the person who looks at it.
+    // Time at a breakpoint does not count.
     if (blocking !== this || this.#isDebugged || seen.count < minSightings) return;
     const heldMs = awakeMs() - seen.since;
     if (heldMs >= leaseMs) this.#acting ??= this.#act(hold, worker, heldMs);
@@ -192,10 +193,10 @@ class Blocking {
   }
 
   get #worker(): WatchedWorker | undefined {
-    return this.#hold?.watched === undefined ? undefined : workers.get(this.#hold.watched);
+    return this.#hold?.watchdogId === undefined ? undefined : workers.get(this.#hold.watchdogId);
   }
 
-  /** Keeps the claim as long as its lease would have lasted, so that no other worker runs into the same loop. */
+  /** Renews the claim until the code exceeds its lease, so that no other worker runs the same code. */
   async #renew(hold: LoopHold, worker: WatchedWorker, leaseMs: number): Promise<void> {
     if (worker.reopening === undefined) return;
     const items = hold.kind === 'handler' ? [hold.lockToken] : (hold.items ?? []);
@@ -208,18 +209,18 @@ class Blocking {
       }
       if (renewals.length > 0) await store.renewWorkItemLocks(renewals, extendMs);
     } catch (error) {
-      log({ error: String(error) }, 'renewing the lease of what blocks the event loop failed');
+      log({ error: String(error) }, 'renewing the lease of blocking code failed');
     }
   }
 
-  /** Takes the claim away from the code that has outlasted its lease. */
+  /** Blocks the instance, or fails the run, whose code exceeded its lease. */
   async #act(hold: LoopHold, worker: WatchedWorker, blockedMs: number): Promise<void> {
     const { what, instanceId } = hold;
     const leaseMs = leaseOf(hold, worker);
     if (worker.reopening === undefined) {
       log(
         { what, instanceId },
-        'the store cannot be reached from another thread: nothing is held back',
+        'store cannot be opened in the watchdog thread, the instance is not blocked',
       );
       return;
     }
@@ -227,30 +228,30 @@ class Blocking {
       const store = await this.#open(worker.reopening);
       const done =
         hold.kind === 'turn'
-          ? await holdBack(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
+          ? await blockInstance(store, hold, worker, describeBlock(what, blockedMs, leaseMs))
           : await fail(store, hold, worker, blockedFailure(what, blockedMs, leaseMs));
       if (!done) return;
-      this.#action = hold.kind === 'turn' ? 'heldBack' : 'failed';
+      this.#action = hold.kind === 'turn' ? 'blocked' : 'failed';
       const message =
         hold.kind === 'turn'
-          ? 'held back the instance that blocks the event loop'
+          ? 'blocked the instance whose turn blocks the event loop'
           : 'failed the run whose handler blocks the event loop';
       log({ what, instanceId, blockedMs: Math.round(blockedMs) }, message);
     } catch (error) {
-      log(
-        { what, instanceId, error: String(error) },
-        'taking the claim from a blocked worker failed',
-      );
+      log({ what, instanceId, error: String(error) }, 'ending the claim of blocking code failed');
     }
   }
 
-  #exitIfAsked(blockedMs: number): void {
+  #exitIfDue(blockedMs: number): void {
     const limits = [...workers.values()].flatMap(({ exitAfterMs }) => exitAfterMs ?? []);
     if (this.#isEnding || this.#isDebugged || blockedMs < Math.min(...limits)) return;
     this.#isEnding = true;
     const exit = (): void => {
-      log({ blockedMs: Math.round(blockedMs) }, 'ending the process: its event loop is blocked');
-      // No handler of a signal can run, and no code after an exit.
+      log(
+        { blockedMs: Math.round(blockedMs) },
+        'killing the process because its event loop is blocked',
+      );
+      // SIGKILL, because no signal or exit handler can run.
       process.kill(process.pid, 'SIGKILL');
     };
     void Promise.resolve(this.#acting).then(exit);
@@ -264,8 +265,8 @@ class Blocking {
 }
 
 /**
- * Loads the code of the stores when the first beat is over: once a lease is running out, there is no time for that. What
- * ends earlier, as many a test does, is spared it.
+ * Loads the store modules after the first pong, because a lease that is about to expire leaves no time.
+ * A process that ends earlier, like many tests, does not load them.
  */
 function loadStores(): void {
   isLoaded = true;
@@ -281,7 +282,10 @@ function load(module: string): Promise<Record<string, (options: object) => Promi
 async function reopen({ module, exportName, options }: Reopening): Promise<Provider> {
   const loaded = await load(module);
   const open = loaded[exportName];
-  if (open === undefined) throw new Error(`${module} has no ${exportName}.`);
+  if (open === undefined)
+    throw new Error(
+      `Module ${JSON.stringify(module)} does not export ${JSON.stringify(exportName)}.`,
+    );
   return open(options);
 }
 
@@ -289,7 +293,7 @@ function leaseOf({ kind }: LoopHold, worker: WatchedWorker): number {
   return kind === 'turn' ? worker.orchestrationLeaseMs : worker.activityLeaseMs;
 }
 
-async function holdBack(
+async function blockInstance(
   store: Provider,
   hold: LoopHold & { kind: 'turn' },
   { buildId }: WatchedWorker,
@@ -297,12 +301,12 @@ async function holdBack(
 ): Promise<boolean> {
   const { lockToken, fences } = hold;
   const blocked = { reason: `EVENT_LOOP_BLOCKED: ${description}`, buildId };
-  const how = { delayMs: heldBackMs, giveBackClaim: true, evenIfExpired: true, blocked };
+  const how = { delayMs: blockedDelayMs, giveBackClaim: true, evenIfExpired: true, blocked };
   if (lockToken !== undefined) {
     return (await store.abandonOrchestrationItems([{ lockToken, ...how }]))[0] === true;
   }
   if (fences === undefined) return false;
-  return (await store.holdInstances([{ ...fences, delayMs: heldBackMs, blocked }]))[0] === true;
+  return (await store.holdInstances([{ ...fences, delayMs: blockedDelayMs, blocked }]))[0] === true;
 }
 
 async function fail(
@@ -322,8 +326,7 @@ async function fail(
 }
 
 /**
- * Asks the blocked thread what it runs. The inspector interrupts a loop for that; a call into native code answers when it
- * returns.
+ * Identifies the code on the blocked thread. The inspector interrupts a loop; a native call responds when it returns.
  */
 function identify(found: (sighting: Sighting) => void): void {
   const session = new Session();
@@ -333,28 +336,28 @@ function identify(found: (sighting: Sighting) => void): void {
       const describe = globalThis[Symbol.for(${JSON.stringify(describeProperty)})];
       return JSON.stringify({ ...JSON.parse(describe?.() ?? '{}'), stack: new Error('').stack });
     })()`;
-    session.post('Runtime.evaluate', { expression, returnByValue: true }, (error, answer) => {
+    session.post('Runtime.evaluate', { expression, returnByValue: true }, (error, response) => {
       session.disconnect();
-      const text = (answer as { result?: { value?: unknown } } | undefined)?.result?.value;
+      const text = (response as { result?: { value?: unknown } } | undefined)?.result?.value;
       const { hold, stack, isDebugged } = (
         error === null && typeof text === 'string' ? JSON.parse(text) : {}
       ) as Partial<HoldDescription> & { stack?: string };
       found({ hold: hold ?? undefined, stack: trim(stack), isDebugged: isDebugged === true });
     });
   } catch {
-    // A Node.js without an inspector: what blocks cannot be told, only that something does.
+    // Node.js was built without an inspector: the code cannot be identified.
     found({ hold: undefined, stack: undefined, isDebugged: false });
   }
 }
 
-/** What the event loop runs at one moment. */
+/** The code on the event loop at one time. */
 interface Sighting {
   readonly hold: LoopHold | undefined;
   readonly stack: string | undefined;
   readonly isDebugged: boolean;
 }
 
-/** The frames of the blocked code: those of the question itself are cut off. */
+/** Returns the frames of the blocked code, without those of the query. */
 function trim(stack: string | undefined): string | undefined {
   const frames = stack
     ?.split('\n')

@@ -1,11 +1,10 @@
 import { isMainThread, Worker as Thread } from 'node:worker_threads';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
-import { isDebugged } from './is-debugged.ts';
-import { describeHold } from './loop-holder.ts';
+import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { reportSafely } from '../maintenance/report-safely.ts';
 import { findThreadModule } from '../thread-module.ts';
+import { describeHold } from './loop-holder.ts';
 import {
   describeProperty,
   type Blockage,
@@ -20,29 +19,29 @@ interface Entry {
   readonly options: ResolvedOptions;
 }
 
-const watched = new Map<number, Entry>();
+const registered = new Map<number, Entry>();
 let lastId = 0;
 let thread: Thread | undefined;
 const awake = new Int32Array(new SharedArrayBuffer(4));
 
-/** For how many milliseconds the watchdog has been running, modulo 2^32; 0 before it does. */
+/** Running time of the watchdog in milliseconds, modulo 2^32. 0 before it starts. */
 export function watchdogMs(): number {
   return thread === undefined ? 0 : Atomics.load(awake, 0);
 }
 
 /**
- * Whether the process was stopped for the most of a time that began at `begunMs` of the watchdog: by a signal, or with its
- * machine. Then the watchdog did not run either.
+ * Whether the process was suspended for most of the time since `begunMs`, by a signal or with its machine.
+ * The watchdog did not run then either.
  */
 export function wasStopped(begunMs: number, leaseMs: number): boolean {
   return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
 }
 
 /**
- * A worker's place with the watchdog: a thread, one per process, that notices when the event loop is blocked, logs what
- * blocks it, and acts for the worker in the store. While nothing is blocked it costs one message to and fro per second.
+ * Registers a worker with the watchdog: one thread per process that detects a blocked event loop, logs its cause, and
+ * acts for the worker in the store. While the loop is not blocked, it costs one ping per second.
  */
-export class Watched {
+export class WatchdogRegistration {
   readonly id = ++lastId;
   readonly #entry: Entry;
   readonly #isReal: boolean;
@@ -54,8 +53,8 @@ export class Watched {
   }) {
     const { provider, clock, options } = params;
     const { name, buildId, orchestrationLeaseMs, activityLeaseMs, exitWhenBlockedMs } = options;
-    // With a clock of its own, as in tests, a lease has nothing to do with how long code really takes.
-    // The inspector session reaches the main thread alone.
+    // With an injected clock, leases are unrelated to the real run time of code.
+    // The inspector session reaches only the main thread.
     this.#isReal = isMainThread && (clock === systemClock || clock === provider.clock);
     const worker: WatchedWorker = {
       id: this.id,
@@ -72,15 +71,15 @@ export class Watched {
   start(): void {
     if (!this.#isReal) return;
     const module = findThreadModule('watchdog/watchdog-thread');
-    // A bundle does without the watchdog.
+    // A bundle runs without the watchdog.
     if (module === undefined) return;
-    watched.set(this.id, this.#entry);
+    registered.set(this.id, this.#entry);
     thread ??= startThread(module);
     send({ kind: 'watch', worker: this.#entry.worker });
   }
 
   stop(): void {
-    if (watched.delete(this.id)) send({ kind: 'unwatch', id: this.id });
+    if (registered.delete(this.id)) send({ kind: 'unwatch', id: this.id });
   }
 }
 
@@ -99,9 +98,12 @@ function startThread(module: URL): Thread {
     else report(message);
   });
   started.on('error', (error) => {
-    for (const { options } of watched.values()) {
+    for (const { options } of registered.values()) {
       reportSafely(options.logger, () =>
-        options.logger.warn({ error }, 'the watchdog of the event loop has ended'),
+        options.logger.warn(
+          { error },
+          'watchdog thread failed, blocked event loops are not detected',
+        ),
       );
     }
   });
@@ -116,15 +118,16 @@ function describeBlockedLoop(): HoldDescription {
   return { hold: describeHold() ?? null, isDebugged: isDebugged() };
 }
 
-/** Tells the loggers and hooks what they could not be told while it lasted. */
+/** Reports a blocked period to loggers and hooks after it has ended. */
 function report({ blockedMs, hold, stack, action }: Blockage): void {
-  const entries = hold?.watched === undefined ? [...watched.values()] : [watched.get(hold.watched)];
+  const entries =
+    hold?.watchdogId === undefined ? [...registered.values()] : [registered.get(hold.watchdogId)];
   for (const entry of entries) {
     if (entry === undefined) continue;
     const { logger, hooks } = entry.options;
     const fields = { blockedMs, what: hold?.what, instanceId: hold?.instanceId, action, stack };
-    reportSafely(logger, () => logger.warn(fields, 'the event loop was blocked'));
-    if (hold?.kind !== 'turn' || action !== 'heldBack') continue;
+    reportSafely(logger, () => logger.warn(fields, 'event loop was blocked'));
+    if (hold?.kind !== 'turn' || action !== 'blocked') continue;
     reportSafely(logger, () =>
       hooks.instanceBlocked?.({
         instanceId: hold.instanceId,
@@ -133,5 +136,15 @@ function report({ blockedMs, hold, stack, action }: Blockage): void {
         retryInMs: Infinity,
       }),
     );
+  }
+}
+
+/** Whether the inspector listens for a debugger. A breakpoint blocks the event loop for any time. */
+export function isDebugged(): boolean {
+  try {
+    return process.getBuiltinModule('node:inspector').url() !== undefined;
+  } catch {
+    // Node.js was built without an inspector.
+    return false;
   }
 }

@@ -93,7 +93,7 @@ describeEngine(
       const handle = await engine.client.start(order, undefined, { id: 'order-1' });
       await begun.promise;
       await handle.cancel();
-      const line = await waitFor('goes on after its signal was aborted');
+      const line = await waitFor('still runs after its grace');
       expect(line).toMatch(/^perdure warn: /);
       expect(line).toContain('instanceId: "order-1", activity: "stubborn"');
     });

@@ -1,8 +1,10 @@
-import type { CanceledError } from '../../model/failures/errors.ts';
+import { PerdureError, isPerdureError, type CanceledError } from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
+import { decodeHeaders, type Headers } from '../../model/work-item-options.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ActivityClient, ActivityContext } from '../../orchestration/activity-context.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import type { TaskClient, TaskContext } from '../../tasks/task.ts';
 import type { ResolvedOptions } from '../options.ts';
 
 export interface RunningContextParams {
@@ -13,14 +15,14 @@ export interface RunningContextParams {
   readonly emit: (payload: Payload) => Promise<boolean>;
 }
 
-/** What a running handler sees. */
+/** The `ctx` of an activity handler. */
 export class RunningActivityContext implements ActivityContext {
   readonly #item: WorkItem;
   readonly #options: ResolvedOptions;
   readonly client: ActivityClient;
   readonly #pointOfNoReturn: () => Promise<void>;
   readonly #emit: (payload: Payload) => Promise<boolean>;
-  // Made only when asked for: most handlers never look, and it costs more than the rest of the context.
+  // Created lazily: most handlers never use the signal, and it costs more than the rest of the context.
   #controller: AbortController | undefined;
   #reason: CanceledError | undefined;
   #heartbeat: { readonly heartbeat?: Payload | null } = {};
@@ -54,7 +56,7 @@ export class RunningActivityContext implements ActivityContext {
     return this.#item.failures + 1;
   }
 
-  /** Stable over attempts and crashes: what a payment provider wants to see. */
+  /** Stable across attempts and crashes. */
   get idempotencyKey(): string {
     const { instanceId, incarnation, executionId, operation } = this.#item;
     return `${instanceId}/${incarnation}/${executionId}.${operation}`;
@@ -82,7 +84,7 @@ export class RunningActivityContext implements ActivityContext {
     if (this.#reason !== undefined) throw this.#reason;
   }
 
-  /** Resolves with the reason once the activity should stop. */
+  /** Resolves with the reason once the activity is canceled. */
   canceled(): Promise<CanceledError> {
     const { signal } = this;
     return new Promise((resolve) => {
@@ -92,7 +94,10 @@ export class RunningActivityContext implements ActivityContext {
     });
   }
 
-  /** Resolves once nothing but a lost lease, a terminate or a delete can stop this activity; rejects if it should stop. */
+  /**
+   * Resolves once only a lost lease, a terminate or a deletion can stop this activity. Rejects if it is already
+   * canceled.
+   */
   pointOfNoReturn(): Promise<void> {
     return this.#pointOfNoReturn();
   }
@@ -104,7 +109,7 @@ export class RunningActivityContext implements ActivityContext {
 
   emit(chunk: unknown): Promise<boolean> {
     const emitted = this.#emitChunk(chunk);
-    // A handler that does not wait for its emits learns of a cancel by its signal.
+    // A handler that does not await its emits is canceled through its signal.
     emitted.catch(() => undefined);
     return emitted;
   }
@@ -127,7 +132,7 @@ export class RunningActivityContext implements ActivityContext {
     return heartbeat;
   }
 
-  /** A renewal failed: what it was to store is stored with the next, unless there is news. */
+  /** Restores a heartbeat whose renewal failed, unless the handler has reported a newer one. */
   putBackHeartbeat(heartbeat: { readonly heartbeat?: Payload | null }): void {
     if (this.#heartbeat.heartbeat === undefined) this.#heartbeat = heartbeat;
   }
@@ -144,4 +149,50 @@ export class RunningActivityContext implements ActivityContext {
   end(): void {
     this.#ended = true;
   }
+}
+
+/** The `ctx` of a task handler. */
+export class RunningTaskContext extends RunningActivityContext implements TaskContext {
+  declare readonly client: TaskClient;
+  readonly #storedOptions: string | null;
+  readonly #cancelRun: (reason: string | undefined) => Promise<void>;
+
+  constructor(
+    params: RunningContextParams & {
+      readonly client: TaskClient;
+      readonly cancelRun: (reason: string | undefined) => Promise<void>;
+    },
+  ) {
+    super(params);
+    this.#storedOptions = params.item.options;
+    this.#cancelRun = params.cancelRun;
+  }
+
+  get runId(): string {
+    return this.instanceId;
+  }
+
+  get taskName(): string {
+    return this.activityName;
+  }
+
+  get headers(): Headers {
+    return decodeHeaders(this.#storedOptions);
+  }
+
+  async cancel(reason?: string): Promise<void> {
+    if (this.hasEnded) {
+      throw new PerdureError(
+        'OUTSIDE_HANDLER',
+        `The handler of task ${JSON.stringify(this.taskName)} has ended and can no longer cancel its run. Use client.cancel(${JSON.stringify(this.runId)}).`,
+      );
+    }
+    await this.#cancelRun(reason);
+  }
+}
+
+/** Whether an error only reports that the handler was canceled. */
+export function isCancellation(error: unknown, reason: CanceledError): boolean {
+  if (error === reason || isPerdureError(error, 'OPERATION_CANCELED')) return true;
+  return error instanceof Error && (error.name === 'AbortError' || error.cause === reason);
 }

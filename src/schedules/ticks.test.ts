@@ -1,13 +1,53 @@
 import { describe, expect, it } from 'vitest';
-import { dueTicks, maxTicks, onTimeMs, type CatchUp } from './due-ticks.ts';
-import { everyTiming } from './timing.ts';
+import { dueTicks, everyTiming, limitTiming, maxTicks, onTimeMs, type CatchUp } from './ticks.ts';
 
 const minute = 60_000;
-const timing = everyTiming(minute, 0);
 const policies: readonly CatchUp[] = ['skip', 'one', 'all'];
 
-describe('the ticks that are due', () => {
-  it.each(policies)('include one that is on time, under %s', (catchUp) => {
+describe('everyTiming', () => {
+  const timing = everyTiming(10, 100);
+
+  it('counts from the anchor, which is not a tick', () => {
+    expect([0, 99, 100, 109, 110, 111].map((at) => timing.next(at))).toEqual([
+      110, 110, 110, 110, 120, 120,
+    ]);
+    expect([0, 100, 109, 110, 119, 120].map((at) => timing.previous(at))).toEqual([
+      null,
+      null,
+      null,
+      110,
+      110,
+      120,
+    ]);
+  });
+});
+
+describe('limitTiming', () => {
+  const timing = limitTiming(everyTiming(10, 0), 30, 50);
+
+  it('includes both bounds', () => {
+    expect([-100, 29, 30, 40, 50, 60].map((at) => timing.next(at))).toEqual([
+      30,
+      30,
+      40,
+      50,
+      null,
+      null,
+    ]);
+    expect([20, 30, 45, 50, 1_000].map((at) => timing.previous(at))).toEqual([
+      null,
+      30,
+      40,
+      50,
+      50,
+    ]);
+  });
+});
+
+describe('dueTicks', () => {
+  const timing = everyTiming(minute, 0);
+
+  it.each(policies)('fires a tick less than 10 s late under catchUp %s', (catchUp) => {
     for (const lateMs of [0, 1, onTimeMs - 1]) {
       const nowMs = 5 * minute + lateMs;
       expect(dueTicks({ timing, catchUp, nextAt: 5 * minute, nowMs })).toEqual({
@@ -17,7 +57,7 @@ describe('the ticks that are due', () => {
     }
   });
 
-  it('leave out what was missed, are one for it, or all of it, as the policy says', () => {
+  it('skips missed ticks, fires one for all of them, or fires each, by policy', () => {
     const nowMs = 8 * minute + 30_000;
     const due = (catchUp: CatchUp) => dueTicks({ timing, catchUp, nextAt: 5 * minute, nowMs });
     expect(due('skip')).toEqual({ ticks: [], nextAt: 9 * minute });
@@ -28,7 +68,7 @@ describe('the ticks that are due', () => {
     });
   });
 
-  it('include the one on time beside what was missed', () => {
+  it('fires the tick that is on time in addition to the missed ones', () => {
     const nowMs = 8 * minute + 5;
     const due = (catchUp: CatchUp) =>
       dueTicks({ timing, catchUp, nextAt: 5 * minute, nowMs }).ticks.map((tick) => tick / minute);
@@ -37,7 +77,7 @@ describe('the ticks that are due', () => {
     expect(due('all')).toEqual([5, 6, 7, 8]);
   });
 
-  it('come in portions when very many were missed, and none is left out', () => {
+  it('splits many missed ticks into batches without losing any', () => {
     const nowMs = 2_500 * minute;
     const ticks: number[] = [];
     let nextAt: number | null = minute;
@@ -51,7 +91,7 @@ describe('the ticks that are due', () => {
     expect(ticks).toEqual(Array.from({ length: 2_500 }, (_, n) => (n + 1) * minute));
   });
 
-  it('cost the same after years as after minutes, unless all of them are wanted', () => {
+  it('takes constant time after years of missed ticks under skip and one', () => {
     const everySecond = everyTiming(1_000, 0);
     const nowMs = 10 * 365 * 86_400_000;
     const before = performance.now();
@@ -60,7 +100,7 @@ describe('the ticks that are due', () => {
       expect(ticks.length).toBeLessThanOrEqual(12);
       expect(nextAt).toBe(nowMs + 1_000);
     }
-    // Tick by tick it would take minutes.
+    // Iterating tick by tick would take minutes.
     expect(performance.now() - before).toBeLessThan(5_000);
   });
 });

@@ -6,11 +6,16 @@ import {
   type Failure,
 } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
+import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/activity-run.ts';
-import { reportSafely } from './report-safely.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { Outcome } from '../turns/completions.ts';
 
-/** Logs an attempt that failed: a warning while it is retried; the end of an activity is its orchestration's to judge. */
+/**
+ * Logs a failed attempt: `warn` if it is retried. The final failure of an activity is `info`: its orchestration
+ * handles it.
+ */
 export function reportFailedAttempt(logger: Logger, item: WorkItem, result: AttemptResult): void {
   if (result.kind !== 'retry' && result.kind !== 'failed') return;
   const { instanceId, failures } = item;
@@ -22,16 +27,16 @@ export function reportFailedAttempt(logger: Logger, item: WorkItem, result: Atte
       const retryInMs = Math.round(result.delayMs);
       logger.warn(
         { ...fields, retryInMs, error },
-        `${whats[item.kind]} attempt failed, will retry`,
+        `${kindNames[item.kind]} attempt failed, will retry`,
       );
     } else if (item.kind === 'onFail') {
-      logger.error({ ...fields, error }, 'the failure handler of a task failed');
+      logger.error({ ...fields, error }, 'onFail handler failed');
     } else if (item.kind === 'activity') logger.info({ ...fields, error }, 'activity failed');
   });
 }
 
-/** Logs a task run that failed for good. */
-export function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
+/** Logs a task run that ended as `failed`. */
+function reportFailedTask(logger: Logger, item: WorkItem, failure: Failure): void {
   const { instanceId, name: task, failures } = item;
   const error = toLoggedError(failure);
   reportSafely(logger, () =>
@@ -52,7 +57,7 @@ export function reportFailedInstance(
   );
 }
 
-/** Logs an instance that is blocked. A disagreement is shown without its message, which quotes payloads. */
+/** Logs a blocked instance. Omits the message of a nondeterminism error, because it quotes payloads. */
 export function reportBlocked(
   logger: Logger,
   fields: {
@@ -74,4 +79,30 @@ export function reportBlocked(
   }
 }
 
-const whats = { activity: 'activity', task: 'task', onFail: 'failure handler' } as const;
+const kindNames = { activity: 'activity', task: 'task', onFail: 'onFail' } as const;
+
+/** Calls a hook or logger of the user. Logs an error that it throws, and drops it. */
+export function reportSafely(logger: Logger, report: () => void): void {
+  try {
+    report();
+  } catch (error) {
+    try {
+      logger.error({ error }, 'hook threw an error');
+    } catch {
+      // The logger itself throws: nothing is left to report to.
+    }
+  }
+}
+
+/** Logs and reports the end of a task run that this worker committed. */
+export function reportTaskEnd(
+  { logger, hooks }: Pick<ResolvedOptions, 'logger' | 'hooks'>,
+  item: WorkItem,
+  status: TerminalStatus,
+  outcome?: Outcome,
+): void {
+  const { instanceId, name: task } = item;
+  if (status === 'failed' && outcome?.kind === 'failed')
+    reportFailedTask(logger, item, outcome.failure);
+  reportSafely(logger, () => hooks.taskEnded?.({ instanceId, task, status }));
+}

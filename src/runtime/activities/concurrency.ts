@@ -1,0 +1,113 @@
+import { setImmediate } from 'node:timers';
+import { CircuitBreaker, type BreakerOutcome } from '../../tasks/circuit-breaker.ts';
+import type { TaskDefinition } from '../../tasks/task.ts';
+
+/** The slots of a worker: its limit on concurrent handlers. */
+export class Slots {
+  readonly #size: number;
+  #taken = 0;
+  #onFree: () => void = () => undefined;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  get free(): number {
+    return Math.max(0, this.#size - this.#taken);
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  take(count: number): void {
+    this.#taken += count;
+  }
+
+  release(count: number): void {
+    if (count === 0) return;
+    this.#taken -= count;
+    if (this.free > 0) this.#onFree();
+  }
+
+  /** Sets the listener that is called when a release leaves a slot free. There is only one. */
+  onFree(listener: () => void): void {
+    this.#onFree = listener;
+  }
+}
+
+/** Limits the concurrent runs of one task in a worker: by its `concurrency` and its circuit breaker. */
+export class TaskLimiter {
+  readonly task: string;
+  readonly #concurrency: number;
+  readonly #breaker: CircuitBreaker | undefined;
+  #running = 0;
+
+  constructor({ name, concurrency = Infinity, circuitBreaker }: TaskDefinition) {
+    this.task = name;
+    this.#concurrency = concurrency;
+    this.#breaker = circuitBreaker && new CircuitBreaker(circuitBreaker);
+  }
+
+  /** Returns the limiter of a task, or `undefined` if the task has no limits of its own. */
+  static of(task: TaskDefinition): TaskLimiter | undefined {
+    const isBounded = task.concurrency !== undefined || task.circuitBreaker !== undefined;
+    return isBounded ? new TaskLimiter(task) : undefined;
+  }
+
+  /** Returns how many more runs may start now. */
+  capacity(nowMs: number): number {
+    return Math.min(this.#concurrency - this.#running, this.#breaker?.capacity(nowMs) ?? Infinity);
+  }
+
+  /** When the breaker allows a probe. `undefined`: capacity changes only when a run ends. */
+  get availableAt(): number | undefined {
+    return this.#breaker?.probeAt;
+  }
+
+  /** Counts a run as started. Call the returned function once, when its attempt has ended. */
+  start(): (outcome: BreakerOutcome, nowMs: number) => void {
+    this.#running += 1;
+    const leave = this.#breaker?.start();
+    return (outcome, nowMs) => {
+      this.#running -= 1;
+      leave?.(outcome, nowMs);
+    };
+  }
+}
+
+// Long enough to cost little with cheap handlers, short compared with the delay of a hint.
+const sliceMs = 2;
+
+/**
+ * Spreads the starts of handlers over several event loop iterations, so that a cancel can arrive between two of them.
+ * Otherwise 100 handlers that each compute for 5 ms would start as one block of half a second.
+ */
+export class StartSlices {
+  readonly #waiting: (() => void)[] = [];
+  /** End of the current slice. `undefined` before the first start of an event loop iteration. */
+  #endsAt: number | undefined;
+
+  /** Returns `undefined` if a handler may start now, otherwise a promise that resolves when it may. */
+  admit(): Promise<void> | undefined {
+    if (this.#waiting.length === 0 && this.#hasTime()) return undefined;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #hasTime(): boolean {
+    const now = performance.now();
+    if (this.#endsAt !== undefined) return now < this.#endsAt;
+    this.#endsAt = now + sliceMs;
+    setImmediate(() => void this.#nextSlice());
+    return true;
+  }
+
+  async #nextSlice(): Promise<void> {
+    this.#endsAt = undefined;
+    while (this.#waiting.length > 0 && this.#hasTime()) {
+      this.#waiting.shift()?.();
+      // The handler runs in the microtask before this one, so the next clock reading includes its work.
+      await Promise.resolve();
+    }
+  }
+}

@@ -1,0 +1,296 @@
+import type { Clock } from '../../model/clock.ts';
+import { isIncoming, type HistoryEvent } from '../../model/event.ts';
+import { NondeterminismError } from '../../model/failures/errors.ts';
+import { decodeMessage } from '../../model/message.ts';
+import type { Registry } from '../../orchestration/registry.ts';
+import type { CreateResult, NewInstance } from '../../providers/contract/instances.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
+import type { ClaimedAtInsert, Turn } from '../../providers/contract/turn.ts';
+import type { WorkItem } from '../../providers/contract/work-queue.ts';
+import type { TurnResult } from '../../replay/execution.ts';
+import type { Slots } from '../activities/concurrency.ts';
+import { reportFailedInstance, reportSafely } from '../maintenance/reports.ts';
+import type { ResolvedOptions } from '../options.ts';
+import type { FreshReplays } from './fresh-replays.ts';
+import { WarmInstance, type ProgramFactory } from './warm-instance.ts';
+import { toTurn, type TurnSubject } from './turn-effects.ts';
+import type { WarmCache } from './warm-cache.ts';
+import type { WarmTimers } from './timer-turns.ts';
+
+export interface TurnLifecycleParams {
+  readonly provider: Provider;
+  readonly registry: Registry;
+  readonly options: ResolvedOptions;
+  readonly cache: WarmCache;
+  readonly timers: WarmTimers;
+  readonly slots: Slots;
+  readonly replays: FreshReplays;
+  /** Starts items that a commit claimed for this process. */
+  readonly startClaimed: (items: readonly WorkItem[], claimedAt: number) => void;
+}
+
+/** When a turn ran. `nowMs` is the store's time on the slow path, and this process's clock on the fast path. */
+export interface TurnTime {
+  readonly path: 'fast' | 'slow';
+  readonly nowMs: number;
+}
+
+/** Plans a turn, and follows up when it was committed or rejected. Shared by all paths. */
+export class TurnLifecycle {
+  readonly #params: TurnLifecycleParams;
+  /** Unawaited operations of turns that end their instance. Logged after the commit. */
+  readonly #neverAwaited = new WeakMap<Turn, readonly string[]>();
+
+  constructor(params: TurnLifecycleParams) {
+    this.#params = params;
+  }
+
+  /** With `alwaysReplay`: replaces the code by a copy replayed to the end of the turn. Throws `NondeterminismError`. */
+  async replay(instance: WarmInstance, result: TurnResult): Promise<void> {
+    instance.code = await this.#params.replays.replay(instance, instance.code, result);
+    instance.code.execution.holder = instance;
+  }
+
+  /** Derives the turn to commit, and takes slots for the activities that this process will run. */
+  plan(subject: TurnSubject, result: TurnResult, time: TurnTime): Turn {
+    const { options, registry, slots, provider } = this.#params;
+    const instance = subject instanceof WarmInstance ? subject : undefined;
+    if (instance !== undefined) forgetResolved(instance, result.events);
+    const mayClaim = options.fastPaths && (instance === undefined || instance.queued.size === 0);
+    let budget = mayClaim ? slots.free : 0;
+    const turn = toTurn({
+      subject,
+      firstEventId: result.firstEventId,
+      events: result.events,
+      ...((time.path === 'slow' || provider.clockIsEstimate !== true) && {
+        storeNowMs: time.nowMs,
+      }),
+      bufferedEvents: result.bufferedEvents,
+      cleanupMs: options.cleanupTimeoutMs,
+      worker: options.name,
+      claimMs: (activity) => {
+        if (budget === 0 || !registry.hasActivity(activity)) return undefined;
+        budget -= 1;
+        return options.activityLeaseMs;
+      },
+    });
+    slots.take(claimCount(turn));
+    const { neverAwaited } = result;
+    if (neverAwaited !== undefined) this.#neverAwaited.set(turn, neverAwaited);
+    return turn;
+  }
+
+  /** Handles a commit: caches or evicts the instance, and starts the activities that the commit claimed. */
+  committed(
+    instance: WarmInstance,
+    turn: Turn,
+    commit: TurnTime & {
+      readonly claimed: readonly ClaimedAtInsert[];
+      /** Monotonic time before the commit was sent. Leases of the claimed items start here. */
+      readonly sentAt: number;
+    },
+  ): void {
+    const { cache, options } = this.#params;
+    instance.lastTurn = turn.turnId;
+    for (const { operation, claimMs } of turn.workItems) {
+      if (claimMs === undefined) instance.queued.add(operation);
+    }
+    for (const { operation, fireAt } of turn.timers)
+      instance.timers.set(operation, Math.ceil(fireAt));
+    instance.code.faults.committed(turn.turnId);
+    this.#report(instance, turn, commit.path);
+    if (turn.outcome.status === 'failed')
+      reportFailedInstance(options.logger, instance, turn.outcome.failure);
+    if (turn.outcome.status !== 'running') this.#warnUnawaited(instance, turn);
+    if (turn.outcome.status !== 'running') cache.evict(instance);
+    else if (options.warmCacheBytes === 0) cache.evict(instance);
+    else if (!instance.isEvicted) this.#keep(instance, turn);
+    this.#startClaimed(instance, turn, commit);
+  }
+
+  #keep(instance: WarmInstance, { timers: set }: Turn): void {
+    const { cache, timers, options, provider } = this.#params;
+    cache.put(instance);
+    // A store with its own clock may reject a timer that is due by ours.
+    if (instance.isEvicted || !options.fastPaths || provider.clockIsEstimate === true) return;
+    for (const { operation, fireAt, delayMs } of set) {
+      if (delayMs === undefined) timers.add(instance, operation, Math.ceil(fireAt));
+    }
+  }
+
+  /** Handles a turn that was rejected or whose commit is unknown. Evicts the instance. */
+  rejected(instance: WarmInstance | undefined, turn: Turn): void {
+    this.#params.slots.release(claimCount(turn));
+    if (instance !== undefined) this.#params.cache.evict(instance);
+  }
+
+  #startClaimed(
+    instance: WarmInstance,
+    turn: Turn,
+    { claimed, nowMs, sentAt }: Parameters<TurnLifecycle['committed']>[2],
+  ): void {
+    const { slots, startClaimed } = this.#params;
+    const unclaimed = claimCount(turn) - claimed.length;
+    if (unclaimed > 0) slots.release(unclaimed);
+    if (claimed.length === 0) return;
+    const byOperation = new Map(turn.workItems.map((item) => [item.operation, item]));
+    const items: WorkItem[] = [];
+    for (const { operation, lockToken } of claimed) {
+      const item = byOperation.get(operation);
+      if (item === undefined) continue;
+      items.push({
+        kind: 'activity',
+        lockToken,
+        instanceKey: instance.instanceKey,
+        instanceId: instance.instanceId,
+        incarnation: instance.incarnation,
+        executionId: instance.executionId,
+        operation,
+        name: item.name,
+        orchestration: instance.name,
+        payload: item.payload,
+        options: item.options,
+        claims: 1,
+        failures: 0,
+        heartbeat: null,
+        cancel: null,
+        nowMs,
+      });
+    }
+    startClaimed(items, sentAt);
+  }
+
+  #warnUnawaited({ instanceId, name }: WarmInstance, turn: Turn): void {
+    const operations = this.#neverAwaited.get(turn);
+    if (operations === undefined) return;
+    const { logger } = this.#params.options;
+    reportSafely(logger, () => {
+      logger.warn(
+        { instanceId, orchestration: name, operations },
+        'orchestration ended with operations that it never awaited',
+      );
+    });
+  }
+
+  #report(instance: WarmInstance, turn: Turn, path: 'fast' | 'slow'): void {
+    const { options } = this.#params;
+    const { turnCommitted } = options.hooks;
+    if (turnCommitted === undefined) return;
+    reportSafely(options.logger, () =>
+      turnCommitted({
+        instanceId: instance.instanceId,
+        executionId: instance.executionId,
+        orchestration: instance.name,
+        events: turn.events.length,
+        path,
+        status: turn.outcome.status,
+      }),
+    );
+  }
+}
+
+export interface FirstTurnsParams {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly programs: ProgramFactory;
+  readonly turns: TurnLifecycle;
+  readonly options: ResolvedOptions;
+  readonly replays: FreshReplays;
+}
+
+/** Creates an instance together with its first turn, if its code is registered in this process (fast path). */
+export class FirstTurns {
+  readonly #params: FirstTurnsParams;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #stopped = false;
+
+  constructor(params: FirstTurnsParams) {
+    this.#params = params;
+  }
+
+  /** Declines new starts, and waits for the pending ones. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.allSettled(this.#underWay);
+  }
+
+  /** Returns `undefined` if this process cannot run the instance. */
+  start(newInstance: NewInstance): Promise<CreateResult> | undefined {
+    const { registry } = this.#params;
+    const version = newInstance.version ?? registry.latest(newInstance.name)?.version;
+    if (this.#stopped || version === undefined) return undefined;
+    if (registry.find(newInstance.name, version) === undefined) return undefined;
+    const created = this.#create(newInstance, version);
+    this.#underWay.add(created);
+    const forget = (): boolean => this.#underWay.delete(created);
+    created.then(forget, forget);
+    return created;
+  }
+
+  async #create(newInstance: NewInstance, version: string): Promise<CreateResult> {
+    const { provider, clock, programs, turns, options, replays } = this.#params;
+    const { instanceId, incarnation, name } = newInstance;
+    const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null };
+    let code = programs.create({ ...subject, incarnation });
+    const { execution } = code;
+    const nowMs = Math.floor(clock.now());
+    const messages = [decodeMessage(newInstance.start)];
+    let ran;
+    try {
+      ran = await execution.turn({ messages, nowMs, version });
+      if (options.alwaysReplay) code = await replays.replay({ ...subject, incarnation }, code, ran);
+    } catch (error) {
+      // The code cannot run this start. Store it without a turn: the slow path blocks the instance.
+      execution.dispose();
+      if (!(error instanceof NondeterminismError)) throw error;
+      const [kept] = await provider.createInstances([newInstance]);
+      return kept as CreateResult;
+    }
+    const time = { path: 'fast', nowMs } as const;
+    const firstTurn = turns.plan(subject, ran, time);
+    const sentAt = clock.monotonic();
+    let result: CreateResult | undefined;
+    try {
+      [result] = await provider.createInstances([{ ...newInstance, firstTurn }]);
+    } finally {
+      if (result?.kind !== 'created') {
+        code.execution.dispose();
+        turns.rejected(undefined, firstTurn);
+      }
+    }
+    if (result?.kind === 'created') {
+      const { instanceKey, claimed } = result;
+      const instance = new WarmInstance({
+        instanceKey,
+        subject,
+        incarnation,
+        code,
+        lastTurn: null,
+      });
+      turns.committed(instance, firstTurn, { ...time, claimed, sentAt });
+    }
+    return result as CreateResult;
+  }
+}
+
+function forgetResolved({ queued, timers }: WarmInstance, events: readonly HistoryEvent[]): void {
+  if (queued.size === 0 && timers.size === 0) return;
+  for (const event of events) {
+    const resolved =
+      event.kind === 'operationWithdrawn'
+        ? event.target
+        : isIncoming(event) && 'operation' in event
+          ? event.operation
+          : undefined;
+    if (resolved === undefined) continue;
+    queued.delete(resolved);
+    timers.delete(resolved);
+  }
+}
+
+function claimCount(turn: Turn): number {
+  let count = 0;
+  for (const item of turn.workItems) if (item.claimMs !== undefined) count += 1;
+  return count;
+}
