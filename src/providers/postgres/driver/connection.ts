@@ -1,6 +1,9 @@
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout } from 'node:timers';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { PerdureError } from '../../../model/failures/errors.ts';
-import { isLeaseBound, silentError, watchSilence } from './answer-deadline.ts';
 import type { ConnectionSettings } from './options.ts';
 import {
   isConnectionLost,
@@ -10,7 +13,6 @@ import {
   toProviderError,
   unknownOutcome,
 } from './postgres-errors.ts';
-import { withinBudget, type RetryBudget } from './retry.ts';
 import { ClientTransaction, type Statement, type Transaction } from './transaction.ts';
 
 export type { Statement, Transaction } from './transaction.ts';
@@ -242,4 +244,98 @@ function closed(operation: string): PerdureError {
     'CLOSED',
     `${operation}: the store is closed. Open it again, or close it later.`,
   );
+}
+
+/** How long a call is tried again, and when that is over early. */
+export interface RetryBudget {
+  readonly budgetMs: number;
+  /** Aborted when the store closes: what fails from then on has failed. */
+  readonly signal: AbortSignal;
+}
+
+const firstDelayMs = 5;
+// A server that has come back is used again within half a second.
+const maxDelayMs = 500;
+
+/** Calls, and again with growing, jittered waits while an error is transient and the budget lasts; then throws it. */
+export async function withinBudget<T>(
+  { budgetMs, signal }: RetryBudget,
+  isTransient: (error: unknown) => boolean,
+  call: () => Promise<T>,
+): Promise<T> {
+  const deadline = performance.now() + budgetMs;
+  for (let delayMs = firstDelayMs; ; delayMs = Math.min(delayMs * 2, maxDelayMs)) {
+    try {
+      return await call();
+    } catch (error) {
+      const pauseMs = delayMs * (0.5 + Math.random() / 2);
+      if (!isTransient(error) || signal.aborted) throw error;
+      if (performance.now() + pauseMs > deadline) throw error;
+      // The error says more than an interrupted pause would.
+      await delay(pauseMs, undefined, { signal }).catch(() => Promise.reject(error as Error));
+    }
+  }
+}
+
+/**
+ * Operations that a lease depends on, and the short ones beside them: their answer is worth nothing once the lease has
+ * expired. Deletions, lists and counts are not among them: they may take as long as a statement may.
+ */
+const leaseBound: ReadonlySet<string> = new Set([
+  'poll',
+  'fetchOrchestrationItems',
+  'fetchWorkItems',
+  'readHistory',
+  'ackOrchestrationItems',
+  'ackTurns',
+  'ackWorkItems',
+  'renewOrchestrationLocks',
+  'renewWorkItemLocks',
+  'renewSessions',
+  'abandonOrchestrationItems',
+  'abandonWorkItems',
+  'retryWorkItems',
+  'markPointOfNoReturn',
+  'createInstances',
+  'createTasks',
+  'enqueueMessages',
+  'requestCancel',
+  'getInstances',
+  'dueSchedules',
+  'dueSessions',
+  'takeLease',
+  'endBackend',
+]);
+
+/** Whether an operation must be answered within `answerTimeoutMs`. */
+export function isLeaseBound(operation: string): boolean {
+  return leaseBound.has(operation);
+}
+
+// A watch looks four times per deadline, so silence is found at most a quarter late.
+const looks = 4;
+
+/** Calls back once a socket has neither sent nor received a byte for `ms`; returns how to stop. */
+export function watchSilence(stream: Duplex, ms: number, onSilent: () => void): () => void {
+  let seen = Number.NaN;
+  let quietLooks = 0;
+  let timer = setTimeout(look, ms / looks);
+  function look(): void {
+    const traffic = trafficOf(stream);
+    quietLooks = traffic === seen ? quietLooks + 1 : 0;
+    seen = traffic;
+    if (quietLooks === looks) onSilent();
+    else timer = setTimeout(look, ms / looks);
+  }
+  return () => clearTimeout(timer);
+}
+
+function trafficOf(stream: Duplex): number {
+  if (!(stream instanceof Socket)) return 0;
+  return stream.bytesRead + stream.bytesWritten - stream.writableLength;
+}
+
+/** The error of statements whose connection went silent: their outcome is that of a lost connection. */
+export function silentError(ms: number): Error {
+  return Object.assign(new Error(`the server did not answer for ${ms} ms`), { code: 'ETIMEDOUT' });
 }

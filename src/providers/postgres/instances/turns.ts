@@ -8,10 +8,14 @@ import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import { isOver, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import {
+  isOver,
+  knownStart,
+  type InstanceRow,
+  type InstanceRows,
+} from '../tables/instance-rows.ts';
 import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';

@@ -12,7 +12,7 @@ import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
-import { withinBudget } from '../driver/retry.ts';
+import { withinBudget } from '../driver/connection.ts';
 
 /** Every migration, in order: 1, 2, 3, … */
 export const migrations: readonly Migration[] = [initial, jobs];

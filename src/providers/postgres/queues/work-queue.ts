@@ -24,10 +24,10 @@ import type { Store } from '../store.ts';
 import { isRun, settleRun } from '../tasks/task-runs.ts';
 import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import type { Settlement } from '../tables/settlement.ts';
 import {
   onFailOperation,
   toCancelInfo,
+  type Settlement,
   type HandedBack,
   type HeldItem,
 } from '../tables/work-items.ts';

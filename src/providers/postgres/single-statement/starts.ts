@@ -5,7 +5,7 @@ import type { Connections, Statement } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
-import { isPlain, type PlainTurn } from './plain-turn.ts';
+import { isPlain, type PlainTurn } from './turn-acks.ts';
 import { refusesData } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 

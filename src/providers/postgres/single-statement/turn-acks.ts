@@ -1,14 +1,12 @@
-import type { ClaimedAtInsert, CommitResult } from '../../contract/turn.ts';
+import type { ClaimedAtInsert, CommitResult, Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { TurnAck } from '../../contract/work-queue.ts';
-import { booleans, numbers, texts } from '../driver/arrays.ts';
-import type { Connections, Statement } from '../driver/connection.ts';
-import type { Definitions } from '../tables/definitions.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { isPlain, type PlainTurn } from './plain-turn.ts';
+import { booleans, numbers, texts, fromStoredText } from '../driver/arrays.ts';
+import type { Connections, Statement } from '../driver/connection.ts';
 import { refusesData } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
-import { fromStoredText } from '../driver/stored-text.ts';
+import type { Definitions } from '../tables/definitions.ts';
 
 interface Row {
   readonly now: number;
@@ -315,4 +313,28 @@ function answer(acks: readonly PlainAck[], items: readonly NewItem[], row: Row) 
     claimed: claimed[index] ?? [],
   }));
   return { results, effects };
+}
+
+/** A turn that concerns nobody but its instance, and of that only its history, its activities and its end. */
+export interface PlainTurn extends Turn {
+  readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
+}
+
+/** Says whether a turn is plain. */
+export function isPlain(turn: Turn): turn is PlainTurn {
+  const { outcome } = turn;
+  return (
+    (outcome.status === 'running' ||
+      outcome.status === 'completed' ||
+      outcome.status === 'failed') &&
+    turn.events.length > 0 &&
+    turn.timers.length === 0 &&
+    turn.timerWithdrawals.length === 0 &&
+    turn.children.length === 0 &&
+    turn.childCancels.length === 0 &&
+    turn.messages.length === 0 &&
+    turn.activityCancels.length === 0 &&
+    turn.customStatus === undefined &&
+    turn.bufferedEvents === undefined
+  );
 }

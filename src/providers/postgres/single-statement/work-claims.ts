@@ -4,11 +4,10 @@ import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts
 import type { Connections, Statement } from '../driver/connection.ts';
 import type { ClaimedItem } from '../queues/due-items.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
-import { newTaskSecret } from '../tables/task-secret.ts';
+import { newTaskSecret, isFree } from '../tables/work-items.ts';
 import { namesParameter, workKeys } from '../wakeups/due-query.ts';
 import { priorityLevels } from '../wakeups/priority-levels.ts';
 import { nowSql } from '../driver/scope.ts';
-import { isFree } from '../tables/work-items.ts';
 
 /**
  * Claims work items in one statement, which is its own transaction: while there is plenty, and nothing that is flagged,

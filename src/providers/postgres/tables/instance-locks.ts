@@ -2,7 +2,7 @@ import type { Blocked } from '../../contract/orchestration-queue.ts';
 import { numbers, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** A row of `instance_locks` as the fences read it. */

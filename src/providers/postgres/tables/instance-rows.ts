@@ -1,10 +1,11 @@
 import type { CancellationType } from '../../../model/cancel.ts';
 import type { ParentRef } from '../../../model/event.ts';
-import type { Payload } from '../../../model/values/payload.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
+import type { Payload } from '../../../model/values/payload.ts';
 import { booleans, numbers, texts } from '../driver/arrays.ts';
+import { placeOf } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import type { DefinitionKind, Definitions } from './definitions.ts';
 
 /** Everything of an instance that decides what becomes of it. */
 export interface InstanceRow {
@@ -244,4 +245,16 @@ export function mustChange(changed: number, meant: number): void {
   if (changed !== meant) {
     throw new Error(`A write meant for ${meant} live instances changed ${changed} rows.`);
   }
+}
+
+/** The answer for a start whose id is taken: this very one was made before, or the id belongs to another. */
+export function knownStart(
+  definitions: Definitions,
+  wanted: { readonly kind: DefinitionKind; readonly name: string; readonly inputHash: string },
+  existing: StartRow,
+): { readonly kind: 'exists' } | { readonly kind: 'conflict'; readonly name: string } {
+  const { kind, name } = definitions.get(existing.definitionKey);
+  const isSame =
+    kind === wanted.kind && name === wanted.name && existing.inputHash === wanted.inputHash;
+  return isSame ? { kind: 'exists' } : { kind: 'conflict', name };
 }

@@ -7,7 +7,7 @@ import type { Statement } from '../driver/connection.ts';
 import { isLive } from './instance-locks.ts';
 import { formatToken } from '../../shared/lock-token.ts';
 import type { MessageRow } from './messages.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { booleans, numbers, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 
 /** An instance that is stopped, with who asked and why. */
 export interface StopRow {

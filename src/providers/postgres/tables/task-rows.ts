@@ -1,18 +1,12 @@
-import type { Payload } from '../../../model/values/payload.ts';
 import type { TerminalStatus } from '../../../model/status.ts';
-import type { OnFailState } from '../../contract/tasks.ts';
+import type { Payload } from '../../../model/values/payload.ts';
+import type { OnFailState, NewTask } from '../../contract/tasks.ts';
 import { booleans, numbers, texts } from '../driver/arrays.ts';
+import { placeOf } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { mustChange } from './instance-rows.ts';
-import {
-  insertTasksText,
-  insertTasksValues,
-  type InsertedTask,
-  type TaskRow,
-} from './new-tasks.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
 import { nowSql } from '../driver/scope.ts';
-import { onFailOperation } from './work-items.ts';
+import { mustChange } from './instance-rows.ts';
+import { onFailOperation, taskOperation } from './work-items.ts';
 
 /** How a task run ends. */
 export interface RunEnd {
@@ -190,5 +184,135 @@ export class TaskRows {
   async expire(tx: Transaction, nowParameter: number | null): Promise<readonly string[]> {
     const rows = await tx.query<{ instanceId: string }>(this.#expire, [nowParameter]);
     return rows.map(({ instanceId }) => instanceId);
+  }
+}
+
+/** A task run to be inserted. */
+export interface TaskRow {
+  readonly task: NewTask;
+  readonly definitionKey: number;
+}
+
+/** What became of one row, in the order of the rows. */
+export interface InsertedTask {
+  readonly instanceKey: number;
+  readonly isCreated: boolean;
+  /** It has taken its dedupe key. */
+  readonly hasKey: boolean;
+  /** When something is to be done about it; the past means now. */
+  readonly dueAt: number;
+}
+
+/**
+ * The statement that inserts runs with their items and keys. `strict` fails as a whole when an id or a key is taken, and
+ * needs no look at either; otherwise such a run is left out, though it may have taken its key. `$1` is the clock's.
+ */
+export function insertTasksText(schema: string, { strict }: { readonly strict: boolean }): string {
+  const unless = (columns: string) => (strict ? '' : `ON CONFLICT (${columns}) DO NOTHING`);
+  const isNew = `(SELECT 1 FROM ${schema}.instances AS known WHERE known.instance_id = new.instance_id LIMIT 1) IS NULL`;
+  return `WITH new AS MATERIALIZED (
+      SELECT nextval('${schema}.instances_instance_key_seq') AS instance_key, one.*,
+        coalesce(start_at, clock.now + delay_ms) AS run_at,
+        coalesce(end_at, greatest(start_at, clock.now + delay_ms, clock.now) + expires_in_ms) AS expires_at
+      FROM unnest($2::text[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::bigint[],
+          $10::bigint[], $11::text[], $12::text[], $13::text[], $14::bigint[], $15::bigint[]) WITH ORDINALITY
+        AS one (instance_id, incarnation, definition_key, input_hash, priority, input, options, start_at, end_at,
+          dedupe_key, on_fail, on_fail_options, delay_ms, expires_in_ms, place)
+      CROSS JOIN ${nowSql} AS clock (now)
+    ), keyed AS (
+      INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
+      SELECT definition_key, dedupe_key, instance_key FROM new
+      WHERE dedupe_key IS NOT NULL ${strict ? '' : `AND ${isNew}`}
+      ORDER BY definition_key, dedupe_key ${unless('definition_key, dedupe_key')}
+      RETURNING instance_key
+    ), created AS (
+      INSERT INTO ${schema}.instances (instance_key, instance_id, incarnation, definition_key, status, execution_id,
+        history_length, input_hash, created_at, priority, input, options, run_at, expires_at, dedupe_key, failures,
+        on_fail, on_fail_options)
+      OVERRIDING SYSTEM VALUE
+      SELECT instance_key, instance_id, incarnation, definition_key, 'pending', 1, 0, input_hash, ${nowSql}, priority,
+        input, options, run_at, expires_at, dedupe_key, 0, on_fail, on_fail_options
+      FROM new ${strict ? '' : 'WHERE dedupe_key IS NULL OR instance_key IN (SELECT instance_key FROM keyed)'}
+      ORDER BY place ${unless('instance_id')}
+      RETURNING instance_key
+    ), queued AS (
+      INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at,
+        expires_at, claims, created_at)
+      SELECT instance_key, 1, ${taskOperation}, definition_key, priority, greatest(run_at, ${nowSql}), expires_at, 0,
+        ${nowSql}
+      FROM new ${strict ? '' : 'WHERE instance_key IN (SELECT instance_key FROM created)'}
+      ORDER BY place
+    )
+    SELECT instance_key AS "instanceKey", least(coalesce(run_at, 0), expires_at) AS "dueAt", ${
+      strict
+        ? `TRUE AS "isCreated", dedupe_key IS NOT NULL AS "hasKey"`
+        : `instance_key IN (SELECT instance_key FROM created) AS "isCreated",
+           instance_key IN (SELECT instance_key FROM keyed) AS "hasKey"`
+    } FROM new ORDER BY place`;
+}
+
+/** The values of the statement, after that of the clock. */
+export function insertTasksValues(rows: readonly TaskRow[]): readonly unknown[] {
+  const tasks = rows.map(({ task }) => task);
+  return [
+    texts(tasks.map(({ instanceId }) => instanceId)),
+    texts(tasks.map(({ incarnation }) => incarnation)),
+    numbers(rows.map(({ definitionKey }) => definitionKey)),
+    texts(tasks.map(({ inputHash }) => inputHash)),
+    numbers(tasks.map(({ priority }) => priority)),
+    texts(tasks.map(({ payload }) => payload)),
+    texts(tasks.map(({ options }) => options)),
+    numbers(tasks.map(({ runAt }) => wholeOrNull(runAt))),
+    numbers(tasks.map(({ expiresAt }) => wholeOrNull(expiresAt))),
+    texts(tasks.map(({ dedupeKey }) => dedupeKey ?? null)),
+    texts(tasks.map(({ onFail }) => (onFail === undefined ? null : 'ready'))),
+    texts(tasks.map(({ onFail }) => onFail?.options ?? null)),
+    numbers(tasks.map(({ delayMs }) => wholeOrNull(delayMs))),
+    numbers(tasks.map(({ expiresInMs }) => wholeOrNull(expiresInMs))),
+  ];
+}
+
+function wholeOrNull(time: number | undefined): number | null {
+  return time === undefined ? null : Math.ceil(time);
+}
+
+/**
+ * How far a task run has come, while it is not over. Its row says `pending` from its creation to its end, or to a request to
+ * stop; whether and when it has started stands in its item. So a claim writes one row, and waits for nobody.
+ * Each is an expression over a row of `instances` of the given name.
+ */
+export class RunState {
+  readonly #items: string;
+
+  constructor(schema: string) {
+    this.#items = `${schema}.worker_queue`;
+  }
+
+  /** The status of any instance. */
+  status(instance: string): string {
+    return `CASE WHEN ${instance}.status = 'pending' AND ${instance}.priority IS NOT NULL
+        AND ${this.#itemStartedAt(instance, taskOperation)} IS NOT NULL THEN 'running' ELSE ${instance}.status END`;
+  }
+
+  /** When any instance has started. */
+  startedAt(instance: string): string {
+    return `coalesce(${instance}.started_at, CASE WHEN ${instance}.priority IS NOT NULL AND ${instance}.ended_at IS NULL
+        THEN ${this.#itemStartedAt(instance, taskOperation)} END)`;
+  }
+
+  /** When the current execution of any instance has started: the only one that a run has. */
+  executionStartedAt(instance: string): string {
+    return `CASE WHEN ${instance}.priority IS NULL THEN ${instance}.execution_started_at ELSE ${this.startedAt(instance)} END`;
+  }
+
+  /** How far the handler for failures of a run has come. */
+  onFail(instance: string): string {
+    return `CASE WHEN ${instance}.on_fail = 'queued' AND ${this.#itemStartedAt(instance, onFailOperation)} IS NOT NULL
+        THEN 'running' ELSE ${instance}.on_fail END`;
+  }
+
+  #itemStartedAt(instance: string, operation: number): string {
+    return `(SELECT item.started_at FROM ${this.#items} AS item
+        WHERE item.instance_key = ${instance}.instance_key AND item.execution_id = 1 AND item.operation = ${operation})`;
   }
 }

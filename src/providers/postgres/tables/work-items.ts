@@ -1,10 +1,11 @@
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
+import { randomToken } from '../../../model/values/random-id.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
-import type { CancelInfo } from '../../contract/work-queue.ts';
-import { booleans, numbers, text, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import type { CancelInfo, WorkOutcome } from '../../contract/work-queue.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { booleans, numbers, text, texts } from '../driver/arrays.ts';
+import { placeOf } from '../driver/columns.ts';
+import type { Statement, Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** The operation of the item that is a task run, and of its handler for failure. */
@@ -271,4 +272,23 @@ export function toCancelInfo(row: CancelColumns): CancelInfo | null {
         requestedAt: row.cancelRequestedAt,
         trigger: row.cancelTrigger,
       };
+}
+
+/** An item that has ended for good. */
+export interface Settlement {
+  readonly item: HeldItem;
+  readonly outcome: WorkOutcome;
+}
+
+const taskMark = 't';
+const taskSecretLength = randomToken().length + taskMark.length;
+
+/** Marks a secret as that of a task run, so that an ack need not look for what it settles. A hint, and no more. */
+export function newTaskSecret(secret: string): string {
+  return `${taskMark}${secret}`;
+}
+
+/** Says whether a secret is marked as that of a task run. */
+export function isTaskSecret(secret: string): boolean {
+  return secret.length === taskSecretLength && secret.startsWith(taskMark);
 }

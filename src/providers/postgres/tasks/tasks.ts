@@ -1,7 +1,7 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
-import { knownStart } from '../tables/existing-start.ts';
-import type { InsertedTask, TaskRow } from '../tables/new-tasks.ts';
+import { knownStart } from '../tables/instance-rows.ts';
+import type { InsertedTask, TaskRow } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 
