@@ -5,15 +5,19 @@ import type { Effects } from '../../shared/effects.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { Scope } from '../driver/scope.ts';
 
+/** The results of a batch in the order of its items, and its effects. */
+export interface BatchResult<Result> {
+  readonly results: readonly Result[];
+  readonly effects: Effects;
+}
+
 /** One kind of write, as it is done for many items at once. */
 export interface BatchWork<Item, Result> {
   readonly operation: string;
   /** Writes the items and answers each, in their order; runs again when the transaction has to. */
   readonly run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>;
   /** Does the same for plain items in one round trip; `undefined` when one of them is not, and nothing was written. */
-  readonly runPlain?: (
-    items: readonly Item[],
-  ) => Promise<{ readonly results: readonly Result[]; readonly effects: Effects } | undefined>;
+  readonly runPlain?: (items: readonly Item[]) => Promise<BatchResult<Result> | undefined>;
   /** The answer for an item that alone cannot be written; without it its call is rejected. */
   readonly refused?: (error: Error) => Result;
   /** How many transactions of this kind run at once; 1 where calls must follow each other. */

@@ -2,7 +2,7 @@
  * Named parameters for SQL statements. A list of rows is described once; its `unnest` text, parameter numbers and encoded values
  * are derived from that description.
  */
-import { booleans, numbers, texts } from './arrays.ts';
+import { booleans, numbers, texts, toStoredText } from './arrays.ts';
 import { nowSql } from './scope.ts';
 import type { Statement } from './transaction.ts';
 
@@ -81,9 +81,12 @@ export function one<Value extends number | string | boolean | null>(
   return {
     size: 1,
     inText: (number) => `$${number}::${type}`,
-    encode: (value) => [value],
+    encode: (value) => [typeof value === 'string' ? toStoredText(value) : value],
   };
 }
+
+/** The clock of a test, or `null` for the database clock. Must be the first parameter of a statement with `nowSql`. */
+export const clock: Parameter<number | null, string> = one<number | null>('bigint');
 
 /** A list of integers, for `= ANY (…)`. */
 export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[], string> {
@@ -93,6 +96,13 @@ export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[],
     encode: (values) => [numbers(values)],
   };
 }
+
+/** A list of texts, for `= ANY (…)`. */
+export const ids: Parameter<readonly string[], string> = {
+  size: 1,
+  inText: (number) => `$${number}::text[]`,
+  encode: (values) => [texts(values)],
+};
 
 type Parameters = Readonly<Record<string, Parameter<never, unknown>>>;
 type Texts<P extends Parameters> = {
@@ -146,15 +156,16 @@ function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
 }
 
 /**
- * Finds one row of a table for each row of the list before it, as `found.place`. A subquery with a limit is planned for
- * itself, so each is one probe of an index; a join by the key becomes a scan, or a comparison of each with each, when it
- * is planned while the table is small.
+ * Joins one row of `table` to each row of the preceding list, and exposes its ctid as `found.place`.
  *
- * What else is asked of the row must not fit an index: ask for `(status = 'running') IS TRUE`. Otherwise that index is
- * read for all rows of the status when it is planned while there are none.
+ * PostgreSQL plans a subquery with LIMIT on its own, as one index probe per row. A join by key may become a sequential
+ * scan or a nested loop if it is planned while the table is small.
  *
- * Only for rows that an earlier statement of the transaction has locked, or where it does no harm to pass one over: a row
- * that another transaction changes meanwhile has another place.
+ * Other conditions on the row must not match an index: write `(status = 'running') IS TRUE`. A plan made while no row
+ * has that status would otherwise read the index of the status.
+ *
+ * Use it only for rows that an earlier statement of the transaction has locked, or that may be skipped: a concurrent
+ * update gives a row a new ctid.
  */
 export function placeOf(table: string, condition: string): string {
   return `CROSS JOIN LATERAL (SELECT one.ctid AS place FROM ${table} AS one WHERE ${condition} LIMIT 1) AS found`;

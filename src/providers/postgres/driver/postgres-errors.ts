@@ -57,6 +57,16 @@ export function refusesData(error: unknown): boolean {
   );
 }
 
+/** Resolves with `undefined` if PostgreSQL refuses the data of a statement, so that the caller can fall back. */
+export async function undefinedIfRefused<T>(statement: Promise<T>): Promise<T | undefined> {
+  try {
+    return await statement;
+  } catch (error) {
+    if (refusesData(error)) return undefined;
+    throw error;
+  }
+}
+
 /** The item is at fault and not the store: its neighbours can still commit. */
 export function isFaultOfItem(error: unknown): boolean {
   if (error instanceof ProviderError && error.cause !== undefined)

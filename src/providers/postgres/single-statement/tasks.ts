@@ -3,19 +3,23 @@ import type { CommitResult } from '../../contract/turn.ts';
 import type { WorkItemAck, WorkOutcome } from '../../contract/work-queue.ts';
 import { Effects } from '../../shared/effects.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import { numbers, texts } from '../driver/arrays.ts';
-import type { Connections, Statement } from '../driver/connection.ts';
-import { refusesData } from '../driver/postgres-errors.ts';
+import type { BatchResult } from '../batches/batching.ts';
+import { clock, prepare, rowsOf } from '../driver/columns.ts';
+import type { Connections } from '../driver/connection.ts';
+import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { insertTasksText, insertTasksValues, type InsertedTask } from '../tables/task-rows.ts';
+import { insertTasks, type InsertedTask, type InsertTasks } from '../tables/task-rows.ts';
 import { isTaskSecret } from '../tables/work-items.ts';
 
-/** Creates task runs in one statement, which is its own transaction: for ids and keys that are free, and known names. */
+/**
+ * Creates task runs in one statement, which is its own transaction. All ids and dedupe keys must be free, and all names
+ * in the cache.
+ */
 export class PlainTasks {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
-  readonly #insert: Statement;
+  readonly #insert: InsertTasks;
 
   constructor({
     connections,
@@ -28,29 +32,23 @@ export class PlainTasks {
   }) {
     this.#connections = connections;
     this.#definitions = definitions;
-    this.#insert = {
-      name: 'perdure_create_tasks_plainly',
-      text: insertTasksText(schema, { strict: true }),
-    };
+    this.#insert = insertTasks(schema, { name: 'perdure_create_tasks_plainly', strict: true });
   }
 
-  /** Creates the runs, or answers `undefined` when they have to be created in another way. */
+  /** Creates the runs, or returns `undefined` if the caller has to use the general path. */
   async create(
     tasks: readonly NewTask[],
-    nowParameter: number | null,
-  ): Promise<
-    { readonly results: readonly CreateTaskResult[]; readonly effects: Effects } | undefined
-  > {
+    now: number | null,
+  ): Promise<BatchResult<CreateTaskResult> | undefined> {
     const rows = tasks.flatMap((task) => {
-      const definitionKey = this.#definitions.find({
-        kind: 'task',
-        name: task.name,
-        version: null,
-      });
+      const wanted = { kind: 'task', name: task.name, version: null } as const;
+      const definitionKey = this.#definitions.find(wanted);
       return definitionKey === undefined ? [] : [{ task, definitionKey }];
     });
     if (rows.length < tasks.length) return undefined;
-    const inserted = await this.#run([nowParameter, ...insertTasksValues(rows)]);
+    const inserted = await undefinedIfRefused(
+      this.#connections.statement<InsertedTask>('createTasks', ...this.#insert({ now, rows })),
+    );
     if (inserted === undefined) return undefined;
     const effects = new Effects();
     for (const { dueAt } of inserted) effects.due('work', dueAt);
@@ -60,20 +58,15 @@ export class PlainTasks {
     }));
     return { results, effects };
   }
-
-  async #run(values: readonly unknown[]): Promise<readonly InsertedTask[] | undefined> {
-    try {
-      return await this.#connections.statement<InsertedTask>('createTasks', this.#insert, values);
-    } catch (error) {
-      // Something is taken, or one of them is at fault: found out in the other way.
-      if (refusesData(error)) return undefined;
-      throw error;
-    }
-  }
 }
 
-interface PlainAck extends WorkItemAck {
+interface EligibleAck extends WorkItemAck {
   readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
+}
+
+interface TokenAck extends EligibleAck {
+  readonly key: number;
+  readonly secret: string;
 }
 
 interface EndedRun {
@@ -83,12 +76,12 @@ interface EndedRun {
 }
 
 /**
- * Ends task runs that completed or were skipped in one statement, which is its own transaction. It takes the runs before
- * their items, as everybody does, and fails as a whole when one of them is not held, flagged or over.
+ * Ends completed and skipped task runs in one statement, which is its own transaction. It locks runs before items, like
+ * every transaction, and fails as a whole if an item is not claimed or flagged, or if a run has ended.
  */
 export class PlainTaskAcks {
   readonly #connections: Connections;
-  readonly #statement: Statement;
+  readonly #end: ReturnType<typeof endStatement>;
 
   constructor({
     connections,
@@ -98,23 +91,78 @@ export class PlainTaskAcks {
     readonly schema: string;
   }) {
     this.#connections = connections;
-    const items = `${schema}.worker_queue`;
-    // The token and the cancel flag are checked once, on the rows that the delete returns: those are current even if another
-    // transaction changed the item after this statement began. A division by zero then rolls the statement back. The status
-    // excludes runs that have ended, and so the items of on-fail handlers.
-    // Items and runs are each read by one index scan and joined by hash: no other plan has a full join. The delete names
-    // keys alone, because a delete that is joined to a list searches the whole list for each of its rows.
-    this.#statement = {
-      name: 'perdure_end_runs_plainly',
-      text: `WITH item AS MATERIALIZED (
+    this.#end = endStatement(schema);
+  }
+
+  /** Ends the runs, or returns `undefined` if the caller has to use the general path. */
+  async settle(
+    workAcks: readonly WorkItemAck[],
+    now: number | null,
+  ): Promise<BatchResult<CommitResult> | undefined> {
+    if (!areEligible(workAcks)) return undefined;
+    const acks = workAcks.map((ack) => ({ ...ack, ...parseToken(ack.lockToken) }));
+    const runs = await undefinedIfRefused(
+      this.#connections.statement<EndedRun>('ackWorkItems', ...this.#end({ now, acks })),
+    );
+    return runs && toResult(acks, runs);
+  }
+}
+
+/** Whether all acks complete or skip task runs, each a different one. */
+function areEligible(acks: readonly WorkItemAck[]): acks is readonly EligibleAck[] {
+  const tokens = new Set<string>();
+  return acks.every(({ lockToken, outcome }) => {
+    const isNew = !tokens.has(lockToken);
+    tokens.add(lockToken);
+    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
+    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
+  });
+}
+
+function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {
+  const byKey = new Map(runs.map((run) => [run.itemKey, run]));
+  const effects = new Effects();
+  const results = acks.map(({ key, outcome }): CommitResult => {
+    const run = byKey.get(key);
+    if (run === undefined) throw new Error(`The statement did not return the run of item ${key}.`);
+    const { instanceId, incarnation } = run;
+    if (outcome.kind === 'skipped') effects.finished.push(instanceId);
+    else effects.completed(instanceId, { incarnation, output: outcome.payload });
+    return { ok: true, claimed: [], ended: outcome.kind };
+  });
+  return { results, effects };
+}
+
+const ackRows = rowsOf<TokenAck>()({
+  item_key: ['bigint', ({ key }) => key],
+  secret: ['text', ({ secret }) => secret],
+  status: ['text', ({ outcome }) => outcome.kind],
+  output: ['text', ({ outcome }) => (outcome.kind === 'completed' ? outcome.payload : null)],
+});
+
+/**
+ * The statement that ends runs.
+ *
+ * - Checks the token and the cancel flag on the rows that the DELETE returns: those are current even if another
+ *   transaction changed the item after this statement began. If a check fails, 1/0 rolls the statement back. The status
+ *   excludes runs that have ended, and so the items of on-fail handlers.
+ * - Reads items and runs by one index scan each. FULL JOIN forces a hash join.
+ * - Deletes by a list of keys, because a DELETE joined to a list searches the whole list for each row.
+ */
+function endStatement(schema: string) {
+  const items = `${schema}.worker_queue`;
+  return prepare(
+    'perdure_end_runs_plainly',
+    { now: clock, acks: ackRows },
+    ({ acks }) => `WITH item AS MATERIALIZED (
           SELECT item_key AS held_key, instance_key, started_at FROM ${items}
-          WHERE item_key = ANY ($2::bigint[]) AND locked_until > ${nowSql}
+          WHERE item_key = ANY (${acks.column('item_key')}) AND locked_until > ${nowSql}
         ), run AS MATERIALIZED (
           SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
         ), ack AS MATERIALIZED (
           SELECT wanted.*, started_at, place
-          FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS wanted (item_key, secret, status, output)
+          FROM ${acks.as('wanted')}
           FULL JOIN item ON held_key = item_key
           FULL JOIN run ON run_key = instance_key
           ORDER BY instance_key
@@ -138,62 +186,8 @@ export class PlainTaskAcks {
             SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL))
         ), verdict AS MATERIALIZED (
           SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key)
-              WHERE lock_token = secret AND NOT cancel_requested) = cardinality($2::bigint[]))::int AS holds
+              WHERE lock_token = secret AND NOT cancel_requested) = cardinality(${acks.column('item_key')}))::int AS holds
         )
         SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
-    };
-  }
-
-  /** Ends the runs, or answers `undefined` when they have to be settled in another way. */
-  async settle(
-    acks: readonly WorkItemAck[],
-    nowParameter: number | null,
-  ): Promise<{ readonly results: readonly CommitResult[]; readonly effects: Effects } | undefined> {
-    if (!arePlain(acks)) return undefined;
-    const tokens = acks.map(({ lockToken }) => parseToken(lockToken));
-    const rows = await this.#run([
-      nowParameter,
-      numbers(tokens.map(({ key }) => key)),
-      texts(tokens.map(({ secret }) => secret)),
-      texts(acks.map(({ outcome }) => outcome.kind)),
-      texts(acks.map(({ outcome }) => (outcome.kind === 'completed' ? outcome.payload : null))),
-    ]);
-    if (rows === undefined) return undefined;
-    const byKey = new Map(rows.map((row) => [row.itemKey, row]));
-    const effects = new Effects();
-    for (const [index, { outcome }] of acks.entries()) {
-      const run = byKey.get(tokens[index]?.key ?? -1);
-      if (run === undefined) throw new Error('A run that was ended was not answered.');
-      const { instanceId, incarnation } = run;
-      if (outcome.kind === 'skipped') effects.finished.push(instanceId);
-      else effects.completed(instanceId, { incarnation, output: outcome.payload });
-    }
-    const results = acks.map(({ outcome: { kind } }): CommitResult => ({
-      ok: true,
-      claimed: [],
-      ended: kind,
-    }));
-    return { results, effects };
-  }
-
-  async #run(values: readonly unknown[]): Promise<readonly EndedRun[] | undefined> {
-    try {
-      return await this.#connections.statement<EndedRun>('ackWorkItems', this.#statement, values);
-    } catch (error) {
-      // One of them is not as it should be: found out in the other way.
-      if (refusesData(error)) return undefined;
-      throw error;
-    }
-  }
-}
-
-/** Different task runs that ended well. */
-function arePlain(acks: readonly WorkItemAck[]): acks is readonly PlainAck[] {
-  const tokens = new Set<string>();
-  return acks.every(({ lockToken, outcome }) => {
-    const isNew = !tokens.has(lockToken);
-    tokens.add(lockToken);
-    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
-    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
-  });
+  );
 }

@@ -10,8 +10,10 @@ import { priorityLevels } from '../wakeups/priority-levels.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /**
- * Claims work items in one statement, which is its own transaction: while there is plenty, and nothing that is flagged,
- * expired, lapsed or suspect is due, which has to be looked at first.
+ * Claims work items in one statement, which is its own transaction. Claims nothing while an item is due that is flagged,
+ * expired, suspect, or whose lease has expired: the general path handles those first.
+ *
+ * Its parameters stay positional: the fragments of `queues/claim-sql.ts` refer to `$1` to `$5`.
  */
 export class PlainClaims {
   readonly #connections: Connections;
@@ -62,7 +64,7 @@ export class PlainClaims {
     };
   }
 
-  /** Claims up to `max` items, in the order in which they are due; none where another way has to be taken. */
+  /** Claims up to `max` items in due order. Returns none if the caller has to use the general path. */
   claim(
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     nowParameter: number | null,
