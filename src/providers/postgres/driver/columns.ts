@@ -35,11 +35,11 @@ interface ListText<Name extends string> {
   /** Column names, for an INSERT. */
   readonly names: string;
   /** The rows as a table, for FROM. */
-  as(alias: string): string;
+  readonly as: (alias: string) => string;
   /** The rows as a table with a column `place`: 1, 2, 3, … in input order. */
-  withPlace(alias: string): string;
+  readonly withPlace: (alias: string) => string;
   /** One column as an array, for `= ANY (…)` and `cardinality(…)`. */
-  column(name: Name): string;
+  readonly column: (name: Name) => string;
 }
 
 /** A statement parameter: how many `$n` it takes, its SQL text, and its encoded values. */

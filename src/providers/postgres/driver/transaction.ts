@@ -10,33 +10,33 @@ export interface Statement {
 }
 
 /**
- * One connection inside one transaction, or a caller's own. Statements that do not need each other's answers may be
- * sent without awaiting in between: they travel together. After one that fails the others fail too.
+ * One connection inside a transaction. Statements that are sent without awaiting each other share a round trip. After a
+ * failed statement, later ones fail too.
  */
 export interface Transaction {
-  /** The rows that a statement returns. */
+  /** Runs a statement and returns its rows. */
   query<Row extends object>(
     statement: Statement,
     values: readonly unknown[],
   ): Promise<readonly Row[]>;
-  /** How many rows a statement changed. */
+  /** Runs a statement and returns the number of rows it changed. */
   execute(statement: Statement, values: readonly unknown[]): Promise<number>;
 }
 
-// By the ids of their types. Keys and times are whole numbers below 2^53.
+// By type oid: int8 and text. Keys and times are integers below 2^53.
 const parsers: Readonly<Partial<Record<number, (value: string) => unknown>>> = {
   20: Number,
   25: fromStoredText,
 };
 
-/** How columns are read. For our statements only: others may want theirs as the driver gives them. */
+/** Column parsers for Perdure statements. Other users of the driver keep its defaults. */
 export const columnTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format: 'text' | 'binary') =>
     (format === 'binary' ? undefined : parsers[oid]) ??
     (pg.types.getTypeParser(oid, format) as unknown)) as typeof pg.types.getTypeParser,
 };
 
-/** Statements on one client of the driver, ours or a caller's. */
+/** A transaction on a pooled client. */
 export class ClientTransaction implements Transaction {
   readonly #client: pg.ClientBase;
   readonly #prepare: boolean;
@@ -72,13 +72,13 @@ export class ClientTransaction implements Transaction {
   }
 }
 
-/** Statements inside a transaction that the application has begun, and will end, on a connection of its own. */
+/** A transaction that the application has begun and will end, on its own connection. */
 export class CallerTransaction implements Transaction {
   readonly #connection: TransactionConnection;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(connection: TransactionConnection) {
-    // A pool takes another connection for each statement.
+    // A pool may use a different connection for each statement.
     if ('totalCount' in connection && 'idleCount' in connection) throw notBegun();
     this.#connection = connection;
   }
@@ -96,12 +96,12 @@ export class CallerTransaction implements Transaction {
     return rowCount ?? 0;
   }
 
-  // One after the other: the connection need not be in pipeline mode. And unprepared, since it is not ours.
+  // Sequential, because the connection may not support pipelining. Unprepared, because it belongs to the application.
   #run({ text }: Statement, values: readonly unknown[]) {
     const statement = { text, values: values as unknown[], types: columnTypes };
     const result = this.#last.then(async () => {
       const answer = await this.#connection.query(statement);
-      // Asked after the statement, before which a BEGIN may have waited; the first of every write changes nothing.
+      // Checked after the statement, because BEGIN may have been queued before it. The first statement of a write only reads.
       if (isOutside(this.#connection)) throw notBegun();
       return answer;
     });
@@ -110,7 +110,7 @@ export class CallerTransaction implements Transaction {
   }
 }
 
-/** Whether a client of the driver says that no transaction is under way; others cannot tell. */
+/** Whether a driver client reports that no transaction is open. Returns `false` for other connections. */
 function isOutside(
   connection: TransactionConnection & { readonly getTransactionStatus?: unknown },
 ): boolean {
@@ -123,6 +123,6 @@ function isOutside(
 function notBegun(): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
-    'withTransaction: no transaction was begun on the connection, or it is over. Call BEGIN on a client of its own, not on a pool, and write before its COMMIT.',
+    'withTransaction: the connection has no open transaction. Call BEGIN on a single client, not on a pool, and write before COMMIT.',
   );
 }
