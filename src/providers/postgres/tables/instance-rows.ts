@@ -238,6 +238,37 @@ function statements(schema: string) {
   };
 }
 
+/** Returns the state of a new instance, before its first turn. */
+export function newInstanceRow({
+  instanceKey,
+  instanceId,
+  incarnation,
+  definitionKey,
+  parent = null,
+}: Pick<InstanceRow, 'instanceKey' | 'instanceId' | 'incarnation' | 'definitionKey'> & {
+  readonly parent?: ParentRef | null;
+}): InstanceRow {
+  return {
+    instanceKey,
+    instanceId,
+    incarnation,
+    definitionKey,
+    status: 'pending',
+    executionId: 1,
+    historyLength: 0,
+    lastTurn: null,
+    hasChildren: false,
+    bufferedEvents: 0,
+    parentInstanceId: parent?.instanceId ?? null,
+    parentExecutionId: parent?.executionId ?? null,
+    parentOperation: parent?.operation ?? null,
+    cancelReason: null,
+    closingReason: null,
+    isTask: false,
+    hasKey: false,
+  };
+}
+
 /** Returns the reference to the parent, or `null` for a root. */
 export function parentOf(row: InstanceRow): ParentRef | null {
   const { parentInstanceId, parentExecutionId, parentOperation } = row;
@@ -263,7 +294,7 @@ export function mustChange(changed: number, meant: number): void {
 }
 
 /** Returns the result of a start whose id is taken: `exists` for a repeat of the same start, else `conflict`. */
-export function knownStart(
+export function existingStart(
   definitions: Definitions,
   wanted: { readonly kind: DefinitionKind; readonly name: string; readonly inputHash: string },
   existing: StartRow,

@@ -1,6 +1,6 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
-import { knownStart } from '../tables/instance-rows.ts';
+import { existingStart } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
@@ -130,7 +130,9 @@ async function knownTasks(
   return others.flatMap(({ index, task, definitionKey }): readonly Answer[] => {
     const start = startOf.get(task.instanceId);
     if (start !== undefined) {
-      return [{ index, result: knownStart(store.definitions, { ...task, kind: 'task' }, start) }];
+      return [
+        { index, result: existingStart(store.definitions, { ...task, kind: 'task' }, start) },
+      ];
     }
     const { dedupeKey = '' } = task;
     const instanceId = holderOf.get(keyText({ definitionKey, dedupeKey })) ?? null;
