@@ -17,7 +17,9 @@ export interface BatchWork<Item, Result> {
   /** Writes the items and returns their results in order. Runs again if the transaction is retried. */
   readonly run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>;
   /** Does the same in one round trip. Returns `undefined` if an item is not eligible; then nothing was written. */
-  readonly runPlain?: (items: readonly Item[]) => Promise<BatchResult<Result> | undefined>;
+  readonly runSingleStatement?: (
+    items: readonly Item[],
+  ) => Promise<BatchResult<Result> | undefined>;
   /** The result of an item that caused an error. Without it the call rejects. */
   readonly refused?: (error: Error) => Result;
   /** Maximum concurrent transactions of this kind; 1 keeps calls in order. */
@@ -159,11 +161,11 @@ export class Batching<Item, Result> {
   }
 
   async #transact(items: readonly Item[]): Promise<readonly Result[]> {
-    const { operation, run, runPlain } = this.#work;
-    const plain = await runPlain?.(items);
-    if (plain !== undefined) {
-      this.#announce(plain.effects);
-      return plain.results;
+    const { operation, run, runSingleStatement } = this.#work;
+    const batch = await runSingleStatement?.(items);
+    if (batch !== undefined) {
+      this.#announce(batch.effects);
+      return batch.results;
     }
     const { scope, results } = await this.#connections.transaction(operation, async (tx) => {
       const scope = new Scope(tx, this.#clock);

@@ -28,8 +28,8 @@ export function createInstanceStore(store: Store): InstanceStore {
     createInstances: store.batching({
       operation: 'createInstances',
       run: (scope, instances) => create(store, scope, instances),
-      runPlain: (instances: readonly NewInstance[]) =>
-        store.plainStarts.create(instances, store.nowParameter),
+      runSingleStatement: (instances: readonly NewInstance[]) =>
+        store.singleStatementStarts.create(instances, store.nowParameter),
       refused: (error): CreateResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,

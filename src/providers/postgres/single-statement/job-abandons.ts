@@ -26,7 +26,7 @@ const firstCheckMs = nextCheckAt(0, 0);
  * It halves the time to stop 1,000 running jobs that are closed together. Rows are locked in the order of all
  * transactions: runs, jobs, items.
  */
-export class PlainAbandons {
+export class SingleStatementAbandons {
   readonly #connections: Connections;
   readonly #abandon: ReturnType<typeof abandonStatement>;
 

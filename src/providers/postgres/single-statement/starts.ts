@@ -34,7 +34,7 @@ interface Created {
  * events and schedule activities, and their names must be in the cache. If an id is taken, the statement fails as a
  * whole.
  */
-export class PlainStarts {
+export class SingleStatementStarts {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;

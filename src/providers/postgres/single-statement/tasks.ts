@@ -16,7 +16,7 @@ import { isTaskSecret } from '../tables/work-items.ts';
  * Creates task runs in one statement, which is its own transaction. All ids and dedupe keys must be free, and all names
  * in the cache.
  */
-export class PlainTasks {
+export class SingleStatementTaskCreation {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #insert: InsertTasks;
@@ -79,7 +79,7 @@ interface EndedRun {
  * Ends completed and skipped task runs in one statement, which is its own transaction. It locks runs before items, like
  * every transaction, and fails as a whole if an item is not claimed or flagged, or if a run has ended.
  */
-export class PlainTaskAcks {
+export class SingleStatementTaskAcks {
   readonly #connections: Connections;
   readonly #end: ReturnType<typeof endStatement>;
 

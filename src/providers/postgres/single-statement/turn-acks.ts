@@ -75,7 +75,7 @@ const maxSkipped = 64;
  * Settles activities and commits the turns that follow from them, in one round trip. The first statement locks the
  * instances and then the items. The second checks all fences on the locked rows and writes only if all of them hold.
  */
-export class PlainTurns {
+export class SingleStatementTurnAcks {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;

@@ -15,7 +15,7 @@ import { nowSql } from '../driver/scope.ts';
  *
  * Its parameters stay positional: the fragments of `queues/claim-sql.ts` refer to `$1` to `$5`.
  */
-export class PlainClaims {
+export class SingleStatementClaims {
   readonly #connections: Connections;
   readonly #secrets: Secrets;
   readonly #statement: Statement;

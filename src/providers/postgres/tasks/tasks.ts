@@ -11,7 +11,8 @@ export function createTaskStore(store: Store): TaskStore {
     createTasks: store.batching({
       operation: 'createTasks',
       run: (scope, tasks) => createTasks(store, scope, tasks),
-      runPlain: (tasks: readonly NewTask[]) => store.plainTasks.create(tasks, store.nowParameter),
+      runSingleStatement: (tasks: readonly NewTask[]) =>
+        store.singleStatementTaskCreation.create(tasks, store.nowParameter),
       refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),
