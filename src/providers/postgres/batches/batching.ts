@@ -2,13 +2,23 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../../../model/clock.ts';
 import type { Connections } from '../driver/connection.ts';
 import type { Effects } from '../../shared/effects.ts';
+import type { Secrets } from '../../shared/lock-token.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { Scope } from '../driver/scope.ts';
+import type { Definitions } from '../tables/definitions.ts';
 
 /** The results of a batch in the order of its items, and its effects. */
 export interface BatchResult<Result> {
   readonly results: readonly Result[];
   readonly effects: Effects;
+}
+
+/** The parts of a store that a single-statement path uses. */
+export interface PathParts {
+  readonly connections: Connections;
+  readonly definitions: Definitions;
+  readonly secrets: Secrets;
+  readonly schema: string;
 }
 
 /** A kind of write that many calls share. */

@@ -36,9 +36,8 @@ function statements(schema: string) {
     lockByKey: prepare(
       'perdure_lock_instances_by_key',
       { instanceKeys: keys() },
-      ({
-        instanceKeys,
-      }) => `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY (${instanceKeys})
+      ({ instanceKeys }) => `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY
+          (${instanceKeys})
         ORDER BY instance_key FOR NO KEY UPDATE`,
     ),
     lock: prepare(

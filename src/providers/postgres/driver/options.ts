@@ -67,7 +67,7 @@ export interface ResolvedOptions {
 }
 
 // Added to the statement timeout. If the server has not responded by then, it or the network is down.
-const answerSlackMs = 5_000;
+const responseSlackMs = 5_000;
 // Linux then probes an idle connection every second, ten times, so a dead peer is detected within 15 s.
 const keepAliveDelayMs = 5_000;
 const idleTimeoutMs = 60_000;
@@ -146,7 +146,7 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
       application_name: applicationName,
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveDelayMs,
-      query_timeout: statementTimeoutMs + answerSlackMs,
+      query_timeout: statementTimeoutMs + responseSlackMs,
       // A pooler rejects connections with settings that it does not know.
       ...(prepare && {
         options: settings.join(' '),

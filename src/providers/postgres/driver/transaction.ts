@@ -100,10 +100,10 @@ export class CallerTransaction implements Transaction {
   #run({ text }: Statement, values: readonly unknown[]) {
     const statement = { text, values: values as unknown[], types: columnTypes };
     const result = this.#last.then(async () => {
-      const answer = await this.#connection.query(statement);
+      const response = await this.#connection.query(statement);
       // Checked after the statement, because BEGIN may have been queued before it. The first statement of a write only reads.
       if (isOutside(this.#connection)) throw notBegun();
-      return answer;
+      return response;
     });
     this.#last = result.catch(() => undefined);
     return result;

@@ -3,7 +3,7 @@ import type { AbandonJob } from '../../contract/sessions.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import type { BatchResult } from '../batches/batching.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { clock, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
@@ -30,13 +30,7 @@ export class SingleStatementAbandons {
   readonly #connections: Connections;
   readonly #abandon: ReturnType<typeof abandonStatement>;
 
-  constructor({
-    connections,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly schema: string;
-  }) {
+  constructor({ connections, schema }: PathParts) {
     this.#connections = connections;
     this.#abandon = abandonStatement(schema);
   }

@@ -2,7 +2,7 @@ import type { CreateResult, NewInstance } from '../../contract/instances.ts';
 import type { ClaimedAtInsert } from '../../contract/turn.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
-import type { BatchResult } from '../batches/batching.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { clock, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
@@ -40,17 +40,7 @@ export class SingleStatementStarts {
   readonly #secrets: Secrets;
   readonly #start: ReturnType<typeof startStatement>;
 
-  constructor({
-    connections,
-    definitions,
-    secrets,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly definitions: Definitions;
-    readonly secrets: Secrets;
-    readonly schema: string;
-  }) {
+  constructor({ connections, definitions, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#secrets = secrets;

@@ -3,7 +3,7 @@ import type { CommitResult } from '../../contract/turn.ts';
 import type { WorkItemAck, WorkOutcome } from '../../contract/work-queue.ts';
 import { Effects } from '../../shared/effects.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import type { BatchResult } from '../batches/batching.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { clock, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
@@ -21,15 +21,7 @@ export class SingleStatementTaskCreation {
   readonly #definitions: Definitions;
   readonly #insert: InsertTasks;
 
-  constructor({
-    connections,
-    definitions,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly definitions: Definitions;
-    readonly schema: string;
-  }) {
+  constructor({ connections, definitions, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#insert = insertTasks(schema, { name: 'perdure_create_tasks_plainly', strict: true });
@@ -83,13 +75,7 @@ export class SingleStatementTaskAcks {
   readonly #connections: Connections;
   readonly #end: ReturnType<typeof endStatement>;
 
-  constructor({
-    connections,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly schema: string;
-  }) {
+  constructor({ connections, schema }: PathParts) {
     this.#connections = connections;
     this.#end = endStatement(schema);
   }

@@ -2,14 +2,14 @@ import type { ClaimedAtInsert, CommitResult, Turn, TurnOutcome } from '../../con
 import type { TurnAck } from '../../contract/work-queue.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import type { BatchResult } from '../batches/batching.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { fromStoredText } from '../driver/arrays.ts';
 import { clock, keys, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import type { EventRow } from '../tables/history.ts';
+import { eventRows, type EventRow } from '../tables/history.ts';
 import {
   newItemColumns,
   newItemTarget,
@@ -83,17 +83,7 @@ export class SingleStatementTurnAcks {
   readonly #commit: ReturnType<typeof commitStatement>;
   readonly #backoff = new Backoff();
 
-  constructor({
-    connections,
-    definitions,
-    secrets,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly definitions: Definitions;
-    readonly secrets: Secrets;
-    readonly schema: string;
-  }) {
+  constructor({ connections, definitions, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#secrets = secrets;
@@ -264,16 +254,6 @@ const tokenRows = rowsOf<Token>()({
   secret: ['text', ({ secret }) => secret],
   instance_key: ['bigint', ({ instanceKey }) => instanceKey],
   execution_id: ['int', ({ executionId }) => executionId],
-});
-
-const eventRows = rowsOf<EventRow>()({
-  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
-  execution_id: ['int', ({ executionId }) => executionId],
-  event_id: ['int', ({ eventId }) => eventId],
-  kind: ['text', ({ kind }) => kind],
-  at: ['bigint', ({ at }) => at],
-  data: ['text', ({ data }) => data],
-  payload: ['text', ({ payload }) => payload],
 });
 
 const itemRows = rowsOf<TurnItem>()({

@@ -1,6 +1,7 @@
 import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
 import { text } from '../driver/arrays.ts';
 import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts';
+import type { PathParts } from '../batches/batching.ts';
 import type { Connections, Statement } from '../driver/connection.ts';
 import type { ClaimedItem } from '../queues/due-items.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
@@ -20,15 +21,7 @@ export class SingleStatementClaims {
   readonly #secrets: Secrets;
   readonly #statement: Statement;
 
-  constructor({
-    connections,
-    secrets,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly secrets: Secrets;
-    readonly schema: string;
-  }) {
+  constructor({ connections, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#secrets = secrets;
     const table = `${schema}.worker_queue`;

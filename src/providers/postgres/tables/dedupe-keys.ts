@@ -37,9 +37,8 @@ function statements(schema: string) {
     selectHolders: prepare(
       'perdure_key_holders',
       { wanted: rowsOf<WantedKey>()({ definition_key: 'int', dedupe_key: 'text' }) },
-      ({
-        wanted,
-      }) => `SELECT held.definition_key AS "definitionKey", held.dedupe_key AS "dedupeKey",
+      ({ wanted }) => `SELECT held.definition_key AS "definitionKey", held.dedupe_key AS
+          "dedupeKey",
           held.instance_key AS "instanceKey", run.instance_id AS "instanceId"
         FROM ${wanted.as('wanted')}
         CROSS JOIN LATERAL (

@@ -84,6 +84,17 @@ export class History {
   }
 }
 
+/** A list of events to insert. */
+export const eventRows = rowsOf<EventRow>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  execution_id: ['int', ({ executionId }) => executionId],
+  event_id: ['int', ({ eventId }) => eventId],
+  kind: ['text', ({ kind }) => kind],
+  at: ['bigint', ({ at }) => at],
+  data: ['text', ({ data }) => data],
+  payload: ['text', ({ payload }) => payload],
+});
+
 function statements(schema: string) {
   // The events of a deleted instance or a pruned execution are removed later and must not be read until then.
   const executionExists = (instanceKey: string, executionId: string) => `coalesce(
@@ -95,17 +106,7 @@ function statements(schema: string) {
   return {
     insert: prepare(
       'perdure_insert_history',
-      {
-        rows: rowsOf<EventRow>()({
-          instance_key: ['bigint', ({ instanceKey }) => instanceKey],
-          execution_id: ['int', ({ executionId }) => executionId],
-          event_id: ['int', ({ eventId }) => eventId],
-          kind: ['text', ({ kind }) => kind],
-          at: ['bigint', ({ at }) => at],
-          data: ['text', ({ data }) => data],
-          payload: ['text', ({ payload }) => payload],
-        }),
-      },
+      { rows: eventRows },
       ({ rows }) =>
         `INSERT INTO ${schema}.history (${rows.names}) SELECT ${rows.names} FROM ${rows.as('event')}`,
     ),

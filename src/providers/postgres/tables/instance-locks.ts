@@ -22,27 +22,21 @@ export interface Hold {
   readonly blocked: Blocked | undefined;
 }
 
-interface FreeHold {
-  readonly instanceKey: number;
-  readonly definitionKey: number;
-  readonly delayMs: number;
-  readonly blocked: Blocked;
-}
-
-interface Touch {
-  readonly instanceKey: number;
-  readonly definitionKey: number;
-  readonly visibleAt: number;
-}
-
 interface Release {
   readonly instanceKey: number;
   readonly definitionKey: number;
 }
 
-interface Cleanup {
-  readonly instanceKey: number;
-  readonly definitionKey: number;
+interface FreeHold extends Release {
+  readonly delayMs: number;
+  readonly blocked: Blocked;
+}
+
+interface Touch extends Release {
+  readonly visibleAt: number;
+}
+
+interface Cleanup extends Release {
   readonly cleanupAt: number;
 }
 
@@ -178,9 +172,8 @@ function statements(schema: string) {
     lock: prepare(
       'perdure_lock_instance_locks',
       { now: clock, instanceKeys },
-      ({
-        instanceKeys,
-      }) => `SELECT instance_key AS "instanceKey", lock_token AS "lockToken", locked_until AS "lockedUntil", claims,
+      ({ instanceKeys }) => `SELECT instance_key AS "instanceKey", lock_token AS "lockToken",
+          locked_until AS "lockedUntil", claims,
           coalesce(${firstVisibleAt('lock.instance_key')} <= ${nowSql}, FALSE) AS "hasVisible"
         FROM ${table} AS lock WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR UPDATE`,
     ),
@@ -298,10 +291,8 @@ function statements(schema: string) {
         }),
         now,
       },
-      ({
-        rows,
-        now,
-      }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, held_until, claims,
+      ({ rows, now }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at,
+          held_until, claims,
           blocked_reason, blocked_build, blocked_at)
         SELECT instance_key, definition_key, until, until, 0, reason, build_id, ${now} FROM ${rows.as('held')}
         ORDER BY instance_key

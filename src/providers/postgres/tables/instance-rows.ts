@@ -172,18 +172,15 @@ function statements(schema: string) {
     selectStarts: prepare(
       'perdure_select_starts',
       { instanceIds: ids },
-      ({
-        instanceIds,
-      }) => `SELECT instance_id AS "instanceId", definition_key AS "definitionKey", input_hash AS "inputHash"
+      ({ instanceIds }) => `SELECT instance_id AS "instanceId", definition_key AS
+          "definitionKey", input_hash AS "inputHash"
         FROM ${table} WHERE instance_id = ANY (${instanceIds})`,
     ),
     insertPending: prepare(
       'perdure_insert_pending',
       { rows: pendingRows, now },
-      ({
-        rows,
-        now,
-      }) => `INSERT INTO ${table} (${rows.names}, status, execution_id, history_length, created_at)
+      ({ rows, now }) => `INSERT INTO ${table} (${rows.names}, status, execution_id,
+          history_length, created_at)
         SELECT ${rows.names}, 'pending', 1, 0, ${now}
         FROM ${rows.withPlace('new')}
         ORDER BY place

@@ -134,7 +134,7 @@ function statements(table: string) {
       ({ rows }) => `INSERT INTO ${table} (${rows.names})
         SELECT ${rows.names} FROM ${rows.withPlace('new')} ORDER BY place`,
     ),
-    // Ahead of external events that arrived meanwhile, so that a claim limited to `max` messages includes the start.
+    // Ahead of external events that arrived before it, so that a claim limited to `max` messages includes the start.
     insertStarts: prepare(
       'perdure_insert_next_starts',
       { rows: messageRows },

@@ -82,10 +82,8 @@ function statements(schema: string) {
     write: prepare(
       'perdure_write_record',
       { name, value: one<string>('text') },
-      ({
-        name,
-        value,
-      }) => `INSERT INTO ${schema}.system_records (name, value) VALUES (${name}, ${value})
+      ({ name, value }) => `INSERT INTO ${schema}.system_records (name, value) VALUES (${name},
+          ${value})
         ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
     ),
     delete: prepare(

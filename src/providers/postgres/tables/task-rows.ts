@@ -222,10 +222,8 @@ function statements(schema: string) {
     enqueueOnFail: prepare(
       'perdure_enqueue_on_fail',
       { instanceKeys, now },
-      ({
-        instanceKeys,
-        now,
-      }) => `INSERT INTO ${items} (instance_key, execution_id, operation, definition_key, priority,
+      ({ instanceKeys, now }) => `INSERT INTO ${items} (instance_key, execution_id, operation,
+          definition_key, priority,
           next_at, claims, created_at, options)
         SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, ${now}, 0, ${now}, on_fail_options
         FROM ${runs} WHERE instance_key = ANY (${instanceKeys}) AND on_fail = 'queued'`,
@@ -239,9 +237,8 @@ function statements(schema: string) {
           failure: 'text',
         }),
       },
-      ({
-        ends,
-      }) => `UPDATE ${runs} AS run SET on_fail = ended.state, on_fail_failure = ended.failure
+      ({ ends }) => `UPDATE ${runs} AS run SET on_fail = ended.state, on_fail_failure =
+          ended.failure
         FROM ${ends.as('ended')}
         ${placeOf(runs, 'one.instance_key = ended.instance_key')}
         WHERE run.ctid = found.place`,

@@ -238,9 +238,8 @@ function statements(schema: string) {
     lock: prepare(
       'perdure_lock_work_items',
       { itemKeys },
-      ({
-        itemKeys,
-      }) => `SELECT item_key AS "itemKey", instance_key AS "instanceKey", execution_id AS "executionId",
+      ({ itemKeys }) => `SELECT item_key AS "itemKey", instance_key AS "instanceKey",
+          execution_id AS "executionId",
           operation, claims, started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil",
           cancel_requested AS "cancelRequested", ${cancelColumns}
         FROM ${table} AS item WHERE item_key = ANY (${itemKeys}) ORDER BY item_key FOR UPDATE`,
