@@ -140,7 +140,7 @@ export class Changes {
 }
 
 /** The planned writes of a batch to task runs that it has locked. */
-export class TaskChanges {
+class TaskChanges {
   readonly #ends: RunEnd[] = [];
   readonly #freed: number[] = [];
   readonly onFailEnds: OnFailEnd[] = [];

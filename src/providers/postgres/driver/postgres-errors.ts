@@ -50,7 +50,7 @@ export function isRefusedCommit(error: unknown): boolean {
 }
 
 /** Whether PostgreSQL rejected the data of a statement: a duplicate key or an invalid value. */
-export function refusesData(error: unknown): boolean {
+function refusesData(error: unknown): boolean {
   const code = errorCode(error);
   return /^(22|23)/.test(
     code === 'PROVIDER' && error instanceof Error ? errorCode(error.cause) : code,

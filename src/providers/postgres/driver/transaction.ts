@@ -30,7 +30,7 @@ const parsers: Readonly<Partial<Record<number, (value: string) => unknown>>> = {
 };
 
 /** Column parsers for Perdure statements. Other users of the driver keep its defaults. */
-export const columnTypes: pg.CustomTypesConfig = {
+const columnTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format: 'text' | 'binary') =>
     (format === 'binary' ? undefined : parsers[oid]) ??
     (pg.types.getTypeParser(oid, format) as unknown)) as typeof pg.types.getTypeParser,
