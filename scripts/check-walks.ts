@@ -34,7 +34,7 @@ function readWalks(document: string): readonly Walk[] {
     if (marker !== null) {
       current = [];
       walks.push({ line, maxFiles: Number(marker[1]), steps: current });
-    } else if (/^#/.test(text)) current = undefined;
+    } else if (text.startsWith('#')) current = undefined;
     const file = /^\d+\. `([^`]+)`/.exec(text)?.[1];
     const joint = /\((?:port:|wired by) `([^`]+)`\)/.exec(text)?.[1];
     if (file !== undefined) current?.push({ line, file, joint });

@@ -251,7 +251,7 @@ describe('a server that goes silent', () => {
     await expect(connections.statement('ackWorkItems', insert, ['a'])).rejects.toMatchObject({
       retryable: true,
       outcomeUnknown: true,
-      message: expect.stringContaining('did not answer for 400 ms'),
+      message: expect.stringContaining('did not respond for 400 ms'),
     });
     proxy.speak();
     expect(performance.now() - begun).toBeLessThan(soonMs);

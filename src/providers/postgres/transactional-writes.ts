@@ -1,5 +1,5 @@
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
-import { CallerTransaction } from './driver/caller-transaction.ts';
+import { CallerTransaction } from './driver/transaction.ts';
 import { requestCancels } from './stopping/cancellation.ts';
 import { create, enqueue } from './instances/instances.ts';
 import { toProviderError } from './driver/postgres-errors.ts';

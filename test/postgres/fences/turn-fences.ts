@@ -99,7 +99,7 @@ export const turnFences: FencedStatement = {
     },
     {
       demands: 'that every token passes',
-      find: /\) = cardinality\(\$3::bigint\[\]\) AS ok/,
+      find: /\) = cardinality\(\$\d+::bigint\[\]\) AS ok/,
       replace: ') IS NOT NULL AS ok',
       rejectedBy: 'turn-ack/needs-every-token-held',
     },
@@ -111,7 +111,7 @@ export const turnFences: FencedStatement = {
     },
     {
       demands: 'the verdict before events are recorded',
-      find: new RegExp(String.raw`(?<=\$25::text\[\]\)\s+)${ok}`),
+      find: new RegExp(String.raw`(?<=AS event \([^)]+\)\s+)${ok}`),
       replace: '',
       rejectedBy: 'turn-ack/needs-the-last-turn',
     },
@@ -132,11 +132,11 @@ export const turnFences: FencedStatement = {
     { find: /one\.instance_key = turn\.instance_key LIMIT 1/, because: 'joins the instance' },
     { find: /\(turn\.status = 'running' OR/, because: 'begins the demands of an end' },
     {
-      find: /\(\s+SELECT count\(\*\) FROM unnest\(\$3/,
+      find: /\(\s+SELECT count\(\*\) FROM unnest(?=\([^)]+\) AS token)/,
       because: 'begins the demands of the tokens',
     },
     { find: /one\.item_key = token\.item_key LIMIT 1/, because: 'joins the item' },
-    { find: /item_key = ANY \(\$3::bigint\[\]\)/, because: 'names the items to delete' },
+    { find: /item_key = ANY \(\$\d+::bigint\[\]\)/, because: 'names the items to delete' },
     { find: /instance\.ctid = turn\.place/, because: 'joins the instance to its turn' },
     { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
   ],

@@ -2,25 +2,41 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../../../model/clock.ts';
 import type { Connections } from '../driver/connection.ts';
 import type { Effects } from '../../shared/effects.ts';
+import type { Secrets } from '../../shared/lock-token.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { Scope } from '../driver/scope.ts';
+import type { Definitions } from '../tables/definitions.ts';
 
-/** One kind of write, as it is done for many items at once. */
+/** The results of a batch in the order of its items, and its effects. */
+export interface BatchResult<Result> {
+  readonly results: readonly Result[];
+  readonly effects: Effects;
+}
+
+/** The parts of a store that a single-statement path uses. */
+export interface PathParts {
+  readonly connections: Connections;
+  readonly definitions: Definitions;
+  readonly secrets: Secrets;
+  readonly schema: string;
+}
+
+/** A kind of write that many calls share. */
 export interface BatchWork<Item, Result> {
   readonly operation: string;
-  /** Writes the items and answers each, in their order; runs again when the transaction has to. */
+  /** Writes the items and returns their results in order. Runs again if the transaction is retried. */
   readonly run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>;
-  /** Does the same for plain items in one round trip; `undefined` when one of them is not, and nothing was written. */
-  readonly runPlain?: (
+  /** Does the same in one round trip. Returns `undefined` if an item is not eligible; then nothing was written. */
+  readonly runSingleStatement?: (
     items: readonly Item[],
-  ) => Promise<{ readonly results: readonly Result[]; readonly effects: Effects } | undefined>;
-  /** The answer for an item that alone cannot be written; without it its call is rejected. */
+  ) => Promise<BatchResult<Result> | undefined>;
+  /** The result of an item that caused an error. Without it the call rejects. */
   readonly refused?: (error: Error) => Result;
-  /** How many transactions of this kind run at once; 1 where calls must follow each other. */
+  /** Maximum concurrent transactions of this kind; 1 keeps calls in order. */
   readonly maxInFlight: number;
-  /** How many items share one, unless a call has more. Default 1,000, which bounds how long it holds its rows. */
+  /** Maximum items per transaction, unless a single call has more. Bounds how long row locks are held. Default: 1,000. */
   readonly maxItems?: number;
-  /** So many items wait for no others: the server works on them while the process prepares the next. */
+  /** Number of queued items that starts a transaction without waiting for the end of the event loop turn. */
   readonly enoughItems?: number;
 }
 
@@ -32,15 +48,15 @@ interface Call<Item, Result> {
 
 const defaultMaxItems = 1_000;
 
-/** Enough turns for one transaction: a larger one hardly costs less for each. */
+/** `enoughItems` for turns: larger transactions hardly cost less per turn. */
 export const enoughTurns = 32;
 
 /**
- * Lets all calls of one kind share transactions: those made in one turn of the event loop, as long as they are not
- * enough, and those that come while as many transactions as allowed are under way.
+ * Batches calls of one kind into shared transactions: calls of the same event loop turn, and calls that arrive while
+ * `maxInFlight` transactions are running.
  *
- * B1. If an item spoils its batch, the batch is rolled back and run again in halves, so that only this item fails.
- * B2. Promises settle, waiters wake and hints go out only after COMMIT.
+ * B1. If an item causes an error, its batch is rolled back and retried in halves, so that only this item fails.
+ * B2. Promises settle and hints are sent only after COMMIT.
  */
 export class Batching<Item, Result> {
   readonly #connections: Connections;
@@ -48,7 +64,7 @@ export class Batching<Item, Result> {
   readonly #announce: (effects: Effects) => void;
   readonly #work: BatchWork<Item, Result>;
   #queue: Call<Item, Result>[] = [];
-  /** How many items the queue holds. */
+  /** The number of items in the queue. */
   #waiting = 0;
   #inFlight = 0;
   #flushIsDue = false;
@@ -68,7 +84,7 @@ export class Batching<Item, Result> {
     this.#work = work;
   }
 
-  /** Writes the items in the next batch; settles once that has committed. */
+  /** Adds the items to the next batch. Resolves with their results after the commit. */
   run(items: readonly Item[]): Promise<readonly Result[]> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ items, resolve, reject });
@@ -78,7 +94,7 @@ export class Batching<Item, Result> {
     });
   }
 
-  /** Resolves when nothing waits or is under way. */
+  /** Resolves when no call is queued or running. */
   drain(): Promise<void> {
     if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => this.#drained.push(resolve));
@@ -129,7 +145,7 @@ export class Batching<Item, Result> {
     }
   }
 
-  /** Commits the items together, or in parts where that fails. */
+  /** Commits the items together or, if that fails, in halves. */
   async #commit(items: readonly Item[]): Promise<readonly Outcome<Result>[]> {
     try {
       return (await this.#transact(items)).map((value) => ({ ok: true, value }));
@@ -155,11 +171,11 @@ export class Batching<Item, Result> {
   }
 
   async #transact(items: readonly Item[]): Promise<readonly Result[]> {
-    const { operation, run, runPlain } = this.#work;
-    const plain = await runPlain?.(items);
-    if (plain !== undefined) {
-      this.#announce(plain.effects);
-      return plain.results;
+    const { operation, run, runSingleStatement } = this.#work;
+    const batch = await runSingleStatement?.(items);
+    if (batch !== undefined) {
+      this.#announce(batch.effects);
+      return batch.results;
     }
     const { scope, results } = await this.#connections.transaction(operation, async (tx) => {
       const scope = new Scope(tx, this.#clock);

@@ -1,16 +1,15 @@
 import type { StoredMessage } from '../../../model/message.ts';
+import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { EventRow, History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceRow, InstanceRows, TurnRow } from '../tables/instance-rows.ts';
-import type { LockedInstances } from './locked-instances.ts';
 import type { MessageRow, Messages } from '../tables/messages.ts';
-import type { Scope } from '../driver/scope.ts';
 import type { StopRow, StopRows, TerminationRow } from '../tables/stop-rows.ts';
-import { TaskChanges } from './task-changes.ts';
-import type { TaskRows } from '../tables/task-rows.ts';
+import type { TaskRows, OnFailEnd, RunEnd } from '../tables/task-rows.ts';
+import type { LockedInstances } from './locked-instances.ts';
 
-/** What a batch works on: its transaction, the instances that it has locked, and what it is going to write. */
+/** A batch: its transaction, its locked instances and its planned writes. */
 export interface Batch {
   readonly scope: Scope;
   readonly instances: LockedInstances;
@@ -34,15 +33,15 @@ interface Operation {
 }
 
 /**
- * What a batch is going to write to instances, their histories, messages and locks: collected while it is decided, and
- * written with one statement for each kind of change, however many items the batch has.
+ * The planned writes of a batch to instances, histories, messages and locks. `write` sends one statement per kind of
+ * change, independent of the number of items.
  */
 export class Changes {
   readonly readMessages: { readonly messageKey: number; readonly instanceKey: number }[] = [];
   readonly withdrawnTimers: Operation[] = [];
   readonly events: EventRow[] = [];
   readonly messages: MessageRow[] = [];
-  /** Where turns leave their instances; for those that go on in another way, what is common to all. */
+  /** The state after each turn. Continuations and closings add to it. */
   readonly turns: TurnRow[] = [];
   readonly continuations: {
     readonly instanceKey: number;
@@ -68,7 +67,7 @@ export class Changes {
   readonly #released = new Map<number, number>();
   readonly #forgotten = new Set<number>();
 
-  /** Sends a message to an instance, which may be claimed from then on. */
+  /** Sends a message to an instance and makes it claimable. */
   send(
     { effects, now }: Scope,
     { instanceKey, definitionKey }: Pick<InstanceRow, 'instanceKey' | 'definitionKey'>,
@@ -79,7 +78,7 @@ export class Changes {
     effects.due('orchestrations', now);
   }
 
-  /** Says whether a message is on its way to an instance. */
+  /** Whether the batch sends a message to an instance. */
   hasMessageTo(instanceKey: number): boolean {
     return this.#touched.has(instanceKey);
   }
@@ -89,7 +88,7 @@ export class Changes {
     this.#released.set(instanceKey, definitionKey);
   }
 
-  /** Removes all messages of an instance, and its lock: it takes no turn any more. */
+  /** Deletes all messages and the lock of an instance that takes no more turns. */
   forget(instanceKey: number): void {
     this.#forgotten.add(instanceKey);
   }
@@ -112,7 +111,7 @@ export class Changes {
       visibleAt: now,
       message: start,
     }));
-    // The order matters: all that a batch inserts may be removed again by an end or a next execution in it.
+    // The order matters: the end or the next execution of an instance may delete rows that the same batch inserts.
     const writes = [
       messages.delete(tx, this.readMessages),
       history.append(tx, this.events),
@@ -137,5 +136,42 @@ export class Changes {
       ...writes,
     ]);
     for (const { nextAt } of releases) effects.due('orchestrations', nextAt);
+  }
+}
+
+/** The planned writes of a batch to task runs that it has locked. */
+class TaskChanges {
+  readonly #ends: RunEnd[] = [];
+  readonly #freed: number[] = [];
+  readonly onFailEnds: OnFailEnd[] = [];
+
+  /** Ends a run whose work item is deleted. */
+  end({ effects, now }: Scope, run: InstanceRow, end: Omit<RunEnd, 'instanceKey'>): void {
+    const { instanceKey, instanceId, incarnation } = run;
+    this.#ends.push({ instanceKey, ...end });
+    this.freeKey(run);
+    // The failure may enqueue an on-fail handler.
+    if (end.status === 'failed') effects.due('work', now);
+    if (end.status === 'completed') {
+      effects.completed(instanceId, { incarnation, output: end.output ?? null });
+    } else effects.finished.push(instanceId);
+  }
+
+  /** Frees the dedupe key of a run whose work item is deleted. */
+  freeKey({ instanceKey, hasKey }: InstanceRow): void {
+    if (hasKey) this.#freed.push(instanceKey);
+  }
+
+  /** Writes everything, in one round trip. */
+  async write(
+    { tx, now }: Scope,
+    tables: { readonly taskRows: TaskRows; readonly dedupeKeys: DedupeKeys },
+  ): Promise<void> {
+    const { taskRows, dedupeKeys } = tables;
+    await Promise.all([
+      taskRows.end(tx, this.#ends, now),
+      taskRows.endOnFail(tx, this.onFailEnds),
+      dedupeKeys.free(tx, this.#freed),
+    ]);
   }
 }

@@ -1,6 +1,6 @@
 import { numbers } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** A history that is to be taken away. */

@@ -4,7 +4,7 @@ import type {
   TreeDeletion,
   TreeDeletionResult,
 } from '../../contract/management.ts';
-import { numbers, texts } from '../driver/arrays.ts';
+import { numbers, texts, fromStoredText } from '../driver/arrays.ts';
 import type { Audit, AuditedStep } from './audit.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
@@ -12,9 +12,8 @@ import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { JobRows } from '../jobs/job-rows.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { Reclaims } from './reclaims.ts';
-import { RunState } from '../tables/run-state.ts';
+import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
-import { fromStoredText } from '../driver/stored-text.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
 
 /** An instance with how many rows stand behind it. */

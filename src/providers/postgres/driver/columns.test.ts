@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { keys, one, prepare, rowsOf } from './columns.ts';
+import { ids, keys, one, prepare, rowsOf } from './columns.ts';
 import { nowSql } from './scope.ts';
 
 interface Row {
@@ -30,19 +30,24 @@ it('prepare() numbers parameters and encodes values in the declared order', () =
   expect(values).toEqual([null, '{7,8}', '{"a\\"b",NULL}', '{true,false}', '{1,2}']);
 });
 
+it('one() and ids escape texts like columns of rows do', () => {
+  const bind = prepare('perdure_test', { id: one<string>('text'), ids }, () => '');
+  expect(bind({ id: 'a\0', ids: ['a\0', 'b'] })[1]).toEqual(['a\u00010', '{"a\u00010","b"}']);
+});
+
 it('prepare() throws when nowSql is used and `now` is not the first parameter', () => {
   expect(() => prepare('perdure_test', { rows }, () => nowSql)).toThrow('must be now');
 });
 
 it('rejects wrong column types, unknown columns and missing lists at compile time', () => {
-  // @ts-expect-error A number is no text.
+  // @ts-expect-error The property is a number.
   rowsOf<Row>()({ instance_key: 'text' });
-  // @ts-expect-error There is no such property.
+  // @ts-expect-error The property does not exist.
   rowsOf<Row>()({ instance_kee: 'bigint' });
-  // @ts-expect-error A name is no number.
+  // @ts-expect-error The accessor returns a string.
   rowsOf<Row>()({ name: ['int', ({ item }) => item.name] });
   const bind = prepare('perdure_test', { rows }, ({ rows }) => {
-    // @ts-expect-error There is no such column.
+    // @ts-expect-error The column does not exist.
     rows.column('nam');
     return '';
   });

@@ -2,7 +2,7 @@
  * Named parameters for SQL statements. A list of rows is described once; its `unnest` text, parameter numbers and encoded values
  * are derived from that description.
  */
-import { booleans, numbers, texts } from './arrays.ts';
+import { booleans, numbers, texts, toStoredText } from './arrays.ts';
 import { nowSql } from './scope.ts';
 import type { Statement } from './transaction.ts';
 
@@ -35,11 +35,11 @@ interface ListText<Name extends string> {
   /** Column names, for an INSERT. */
   readonly names: string;
   /** The rows as a table, for FROM. */
-  as(alias: string): string;
+  readonly as: (alias: string) => string;
   /** The rows as a table with a column `place`: 1, 2, 3, … in input order. */
-  withPlace(alias: string): string;
+  readonly withPlace: (alias: string) => string;
   /** One column as an array, for `= ANY (…)` and `cardinality(…)`. */
-  column(name: Name): string;
+  readonly column: (name: Name) => string;
 }
 
 /** A statement parameter: how many `$n` it takes, its SQL text, and its encoded values. */
@@ -81,9 +81,12 @@ export function one<Value extends number | string | boolean | null>(
   return {
     size: 1,
     inText: (number) => `$${number}::${type}`,
-    encode: (value) => [value],
+    encode: (value) => [typeof value === 'string' ? toStoredText(value) : value],
   };
 }
+
+/** The clock of a test, or `null` for the database clock. Must be the first parameter of a statement with `nowSql`. */
+export const clock: Parameter<number | null, string> = one<number | null>('bigint');
 
 /** A list of integers, for `= ANY (…)`. */
 export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[], string> {
@@ -93,6 +96,13 @@ export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[],
     encode: (values) => [numbers(values)],
   };
 }
+
+/** A list of texts, for `= ANY (…)`. */
+export const ids: Parameter<readonly string[], string> = {
+  size: 1,
+  inText: (number) => `$${number}::text[]`,
+  encode: (values) => [texts(values)],
+};
 
 type Parameters = Readonly<Record<string, Parameter<never, unknown>>>;
 type Texts<P extends Parameters> = {
@@ -143,4 +153,20 @@ function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
     default:
       return numbers(rows.map(column[1]));
   }
+}
+
+/**
+ * Joins one row of `table` to each row of the preceding list, and exposes its ctid as `found.place`.
+ *
+ * PostgreSQL plans a subquery with LIMIT on its own, as one index probe per row. A join by key may become a sequential
+ * scan or a nested loop if it is planned while the table is small.
+ *
+ * Other conditions on the row must not match an index: write `(status = 'running') IS TRUE`. A plan made while no row
+ * has that status would otherwise read the index of the status.
+ *
+ * Use it only for rows that an earlier statement of the transaction has locked, or that may be skipped: a concurrent
+ * update gives a row a new ctid.
+ */
+export function placeOf(table: string, condition: string): string {
+  return `CROSS JOIN LATERAL (SELECT one.ctid AS place FROM ${table} AS one WHERE ${condition} LIMIT 1) AS found`;
 }

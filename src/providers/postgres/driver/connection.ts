@@ -1,6 +1,10 @@
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout } from 'node:timers';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { PerdureError } from '../../../model/failures/errors.ts';
-import { isLeaseBound, silentError, watchSilence } from './answer-deadline.ts';
+import { one, prepare } from './columns.ts';
 import type { ConnectionSettings } from './options.ts';
 import {
   isConnectionLost,
@@ -10,23 +14,22 @@ import {
   toProviderError,
   unknownOutcome,
 } from './postgres-errors.ts';
-import { withinBudget, type RetryBudget } from './retry.ts';
 import { ClientTransaction, type Statement, type Transaction } from './transaction.ts';
 
 export type { Statement, Transaction } from './transaction.ts';
 
 /**
- * A pool of connections, and the ways to use one.
+ * A connection pool with retries.
  *
- * C1. Whatever meets a transient error before its COMMIT was sent is run again on another connection, with jitter,
- *     until the budget is used up. So the work may run more than once, and must have no effect but on the database.
- * C2. A connection that is lost during COMMIT (or during a statement that is its own transaction) leaves the outcome
- *     unknown. That is never run again here: it is thrown as a retryable error with `outcomeUnknown`.
- * C3. A client that fails while it is idle only leaves the pool. No error of a client reaches the process as an
- *     unhandled `error` event.
- * C4. A server that is silent for `answerTimeoutMs` during an operation that a lease depends on counts as a lost
- *     connection. So do all connections that were last heard before that, once they are to be used. The transaction of
- *     the silent one is ended from another connection, because it may hold rows until the server notices.
+ * C1. After a transient error before COMMIT was sent, the work is retried on another connection, with jitter, until the
+ *     retry budget is used up. The work may run more than once, so it must have no effects outside the database.
+ * C2. If a connection is lost during COMMIT (or during a statement that is its own transaction), the outcome is unknown.
+ *     The work is not retried; a retryable error with `outcomeUnknown` is thrown.
+ * C3. A client that fails while idle is dropped from the pool. No client error reaches the process as an unhandled
+ *     `error` event.
+ * C4. If the server is silent for `answerTimeoutMs` during a lease-bound operation, the connection counts as lost. So does
+ *     every pooled connection that was last used before the silence began. The silent transaction is ended from another
+ *     connection, because it may hold row locks until the server notices.
  */
 export class Connections {
   readonly #pool: pg.Pool;
@@ -36,27 +39,27 @@ export class Connections {
   readonly #retry: RetryBudget;
   readonly #answerTimeoutMs: number;
   readonly #onSilence: () => void;
-  /** When clients in the pool were last heard. */
-  readonly #heardAt = new WeakMap<pg.PoolClient, number>();
-  /** Since when the server was silent on a connection, the last time that happened. */
+  /** When pooled clients last completed an operation. */
+  readonly #usedAt = new WeakMap<pg.PoolClient, number>();
+  /** The start of the most recent silence on any connection. */
   #silentSince = Number.NEGATIVE_INFINITY;
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
-  /** `onSilence` is called after a connection went silent: others may be dead, too. */
+  /** `onSilence` is called after a connection went silent, because other connections may be dead too. */
   constructor(settings: ConnectionSettings, onSilence: () => void = () => undefined) {
     this.#pool = new pg.Pool({
       ...settings.client,
       max: settings.poolSize,
       connectionTimeoutMillis: settings.connectTimeoutMs,
       idleTimeoutMillis: settings.idleTimeoutMs,
-      // BEGIN travels with the first statement: one round trip less.
+      // Sends BEGIN together with the first statement, which saves a round trip.
       pipeline: true,
     });
-    // The pool has already dropped the client; whoever needs one next meets the trouble, with somebody to tell.
+    // The pool has dropped the client. The next operation gets the error.
     this.#pool.on('error', () => undefined);
-    // The pool listens to idle clients only. From here on every client has a listener: the server may end a connection
-    // in the same packet that made it ready, before `connect` resolves. The statements of the client get the error too.
+    // The pool listens to idle clients only. The server may end a connection in the packet that made it ready, before
+    // `connect` resolves, so every client gets a listener here. Its statements get the error too.
     this.#pool.on('connect', (client) => client.on('error', () => undefined));
     this.#prepare = settings.prepare;
     this.#begin = ['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings.transactionSettings].join(
@@ -68,7 +71,7 @@ export class Connections {
     this.#retry = { budgetMs: settings.retryMs, signal: this.#closing.signal };
   }
 
-  /** BEGIN … COMMIT on one connection; rolled back when the work throws. */
+  /** Runs `work` in a transaction. Rolls back if it throws. */
   transaction<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#use(operation, async (client, tx) => {
       const value = await this.#begun(client, () => work(tx));
@@ -78,8 +81,8 @@ export class Connections {
   }
 
   /**
-   * BEGIN, statements and COMMIT in one round trip. The work sends all its statements at once: whatever they answer, the
-   * transaction is committed, or rolled back if one of them fails.
+   * Sends BEGIN, statements and COMMIT in one round trip. `work` must send all statements without awaiting any. The
+   * transaction is rolled back if a statement fails.
    */
   pipeline<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#use(operation, async (client, tx) => {
@@ -88,7 +91,7 @@ export class Connections {
         work(tx),
         commit(operation, client),
       ]);
-      // The COMMIT was sent along, so it may have happened, whichever answer was lost.
+      // The COMMIT was already sent, so the outcome is unknown whichever response was lost.
       const lost = [begun, worked].find(
         (sent) => sent.status === 'rejected' && isConnectionLost(sent.reason),
       );
@@ -100,7 +103,7 @@ export class Connections {
     });
   }
 
-  /** Reads, tried again as a whole; without a transaction around them, unless the settings need one. */
+  /** Runs reads, retried as a whole. Uses a transaction only if there are transaction settings. */
   read<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#use(operation, async (client, tx) => {
       if (!this.#hasTransactionSettings) return work(tx);
@@ -110,7 +113,7 @@ export class Connections {
     });
   }
 
-  /** One statement that is its own transaction: two round trips less than `transaction`. */
+  /** Runs one statement as its own transaction, with two round trips fewer than `transaction`. */
   statement<Row extends object>(
     operation: string,
     statement: Statement,
@@ -128,10 +131,10 @@ export class Connections {
     });
   }
 
-  /** Begins a transaction, which whoever calls ends; rolled back when the work throws. */
+  /** Begins a transaction that the caller ends. Rolls back if `work` throws. */
   async #begun<T>(client: pg.PoolClient, work: () => Promise<T>): Promise<T> {
     const begun = client.query(this.#begin);
-    // Where it fails, so do the statements that follow it.
+    // If BEGIN fails, so do the statements after it.
     begun.catch(() => undefined);
     try {
       const value = await work();
@@ -143,7 +146,7 @@ export class Connections {
     }
   }
 
-  /** Waits for what is under way, then closes every connection. Idempotent. */
+  /** Waits for running operations, then closes all connections. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -171,7 +174,7 @@ export class Connections {
     work: (client: pg.PoolClient, tx: Transaction) => Promise<T>,
   ): Promise<T> {
     const client = await this.#checkOut();
-    const stopWatch = isLeaseBound(operation)
+    const stopWatch = leaseBound.has(operation)
       ? watchSilence(client.connection.stream, this.#answerTimeoutMs, () => this.#silent(client))
       : undefined;
     let spoiled = true;
@@ -184,16 +187,16 @@ export class Connections {
       throw error;
     } finally {
       stopWatch?.();
-      this.#heardAt.set(client, performance.now());
+      this.#usedAt.set(client, performance.now());
       client.release(spoiled);
     }
   }
 
-  /** A connection of the pool, or a new one, that is not as silent as another one was. */
+  /** Returns a connection that was used after the most recent silence, or a new one. */
   async #checkOut(): Promise<pg.PoolClient> {
     for (;;) {
       const client = await this.#pool.connect();
-      if ((this.#heardAt.get(client) ?? Infinity) >= this.#silentSince) return client;
+      if ((this.#usedAt.get(client) ?? Infinity) >= this.#silentSince) return client;
       client.connection.stream.destroy();
       client.release(true);
     }
@@ -206,23 +209,24 @@ export class Connections {
     this.#onSilence();
   }
 
-  /** Ends the transaction of a silent connection on the server. A pooler does not tell which process that is. */
+  /** Ends a silent connection on the server. Behind a pooler its process id is unknown. */
   #endBackend(pid: unknown): void {
     if (!this.#prepare || typeof pid !== 'number') return;
-    const values = [pid, this.#answerTimeoutMs];
-    // What cannot be reached ends by itself, after `idle_in_transaction_session_timeout` at the latest.
-    this.statement('endBackend', endBackend, values).catch(() => undefined);
+    const statement = endBackend({ pid, olderThanMs: this.#answerTimeoutMs });
+    // If this fails, the server ends the transaction after `idle_in_transaction_session_timeout`.
+    this.statement('endBackend', ...statement).catch(() => undefined);
   }
 }
 
-// Not one that has its number from a process that ended meanwhile: it would be younger.
-const endBackend: Statement = {
-  name: 'perdure_end_backend',
-  text: `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE pid = $1::int AND datname = current_database() AND usename = current_user
+// The age excludes a new backend that reuses the process id.
+const endBackend = prepare(
+  'perdure_end_backend',
+  { pid: one<number>('int'), olderThanMs: one<number>('int') },
+  ({ pid, olderThanMs }) => `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid = ${pid} AND datname = current_database() AND usename = current_user
       AND application_name = current_setting('application_name')
-      AND backend_start < clock_timestamp() - $2::int * interval '1 millisecond'`,
-};
+      AND backend_start < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'`,
+);
 
 async function commit(operation: string, client: pg.PoolClient): Promise<void> {
   let command: string;
@@ -231,15 +235,104 @@ async function commit(operation: string, client: pg.PoolClient): Promise<void> {
   } catch (error) {
     throw isRefusedCommit(error) ? error : unknownOutcome(operation, error);
   }
-  // PostgreSQL answers the COMMIT of a transaction in which a statement has failed with a rollback, not an error.
+  // If a statement has failed, PostgreSQL responds to COMMIT with ROLLBACK instead of an error.
   if (command !== 'COMMIT') {
-    throw new Error('a statement had failed, so the transaction was rolled back');
+    throw new Error('the transaction was rolled back because one of its statements failed');
   }
 }
 
 function closed(operation: string): PerdureError {
   return new PerdureError(
     'CLOSED',
-    `${operation}: the store is closed. Open it again, or close it later.`,
+    `Cannot run ${operation}: the store is closed. Open it again, or close it after its last use.`,
   );
+}
+
+/** Limits of retries. */
+export interface RetryBudget {
+  readonly budgetMs: number;
+  /** Aborted when the store closes. A failure after that is not retried. */
+  readonly signal: AbortSignal;
+}
+
+const firstDelayMs = 5;
+// Bounds the delay after a server becomes available again.
+const maxDelayMs = 500;
+
+/** Retries `call` on transient errors with exponential backoff and jitter until the budget is used up. */
+export async function withinBudget<T>(
+  { budgetMs, signal }: RetryBudget,
+  isTransient: (error: unknown) => boolean,
+  call: () => Promise<T>,
+): Promise<T> {
+  const deadline = performance.now() + budgetMs;
+  for (let delayMs = firstDelayMs; ; delayMs = Math.min(delayMs * 2, maxDelayMs)) {
+    try {
+      return await call();
+    } catch (error) {
+      const pauseMs = delayMs * (0.5 + Math.random() / 2);
+      if (!isTransient(error) || signal.aborted) throw error;
+      if (performance.now() + pauseMs > deadline) throw error;
+      // The original error is more useful than the AbortError.
+      await delay(pauseMs, undefined, { signal }).catch(() => Promise.reject(error as Error));
+    }
+  }
+}
+
+/**
+ * Lease-bound operations: the server must respond within `answerTimeoutMs`, because a later response is useless once the
+ * lease has expired. Includes other short operations. Deletions, lists and counts may take `statementTimeoutMs`.
+ */
+const leaseBound: ReadonlySet<string> = new Set([
+  'poll',
+  'fetchOrchestrationItems',
+  'fetchWorkItems',
+  'readHistory',
+  'ackOrchestrationItems',
+  'ackTurns',
+  'ackWorkItems',
+  'renewOrchestrationLocks',
+  'renewWorkItemLocks',
+  'renewSessions',
+  'abandonOrchestrationItems',
+  'abandonWorkItems',
+  'retryWorkItems',
+  'markPointOfNoReturn',
+  'createInstances',
+  'createTasks',
+  'enqueueMessages',
+  'requestCancel',
+  'getInstances',
+  'dueSchedules',
+  'dueSessions',
+  'takeLease',
+  'endBackend',
+]);
+
+// Silence is detected at most a quarter of the timeout late.
+const checksPerTimeout = 4;
+
+/** Calls `onSilent` once a socket has sent and received nothing for `ms`. Returns a function that stops the watch. */
+function watchSilence(stream: Duplex, ms: number, onSilent: () => void): () => void {
+  let lastTraffic = Number.NaN;
+  let silentChecks = 0;
+  let timer = setTimeout(check, ms / checksPerTimeout);
+  function check(): void {
+    const traffic = trafficOf(stream);
+    silentChecks = traffic === lastTraffic ? silentChecks + 1 : 0;
+    lastTraffic = traffic;
+    if (silentChecks === checksPerTimeout) onSilent();
+    else timer = setTimeout(check, ms / checksPerTimeout);
+  }
+  return () => clearTimeout(timer);
+}
+
+function trafficOf(stream: Duplex): number {
+  if (!(stream instanceof Socket)) return 0;
+  return stream.bytesRead + stream.bytesWritten - stream.writableLength;
+}
+
+/** The error of statements on a silent connection. It counts as a lost connection. */
+function silentError(ms: number): Error {
+  return Object.assign(new Error(`the server did not respond for ${ms} ms`), { code: 'ETIMEDOUT' });
 }

@@ -5,8 +5,8 @@ import { isPostgresUrl } from './postgres-url.ts';
 
 const url = 'postgres://shop:hunter2@db.example.com:5433/orders?sslmode=require';
 
-describe('the options of a PostgreSQL store', () => {
-  it('name the store without its secrets', () => {
+describe('resolveOptions', () => {
+  it('returns a store name without secrets', () => {
     expect(resolveOptions({ url }).name).toBe('postgres db.example.com:5433/orders perdure');
   });
 
@@ -20,7 +20,7 @@ describe('the options of a PostgreSQL store', () => {
     '',
     'ü',
     'a'.repeat(51),
-  ])('refuse the schema %j', (schema) => {
+  ])('throws INVALID_OPTION for the schema %j', (schema) => {
     expect(() => resolveOptions({ url, schema })).toThrow(
       expect.objectContaining({
         code: 'INVALID_OPTION',
@@ -29,7 +29,7 @@ describe('the options of a PostgreSQL store', () => {
     );
   });
 
-  it('take a schema of their own', () => {
+  it('accepts and quotes a schema name', () => {
     expect(resolveOptions({ url, schema: 'shop_jobs_2' })).toMatchObject({
       schema: 'shop_jobs_2',
       quotedSchema: '"shop_jobs_2"',
@@ -37,7 +37,7 @@ describe('the options of a PostgreSQL store', () => {
   });
 
   it.each(['postgres://shop:hunter2@host:port/db', 'hunter2', 'postgres://shop:hunter2@[/db'])(
-    'refuse the URL %s without repeating it',
+    'throws INVALID_OPTION for the URL %s without repeating it',
     (bad) => {
       const refusal = (): unknown => {
         try {
@@ -60,13 +60,13 @@ describe('the options of a PostgreSQL store', () => {
     { answerTimeoutMs: 0 },
     { statementTimeoutMs: Number.NaN },
     { idleInTransactionTimeoutMs: 0.5 },
-  ])('refuse %o', (options) => {
+  ])('throws INVALID_OPTION for %o', (options) => {
     expect(() => resolveOptions({ url, ...options })).toThrow(
       expect.objectContaining({ code: 'INVALID_OPTION' }),
     );
   });
 
-  it('refuse a URL that names a file which is not there, with a typed error', () => {
+  it('throws INVALID_OPTION for a URL that names a missing file', () => {
     expect(() => resolveOptions({ url: `${url}&sslrootcert=/not/there` })).toThrow(
       expect.objectContaining({
         code: 'INVALID_OPTION',
@@ -75,7 +75,7 @@ describe('the options of a PostgreSQL store', () => {
     );
   });
 
-  it('ask a server for its timeouts, but not a pooler', () => {
+  it('sends timeouts with the connection, or per transaction behind a pooler', () => {
     expect(resolveOptions({ url }).connection.client).toMatchObject({ statement_timeout: 30_000 });
     const { client, transactionSettings } = resolveOptions({ url, prepare: false }).connection;
     expect(client).not.toHaveProperty('statement_timeout');
@@ -83,7 +83,7 @@ describe('the options of a PostgreSQL store', () => {
   });
 });
 
-it('a URL of PostgreSQL begins with postgres: or postgresql:', () => {
+it('isPostgresUrl accepts postgres: and postgresql: URLs only', () => {
   expect(['postgres://h/d', 'postgresql://h/d', 'POSTGRES://h/d'].every(isPostgresUrl)).toBe(true);
   expect(['app.db', 'mysql://h/d', './postgres:/x', undefined].some(isPostgresUrl)).toBe(false);
 });

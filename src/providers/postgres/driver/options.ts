@@ -3,42 +3,42 @@ import type { Clock } from '../../../model/clock.ts';
 import { PerdureError } from '../../../model/failures/errors.ts';
 import { isPostgresUrl } from './postgres-url.ts';
 
-/** How a PostgreSQL store is opened. */
+/** Options of `openPostgres`. */
 export interface PostgresOptions {
-  /** `postgres://user:password@host:port/database`, with `?sslmode=…` and the like where needed. */
+  /** `postgres://user:password@host:port/database`, optionally with parameters such as `?sslmode=verify-full`. */
   readonly url: string;
-  /** The schema that holds Perdure's tables. Default `perdure`. */
+  /** The schema of Perdure's tables. Default: `perdure`. */
   readonly schema?: string;
-  /** The most connections that this process opens, besides the one that listens. Default 10. */
+  /** Maximum connections of this process, in addition to the one for LISTEN. Default: 10. */
   readonly poolSize?: number;
-  /** Bring the schema up to date when opening. Default true; without it an old schema is refused. */
+  /** Run missing migrations on open. If `false`, opening an old schema throws. Default: `true`. */
   readonly migrate?: boolean;
-  /** Be told of changes by LISTEN, on a connection of its own. Default true; without it by polling. */
+  /** Receive change notifications by LISTEN, on a separate connection. If `false`, poll only. Default: `true`. */
   readonly listen?: boolean;
-  /** Prepare statements once per connection. Default true; switch it off behind a pooler in transaction mode. */
+  /** Prepare statements once per connection. Set to `false` behind a pooler in transaction mode. Default: `true`. */
   readonly prepare?: boolean;
-  /** How often to look for what nobody has told of. Default 1,000. */
+  /** Polling interval for changes that were not notified, in milliseconds. Default: 1,000. */
   readonly pollMs?: number;
-  /** How long a call goes on trying while the server is away or transactions collide. Default 10,000. */
+  /** How long to retry while the server is unavailable or transactions conflict, in milliseconds. Default: 10,000. */
   readonly retryMs?: number;
-  /** How long to wait for a connection. Default 5,000. */
+  /** Timeout for opening a connection, in milliseconds. Default: 5,000. */
   readonly connectTimeoutMs?: number;
   /**
-   * The longest silence of the server while a worker claims, renews, acks or polls, in milliseconds. After it the
-   * connection is closed and another one is used. Keep it below `orchestrationLease`. Default 5,000.
+   * Maximum silence of the server while a worker claims, renews, acks or polls, in milliseconds. After that the
+   * connection is closed and another one is used. Must be less than `orchestrationLease`. Default: 5,000.
    */
   readonly answerTimeoutMs?: number;
-  /** The longest that a statement may run. Default 30,000. */
+  /** Maximum duration of a statement, in milliseconds. Default: 30,000. */
   readonly statementTimeoutMs?: number;
-  /** The longest that the server keeps a transaction of a process that has stopped answering. Default 30,000. */
+  /** Time after which the server ends an idle transaction, in milliseconds. Default: 30,000. */
   readonly idleInTransactionTimeoutMs?: number;
-  /** Shown in `pg_stat_activity`. Default `perdure`. */
+  /** The name in `pg_stat_activity`. Default: `perdure`. */
   readonly applicationName?: string;
-  /** Decides visibility and expiry instead of the database's clock; for tests. */
+  /** Replaces the database clock, for tests. */
   readonly clock?: Clock;
 }
 
-/** What a pool is made from. */
+/** Settings of a connection pool. */
 export interface ConnectionSettings {
   readonly client: pg.ClientConfig;
   readonly poolSize: number;
@@ -46,17 +46,17 @@ export interface ConnectionSettings {
   readonly retryMs: number;
   readonly connectTimeoutMs: number;
   readonly idleTimeoutMs: number;
-  /** How long the server may be silent during an operation that a lease depends on. */
+  /** Maximum silence of the server during a lease-bound operation. */
   readonly answerTimeoutMs: number;
-  /** Statements that follow BEGIN where no setting can be sent with the connection. */
+  /** Statements to send after BEGIN if settings cannot be sent with the connection. */
   readonly transactionSettings: readonly string[];
 }
 
-/** The options with their defaults, checked. */
+/** Validated options with defaults. */
 export interface ResolvedOptions {
   /** For logs and errors, without secrets. */
   readonly name: string;
-  /** As it is written into statements: checked, so that quoting cannot be escaped. */
+  /** The schema as a quoted identifier, for statements. */
   readonly quotedSchema: string;
   readonly schema: string;
   readonly migrate: boolean;
@@ -66,14 +66,14 @@ export interface ResolvedOptions {
   readonly connection: ConnectionSettings;
 }
 
-// Longer than any statement may take: past it the server, or the way to it, has gone without a word.
-const answerSlackMs = 5_000;
-// The operating system then probes an idle connection every second, ten times: a peer that is gone is found in 15 s.
+// Added to the statement timeout. If the server has not responded by then, it or the network is down.
+const responseSlackMs = 5_000;
+// Linux then probes an idle connection every second, ten times, so a dead peer is detected within 15 s.
 const keepAliveDelayMs = 5_000;
 const idleTimeoutMs = 60_000;
 
-// Every statement is made to be answered through its indexes, one row after the other. A plan that was made while a
-// queue happened to be empty must not read the whole of it later.
+// Every statement is written for index access, row by row. A plan made while a queue is empty must not become a scan of
+// the whole queue later.
 const planSettings = [
   'enable_seqscan=off',
   'enable_mergejoin=off',
@@ -82,7 +82,7 @@ const planSettings = [
   'jit=off',
 ];
 
-/** Checks the options and fills in the defaults; nothing that it throws repeats the URL. */
+/** Validates the options and applies defaults. Its errors never contain the URL. */
 export function resolveOptions(options: PostgresOptions): ResolvedOptions {
   const { schema = 'perdure', migrate = true, listen = true, pollMs = 1_000, clock } = options;
   check(
@@ -90,9 +90,9 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
       /^[a-z_][a-z0-9_]{0,49}$/.test(schema) &&
       !schema.startsWith('pg_'),
     'schema',
-    'lower-case letters, digits and underscores, at most 50, and not begin with a digit or pg_',
+    '1 to 50 lower-case letters, digits and underscores, not starting with a digit or pg_',
   );
-  check(pollMs >= 1, 'pollMs', '1 or more');
+  check(pollMs >= 1, 'pollMs', 'at least 1');
   const connection = resolveConnection(options);
   const { host, port, database = '' } = parse(connection.client);
   return {
@@ -107,16 +107,16 @@ export function resolveOptions(options: PostgresOptions): ResolvedOptions {
   };
 }
 
-/** Reads the URL, and the files that it names; nothing is opened. */
+/** Parses the URL and reads the files that it names. Opens no connection. */
 function parse(client: pg.ClientConfig): pg.Client {
   try {
     return new pg.Client(client);
   } catch (error) {
-    // The driver speaks of the file alone, and its error is not passed on.
+    // Only the code and path of the error are used, because the URL is secret.
     const { code, path } = error as NodeJS.ErrnoException;
     throw new PerdureError(
       'INVALID_OPTION',
-      `openPostgres: the driver cannot use the url (${[code, path].filter(Boolean).join(' ')}). Check the files that it names: sslcert, sslkey, sslrootcert.`,
+      `openPostgres: cannot read a file named in \`url\` (${[code, path].filter(Boolean).join(' ')}). Check sslcert, sslkey and sslrootcert.`,
     );
   }
 }
@@ -126,8 +126,8 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
   const { retryMs = 10_000, connectTimeoutMs = 5_000, answerTimeoutMs = 5_000 } = options;
   const { statementTimeoutMs = 30_000, idleInTransactionTimeoutMs = 30_000 } = options;
   check(isPostgresUrl(url), 'url', 'a URL like postgres://user:password@host:5432/database');
-  check(Number.isSafeInteger(poolSize) && poolSize >= 1, 'poolSize', 'a whole number of 1 or more');
-  check(retryMs >= 0, 'retryMs', '0 or more');
+  check(Number.isSafeInteger(poolSize) && poolSize >= 1, 'poolSize', 'an integer of at least 1');
+  check(retryMs >= 0, 'retryMs', 'at least 0');
   const timeouts = {
     connectTimeoutMs,
     answerTimeoutMs,
@@ -135,9 +135,9 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
     idleInTransactionTimeoutMs,
   };
   for (const [name, ms] of Object.entries(timeouts)) {
-    check(Number.isSafeInteger(ms) && ms >= 1, name, 'a whole number of 1 or more');
+    check(Number.isSafeInteger(ms) && ms >= 1, name, 'an integer of at least 1');
   }
-  // The driver prefers what the URL says, and would forget ours.
+  // The driver gives `options` in the URL precedence over ours, so both are joined.
   const given = new URL(url).searchParams.get('options');
   const settings = [...planSettings.map((setting) => `-c ${setting}`), ...(given ? [given] : [])];
   return {
@@ -146,8 +146,8 @@ function resolveConnection(options: PostgresOptions): ConnectionSettings {
       application_name: applicationName,
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveDelayMs,
-      query_timeout: statementTimeoutMs + answerSlackMs,
-      // A pooler refuses a connection that asks for settings which it does not know.
+      query_timeout: statementTimeoutMs + responseSlackMs,
+      // A pooler rejects connections with settings that it does not know.
       ...(prepare && {
         options: settings.join(' '),
         statement_timeout: statementTimeoutMs,
@@ -178,6 +178,6 @@ function withoutOptions(url: string): string {
 
 function check(holds: boolean, option: string, wanted: string): void {
   if (!holds) {
-    throw new PerdureError('INVALID_OPTION', `openPostgres: ${option} must be ${wanted}.`);
+    throw new PerdureError('INVALID_OPTION', `openPostgres: \`${option}\` must be ${wanted}.`);
   }
 }

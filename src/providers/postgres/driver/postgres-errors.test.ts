@@ -12,9 +12,9 @@ import {
 const withCode = (code: string, message = 'said the server'): Error =>
   Object.assign(new Error(message), { code });
 
-describe('errors of PostgreSQL', () => {
+describe('PostgreSQL errors', () => {
   it.each(['40001', '40P01', '25006', '57P01', '57P02', '57P03', '08006', '53300', 'ECONNRESET'])(
-    '%s is worth another try',
+    '%s is retryable',
     (code) => {
       expect(isTransient(withCode(code))).toBe(true);
       expect(toProviderError('write', withCode(code))).toMatchObject({ retryable: true });
@@ -22,7 +22,7 @@ describe('errors of PostgreSQL', () => {
   );
 
   it.each(['23505', '22P02', '42501', '42P01', '28P01', '3D000', '54000'])(
-    '%s stays as it is',
+    '%s is not retryable',
     (code) => {
       expect(isTransient(withCode(code))).toBe(false);
       expect(toProviderError('write', withCode(code))).toMatchObject({
@@ -34,11 +34,11 @@ describe('errors of PostgreSQL', () => {
   );
 
   it.each(['Connection terminated unexpectedly', 'Query read timeout', 'timeout expired'])(
-    '"%s" is a lost connection',
+    '"%s" counts as a lost connection',
     (message) => expect(isConnectionLost(new Error(message))).toBe(true),
   );
 
-  it('are the fault of an item only where its data is', () => {
+  it('isFaultOfItem is true for data errors only', () => {
     expect(['22P02', '23505', '54000'].every((code) => isFaultOfItem(withCode(code)))).toBe(true);
     expect(['42501', '57P01', '40P01', '42P01'].some((code) => isFaultOfItem(withCode(code)))).toBe(
       false,
@@ -49,21 +49,21 @@ describe('errors of PostgreSQL', () => {
     expect(isFaultOfItem(new LockLostError('write'))).toBe(true);
   });
 
-  it('refuse a commit for sure only in these classes', () => {
+  it('isRefusedCommit is true only for SQLSTATE classes 23, 25 and 40 without 40003', () => {
     expect(['23505', '40001', '25P02'].every((code) => isRefusedCommit(withCode(code)))).toBe(true);
     expect(['57P01', '40003', '08006', ''].some((code) => isRefusedCommit(withCode(code)))).toBe(
       false,
     );
   });
 
-  it('of an unknown outcome are no reason to run it again', () => {
+  it('an unknown outcome is retryable by the caller but not transient', () => {
     const error = unknownOutcome('write', withCode('57P01'));
     expect(error).toMatchObject({ retryable: true, outcomeUnknown: true });
     expect(isTransient(error)).toBe(false);
     expect(toProviderError('write', error)).toBe(error);
   });
 
-  it('say something also where the driver says nothing', () => {
+  it('describes an AggregateError without a message by its first error', () => {
     const refused = Object.assign(
       new AggregateError([withCode('', 'connect ECONNREFUSED ::1')], ''),
       {

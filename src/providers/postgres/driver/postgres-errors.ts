@@ -1,29 +1,29 @@
 import { PerdureError, ProviderError } from '../../../model/failures/errors.ts';
 
-/** The code of an error: an SQLSTATE like `40P01`, a code of the socket like `ECONNRESET`, or nothing. */
+/** Returns the SQLSTATE (`40P01`) or socket code (`ECONNRESET`) of an error, or an empty string. */
 export function errorCode(error: unknown): string {
   if (typeof error !== 'object' || error === null || !('code' in error)) return '';
   return typeof error.code === 'string' ? error.code : '';
 }
 
-// The driver gives these no code.
+// Errors of the driver without a code.
 const lostMessages =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|The server does not support SSL)/;
 
 const lostSocket =
   /^(ECONN(RESET|REFUSED|ABORTED)|EPIPE|ETIMEDOUT|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN|ENOTFOUND|EAI_AGAIN|ENOENT|EADDRNOTAVAIL)$/;
 
-/** The connection is gone, or the server will not take another statement on it. */
+/** Whether the connection is lost or the server accepts no more statements on it. */
 export function isConnectionLost(error: unknown): boolean {
   const code = errorCode(error);
-  // 25P03 and 25P04: the server has ended a transaction that took too long, and the connection with it.
+  // 25P03 and 25P04: the server ended a transaction that took too long, and its connection.
   if (/^(08|57P0|25P0[34])/.test(code) || lostSocket.test(code)) return true;
   return code === '' && error instanceof Error && lostMessages.test(error.message);
 }
 
 /**
- * Trying again on another connection can help, and the transaction that met this was rolled back: deadlock,
- * serialization failure, a server that stops, starts, or has become a standby, a plan that a migration has outdated.
+ * Whether a retry on another connection can succeed. The transaction was rolled back. Causes: deadlock, serialization
+ * failure, lock timeout, too many connections, restart or failover of the server, or a plan outdated by a migration.
  */
 export function isTransient(error: unknown): boolean {
   return (
@@ -33,31 +33,41 @@ export function isTransient(error: unknown): boolean {
   );
 }
 
-/** The connection must not be used again, though it stands. */
+/** Whether the connection must not be used again. */
 export function spoilsConnection(error: unknown): boolean {
   if (error instanceof ProviderError && error.outcomeUnknown) return true;
   return isConnectionLost(error) || isStalePlan(error) || /^(25006|26000)$/.test(errorCode(error));
 }
 
-/** A table was changed below a prepared statement. */
+/** Whether a migration has changed a table of a prepared statement. */
 function isStalePlan(error: unknown): boolean {
   return errorCode(error) === '0A000' && /cached plan/.test(String(error));
 }
 
-/** A COMMIT that was refused like this has certainly not happened; after every other error nobody knows. */
+/** Whether a failed COMMIT was certainly rolled back. After any other error its outcome is unknown. */
 export function isRefusedCommit(error: unknown): boolean {
   return /^(23|25|40)/.test(errorCode(error)) && errorCode(error) !== '40003';
 }
 
-/** PostgreSQL has refused the data of a statement: a key that is taken, or a value that it cannot take. */
-export function refusesData(error: unknown): boolean {
+/** Whether PostgreSQL rejected the data of a statement: a duplicate key or an invalid value. */
+function refusesData(error: unknown): boolean {
   const code = errorCode(error);
   return /^(22|23)/.test(
     code === 'PROVIDER' && error instanceof Error ? errorCode(error.cause) : code,
   );
 }
 
-/** The item is at fault and not the store: its neighbours can still commit. */
+/** Resolves with `undefined` if PostgreSQL refuses the data of a statement, so that the caller can fall back. */
+export async function undefinedIfRefused<T>(statement: Promise<T>): Promise<T | undefined> {
+  try {
+    return await statement;
+  } catch (error) {
+    if (refusesData(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether an item of the batch caused the error, so that the other items can still commit. */
 export function isFaultOfItem(error: unknown): boolean {
   if (error instanceof ProviderError && error.cause !== undefined)
     return isFaultOfItem(error.cause);
@@ -67,23 +77,23 @@ export function isFaultOfItem(error: unknown): boolean {
   return error instanceof Error && !isConnectionLost(error);
 }
 
-/** Says what went wrong in the terms of the contract, with advice, and without what the URL keeps secret. */
+/** Converts an error to a `ProviderError` with a suggested fix. */
 export function toProviderError(operation: string, error: unknown): PerdureError {
   if (PerdureError.is(error)) return error;
   const code = errorCode(error);
   return new ProviderError({
     operation,
-    message: `${operation}: ${describe(error)} (${code === '' ? 'refused' : code}). ${advice(code, error)}`,
+    message: `${operation}: ${describe(error)} (${code === '' ? 'no code' : code}). ${advice(code, error)}`,
     retryable: isTransient(error) || /^(53|57014|58)/.test(code),
     cause: error,
   });
 }
 
-/** The connection was lost while the server may have been committing: whether it did is found out by reading. */
+/** The error of a commit whose outcome is unknown because the connection was lost. */
 export function unknownOutcome(operation: string, cause: unknown): ProviderError {
   return new ProviderError({
     operation,
-    message: `${operation}: the connection was lost during the commit (${describe(cause)}), so it is unknown whether it happened. Read what you wrote before you write it again.`,
+    message: `${operation}: the connection was lost during the commit (${describe(cause)}), so its outcome is unknown. Read the data before you retry the write.`,
     retryable: true,
     outcomeUnknown: true,
     cause,
@@ -92,7 +102,7 @@ export function unknownOutcome(operation: string, cause: unknown): ProviderError
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // A host with several addresses fails with one error for each, and no message of its own.
+  // A host with several addresses fails with one error per address and an empty message.
   const message =
     error.message === '' && error instanceof AggregateError
       ? String(error.errors[0])
@@ -108,29 +118,29 @@ function advice(code: string, error: unknown): string {
     case '3D000':
       return 'Create the database, or correct its name in the URL.';
     case '42501':
-      return "Grant the role what the guide 'Scaling out' lists, or let another role run the migrations.";
+      return "Grant the role the privileges listed in the guide 'Scaling out', or run the migrations with another role.";
     case '25006':
       return 'The server is a standby or read-only. Point the URL to the primary.';
     case '53300':
-      return 'Lower poolSize, raise max_connections, or put a pooler in between.';
+      return 'Lower `poolSize`, raise max_connections, or use a connection pooler.';
     case '57014':
-      return 'The statement took longer than statementTimeoutMs. Look for locks held by other transactions.';
+      return 'The statement exceeded `statementTimeoutMs`. Check pg_locks for locks held by other transactions.';
     case '26000':
     case '42P05':
-      return 'A pooler shares connections between clients. Open the store with prepare: false.';
+      return 'A pooler shares connections between clients. Open the store with `prepare: false`.';
     case '3F000':
     case '42P01':
-      return 'The schema is missing or not complete. Run the migrations.';
+      return 'The schema is missing or incomplete. Run the migrations.';
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return 'Check the host in the URL and the name server.';
+      return 'Check the host in the URL and the DNS server.';
     case 'ECONNREFUSED':
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
     case 'ENOENT':
-      return 'Check the host and the port in the URL, and that the server runs.';
+      return 'Check the host and port in the URL, and that the server is running.';
     default:
-      if (isTransient(error)) return 'Try again.';
-      return 'Nothing of it was kept.';
+      if (isTransient(error)) return 'Retry the operation.';
+      return 'The transaction was rolled back.';
   }
 }

@@ -2,23 +2,23 @@ import type { Clock } from '../../../model/clock.ts';
 import type { Statement, Transaction } from './connection.ts';
 import { Effects } from '../../shared/effects.ts';
 
-/** The time of the database in whole milliseconds; stable within a statement, so that an index can be compared with it. */
+/** The database time in milliseconds. It is stable within a statement, so index conditions can use it. */
 const databaseTime = 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint';
 
-/** The time that decides, in a statement whose first parameter is that of a test's clock, or NULL. */
+/** The authoritative time: the first parameter (the clock of a test) or, if that is NULL, the database time. */
 export const nowSql = `(SELECT coalesce($1::bigint, ${databaseTime}))`;
 
 const readClock: Statement = { name: 'perdure_clock', text: `SELECT ${databaseTime} AS "now"` };
 
-/** A test's clock, if there is one, as the first parameter of a statement with `nowSql`. */
+/** The first parameter of a statement with `nowSql`: the time of a test clock, or `null`. */
 export function nowParameter(clock: Clock | undefined): number | null {
   return clock === undefined ? null : Math.floor(clock.now());
 }
 
-/** The transaction that a batch runs in. */
+/** The transaction of a batch, with its time and its effects. */
 export class Scope {
   readonly tx: Transaction;
-  /** What to tell others once the transaction has committed. */
+  /** Notifications to send after the commit. */
   readonly effects = new Effects();
   readonly #clock: Clock | undefined;
   readonly #afterCommit: (() => void)[] = [];
@@ -29,23 +29,24 @@ export class Scope {
     this.#clock = clock;
   }
 
-  /** The time that decides; one value for the whole batch, read by `begin`. */
+  /** The authoritative time, read once per batch by `begin`. */
   get now(): number {
-    if (this.#now === undefined) throw new Error('The clock is read by the first statements.');
+    if (this.#now === undefined)
+      throw new Error('The time is not available before begin() has read it.');
     return this.#now;
   }
 
-  /** The time that `begin` has read, if it has. */
+  /** The time that `begin` has read, or `undefined` before that. */
   get readAt(): number | undefined {
     return this.#now;
   }
 
-  /** The first parameter of statements that compare with the clock while it is being read. */
+  /** The first parameter of statements with `nowSql`, also before `begin` has read the time. */
   get nowParameter(): number | null {
     return this.#now ?? nowParameter(this.#clock);
   }
 
-  /** Reads the clock together with the first reads of the batch: they travel in one round trip. */
+  /** Reads the clock and runs the first reads of the batch, in one round trip. */
   async begin<Reads extends readonly unknown[]>(
     ...reads: Reads
   ): Promise<{ [I in keyof Reads]: Awaited<Reads[I]> }> {
@@ -54,7 +55,7 @@ export class Scope {
     return results;
   }
 
-  /** Runs once the transaction has committed. */
+  /** Registers a callback to run after the commit. */
   afterCommit(callback: () => void): void {
     this.#afterCommit.push(callback);
   }
@@ -66,7 +67,7 @@ export class Scope {
   async #readClock(): Promise<number> {
     if (this.#clock !== undefined) return Math.floor(this.#clock.now());
     const [row] = await this.tx.query<{ now: number }>(readClock, []);
-    if (row === undefined) throw new Error('The clock has no answer.');
+    if (row === undefined) throw new Error('The clock query returned no row.');
     return row.now;
   }
 }

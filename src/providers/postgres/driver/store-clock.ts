@@ -1,20 +1,20 @@
 import { systemClock, type Clock } from '../../../model/clock.ts';
 
 /**
- * The database's clock as this process knows it: for when to look again and for the time that code sees, never for what
- * is due and never for a deadline that is stored.
+ * An estimate of the database clock. Used to schedule polls and as the time that user code sees, never to decide what is
+ * due and never for stored deadlines.
  *
- * It runs on this process's monotonic clock, so a step of the machine's clock does not move it. Every time that a
- * statement read lies between sending it and its answer, which bounds how far the clocks are apart. An estimate outside
- * the bounds is wrong, and moves to the nearest one: also when a failover leads to a server whose clock is behind.
+ * It runs on the monotonic clock of this process, so a step of the system clock does not change it. Each database time
+ * was read between sending a statement and its response, which bounds the offset of the clocks. An estimate outside the
+ * bounds moves to the nearest bound, for example after a failover to a server whose clock is behind.
  */
 export class StoreClock implements Clock {
-  /** How far the database's clock is ahead of our monotonic clock. */
+  /** Offset of the database clock from the monotonic clock of this process. */
   #aheadMs = systemClock.now() - systemClock.monotonic();
 
-  /** Learns from the time that a statement has read which was sent at a monotonic time and has just been answered. */
+  /** Corrects the estimate by a time that a statement read. It was sent at `sentAt` (monotonic) and has just returned. */
   observe(nowMs: number, sentAt: number): void {
-    // The database reads whole milliseconds, rounded down.
+    // The database rounds down to milliseconds.
     const most = nowMs + 1 - sentAt;
     const least = nowMs - systemClock.monotonic();
     this.#aheadMs = Math.min(Math.max(this.#aheadMs, least), most);

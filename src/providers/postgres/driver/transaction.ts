@@ -1,5 +1,7 @@
 import pg from 'pg';
-import { fromStoredText } from './stored-text.ts';
+import { PerdureError } from '../../../model/failures/errors.ts';
+import type { TransactionConnection } from '../../contract/transactional.ts';
+import { fromStoredText } from './arrays.ts';
 
 /** A statement that is prepared once per connection under its name. */
 export interface Statement {
@@ -8,33 +10,33 @@ export interface Statement {
 }
 
 /**
- * One connection inside one transaction, or a caller's own. Statements that do not need each other's answers may be
- * sent without awaiting in between: they travel together. After one that fails the others fail too.
+ * One connection inside a transaction. Statements that are sent without awaiting each other share a round trip. After a
+ * failed statement, later ones fail too.
  */
 export interface Transaction {
-  /** The rows that a statement returns. */
+  /** Runs a statement and returns its rows. */
   query<Row extends object>(
     statement: Statement,
     values: readonly unknown[],
   ): Promise<readonly Row[]>;
-  /** How many rows a statement changed. */
+  /** Runs a statement and returns the number of rows it changed. */
   execute(statement: Statement, values: readonly unknown[]): Promise<number>;
 }
 
-// By the ids of their types. Keys and times are whole numbers below 2^53.
+// By type oid: int8 and text. Keys and times are integers below 2^53.
 const parsers: Readonly<Partial<Record<number, (value: string) => unknown>>> = {
   20: Number,
   25: fromStoredText,
 };
 
-/** How columns are read. For our statements only: others may want theirs as the driver gives them. */
-export const columnTypes: pg.CustomTypesConfig = {
+/** Column parsers for Perdure statements. Other users of the driver keep its defaults. */
+const columnTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format: 'text' | 'binary') =>
     (format === 'binary' ? undefined : parsers[oid]) ??
     (pg.types.getTypeParser(oid, format) as unknown)) as typeof pg.types.getTypeParser,
 };
 
-/** Statements on one client of the driver, ours or a caller's. */
+/** A transaction on a pooled client. */
 export class ClientTransaction implements Transaction {
   readonly #client: pg.ClientBase;
   readonly #prepare: boolean;
@@ -68,4 +70,59 @@ export class ClientTransaction implements Transaction {
       ...(this.#prepare && { name }),
     });
   }
+}
+
+/** A transaction that the application has begun and will end, on its own connection. */
+export class CallerTransaction implements Transaction {
+  readonly #connection: TransactionConnection;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(connection: TransactionConnection) {
+    // A pool may use a different connection for each statement.
+    if ('totalCount' in connection && 'idleCount' in connection) throw notBegun();
+    this.#connection = connection;
+  }
+
+  async query<Row extends object>(
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    const { rows } = await this.#run(statement, values);
+    return rows as Row[];
+  }
+
+  async execute(statement: Statement, values: readonly unknown[]): Promise<number> {
+    const { rowCount } = await this.#run(statement, values);
+    return rowCount ?? 0;
+  }
+
+  // Sequential, because the connection may not support pipelining. Unprepared, because it belongs to the application.
+  #run({ text }: Statement, values: readonly unknown[]) {
+    const statement = { text, values: values as unknown[], types: columnTypes };
+    const result = this.#last.then(async () => {
+      const response = await this.#connection.query(statement);
+      // Checked after the statement, because BEGIN may have been queued before it. The first statement of a write only reads.
+      if (isOutside(this.#connection)) throw notBegun();
+      return response;
+    });
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** Whether a driver client reports that no transaction is open. Returns `false` for other connections. */
+function isOutside(
+  connection: TransactionConnection & { readonly getTransactionStatus?: unknown },
+): boolean {
+  const { getTransactionStatus } = connection;
+  return (
+    typeof getTransactionStatus === 'function' && getTransactionStatus.call(connection) === 'I'
+  );
+}
+
+function notBegun(): PerdureError {
+  return new PerdureError(
+    'INVALID_INPUT',
+    'withTransaction: the connection has no open transaction. Call BEGIN on a single client, not on a pool, and write before COMMIT.',
+  );
 }

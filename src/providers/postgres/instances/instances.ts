@@ -6,29 +6,36 @@ import type {
   NewInstance,
   NewMessage,
 } from '../../contract/instances.ts';
-import type { Turn } from '../../contract/turn.ts';
+import type { ClaimedAtInsert } from '../../contract/turn.ts';
 import type { Batch } from '../batches/changes.ts';
-import type { DefinitionKeys, WantedDefinition } from '../tables/definitions.ts';
-import { isOver, type InstanceRow, type StartRow } from '../tables/instance-rows.ts';
+import type { DefinitionKeys } from '../tables/definitions.ts';
+import {
+  existingStart,
+  isOver,
+  newInstanceRow,
+  type InstanceRow,
+  type PendingRow,
+  type StartRow,
+} from '../tables/instance-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 import { enoughTurns } from '../batches/batching.ts';
-import { addressees, wantedDefinitions } from './turns.ts';
+import { addressees, wantedDefinitions, type TurnCommit } from './turns.ts';
 
-/** Creation, messages and reads of instances. */
+/** The PostgreSQL `InstanceStore`: creates, messages and reads instances. */
 export function createInstanceStore(store: Store): InstanceStore {
   return {
     createInstances: store.batching({
       operation: 'createInstances',
       run: (scope, instances) => create(store, scope, instances),
-      runPlain: (instances: readonly NewInstance[]) =>
-        store.plainStarts.create(instances, store.nowParameter),
+      runSingleStatement: (instances: readonly NewInstance[]) =>
+        store.singleStatementStarts.create(instances, store.nowParameter),
       refused: (error): CreateResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,
     }),
 
-    // One after the other: messages of one caller to one instance keep their order.
+    // One transaction at a time, so that messages of a caller to an instance keep their order.
     enqueueMessages: store.batching({
       operation: 'enqueueMessages',
       run: (scope, messages) => enqueue(store, scope, messages),
@@ -57,125 +64,108 @@ export function createInstanceStore(store: Store): InstanceStore {
   };
 }
 
-/** Creates instances, with their start messages or their first turns. */
+/** Creates instances with their start messages or their first turns. */
 export async function create(
   store: Store,
   scope: Scope,
   instances: readonly NewInstance[],
 ): Promise<readonly CreateResult[]> {
   const batch = store.newBatch(scope);
-  const turns = instances.flatMap(({ firstTurn }) => firstTurn ?? []);
-  const ids = addressees(turns);
-  await scope.begin(ids.length === 0 ? undefined : batch.instances.lock({ ids }));
+  const receivers = addressees(instances.flatMap(({ firstTurn }) => firstTurn ?? []));
+  await scope.begin(receivers.length === 0 ? undefined : batch.instances.lock({ ids: receivers }));
   const keyOf = await store.definitions.intern(scope, instances.flatMap(wantedOf));
-  const wanted = instances.filter((instance) => misplacedTurn(instance) === undefined);
-  const { keys, taken } = await insert(store, scope, wanted, keyOf);
-  const known = await knownStarts(store, scope, instances, taken);
-  const created: { instance: NewInstance; row: InstanceRow }[] = [];
-  const results = instances.map((instance): CreateResult => {
-    const error = misplacedTurn(instance);
-    if (error !== undefined) return { kind: 'refused', error };
-    const instanceKey = keys.get(instance.instanceId);
-    // The first of an id has it; those that follow are repeats.
-    keys.delete(instance.instanceId);
-    if (instanceKey === undefined) return known(instance);
-    const row = newRow(instance, instanceKey, definitionKeyOf(instance, keyOf));
-    created.push({ instance, row });
-    batch.instances.set(row);
-    return { kind: 'created', instanceKey, claimed: [] };
+  const valid = instances.filter((instance) => refusal(instance) === undefined);
+  const { starts, taken } = await insert(store, batch, valid, keyOf);
+  const isRepeated = starts.size < valid.length;
+  const existing = isRepeated ? [...Array.from(starts.values(), toStartRow), ...taken] : [];
+  const existingResult = await existingStarts(store, scope, existing);
+  const claimed = await commitStarts(store, batch, [...starts.values()]);
+  return instances.map((instance): CreateResult => {
+    const refused = refusal(instance);
+    if (refused !== undefined) return refused;
+    const start = starts.get(instance.instanceId);
+    // The first start of an id creates the instance; later ones of the batch repeat it.
+    starts.delete(instance.instanceId);
+    if (start === undefined) return existingResult(instance);
+    const { instanceKey } = start.row;
+    return { kind: 'created', instanceKey, claimed: claimed.get(instanceKey) ?? [] };
   });
-  return commitStarts(store, batch, { results, created });
 }
 
-/** Inserts the rows of instances; answers the keys of those whose ids were free, and who has the others. */
+interface Start {
+  readonly instance: NewInstance;
+  readonly row: InstanceRow;
+}
+
+/** Inserts instances. Returns those whose ids were free, by id, and the starts that hold the other ids. */
 async function insert(
   store: Store,
-  scope: Scope,
+  { scope, instances: locked }: Batch,
   instances: readonly NewInstance[],
   keyOf: DefinitionKeys,
-): Promise<{ readonly keys: Map<string, number>; readonly taken: readonly StartRow[] }> {
-  const keys = new Map<string, number>();
+): Promise<{ readonly starts: Map<string, Start>; readonly taken: readonly StartRow[] }> {
+  const starts = new Map<string, Start>();
   const taken: StartRow[] = [];
-  let open = instances;
-  // Again, where whoever had an id was deleted before it could be read.
+  let open = instances.map((instance) => ({ ...toPendingRow(instance, keyOf), instance }));
+  // Repeats for an id whose instance was deleted before it could be read.
   while (open.length > 0) {
-    const rows = open.map((instance) => ({
-      ...instance,
-      definitionKey: definitionKeyOf(instance, keyOf),
-      parent: null,
-      cancellation: null,
-    }));
-    const inserted = await store.instances.insertPending(scope.tx, rows, scope.now);
-    for (const [instanceId, key] of inserted) keys.set(instanceId, key);
-    const others = open.filter(({ instanceId }) => !keys.has(instanceId));
-    const starts = await store.instances.selectStarts(
+    const inserted = await store.instances.insertPending(scope.tx, open, scope.now);
+    for (const { instance, instanceId, incarnation, definitionKey } of open) {
+      const instanceKey = inserted.get(instanceId);
+      if (instanceKey === undefined || starts.has(instanceId)) continue;
+      const row = newInstanceRow({ instanceKey, instanceId, incarnation, definitionKey });
+      locked.set(row);
+      starts.set(instanceId, { instance, row });
+    }
+    const others = open.filter(({ instanceId }) => !starts.has(instanceId));
+    const found = await store.instances.selectStarts(
       scope.tx,
       others.map(({ instanceId }) => instanceId),
     );
-    taken.push(...starts);
-    const met = new Set(starts.map(({ instanceId }) => instanceId));
-    open = others.filter(({ instanceId }) => !met.has(instanceId));
+    taken.push(...found);
+    const foundIds = new Set(found.map(({ instanceId }) => instanceId));
+    open = others.filter(({ instanceId }) => !foundIds.has(instanceId));
   }
-  return { keys, taken };
+  return { starts, taken };
 }
 
-/** Enqueues the start messages of the instances, or commits their first turns. */
+/** Returns a function that resolves starts whose ids are taken by one of `existing`. */
+async function existingStarts(
+  { definitions }: Store,
+  { tx }: Scope,
+  existing: readonly StartRow[],
+): Promise<(instance: NewInstance) => CreateResult> {
+  await definitions.load(
+    tx,
+    existing.map(({ definitionKey }) => definitionKey),
+  );
+  const byId = new Map(existing.map((start) => [start.instanceId, start]));
+  return ({ instanceId, name, inputHash }) => {
+    const start = byId.get(instanceId);
+    if (start === undefined)
+      throw new Error(`Instance ${JSON.stringify(instanceId)} was neither created nor found.`);
+    return existingStart(definitions, { kind: 'orchestration', name, inputHash }, start);
+  };
+}
+
+/** Sends start messages or commits first turns. Returns the claimed work items by instance key. */
 async function commitStarts(
   store: Store,
   batch: Batch,
-  {
-    results,
-    created,
-  }: {
-    readonly results: readonly CreateResult[];
-    readonly created: readonly { readonly instance: NewInstance; readonly row: InstanceRow }[];
-  },
-): Promise<readonly CreateResult[]> {
-  const commits: { target: InstanceRow; hasLockRow: false; turn: Turn }[] = [];
-  for (const { instance, row } of created) {
+  starts: readonly Start[],
+): Promise<ReadonlyMap<number, readonly ClaimedAtInsert[]>> {
+  const commits: TurnCommit[] = [];
+  for (const { instance, row } of starts) {
     const { firstTurn: turn, start } = instance;
     if (turn === undefined) batch.changes.send(batch.scope, row, start);
     else commits.push({ target: row, hasLockRow: false, turn });
   }
   if (commits.length === 0) {
     await batch.changes.write(batch.scope, store);
-    return results;
+    return new Map();
   }
   const claimed = await store.turns.commit(batch, commits);
-  const byKey = new Map(commits.map(({ target }, index) => [target.instanceKey, claimed[index]]));
-  return results.map((result) =>
-    result.kind === 'created'
-      ? { ...result, claimed: byKey.get(result.instanceKey) ?? [] }
-      : result,
-  );
-}
-
-/** Answers for ids that are taken. */
-async function knownStarts(
-  store: Store,
-  scope: Scope,
-  instances: readonly NewInstance[],
-  taken: readonly StartRow[],
-): Promise<(instance: NewInstance) => CreateResult> {
-  const starts = new Map<string, Pick<StartRow, 'inputHash'> & WantedDefinition>();
-  // Of those that are new here, the first may be followed by repeats.
-  for (const { instanceId, name, inputHash } of instances.toReversed()) {
-    starts.set(instanceId, { kind: 'orchestration', name, version: null, inputHash });
-  }
-  await store.definitions.load(
-    scope.tx,
-    taken.map(({ definitionKey }) => definitionKey),
-  );
-  for (const { instanceId, definitionKey, inputHash } of taken) {
-    starts.set(instanceId, { ...store.definitions.get(definitionKey), inputHash });
-  }
-  return ({ instanceId, name, inputHash }) => {
-    const start = starts.get(instanceId);
-    if (start === undefined) throw new Error('An instance that is there cannot be read.');
-    const isSame =
-      start.kind === 'orchestration' && start.name === name && start.inputHash === inputHash;
-    return isSame ? { kind: 'exists' } : { kind: 'conflict', name: start.name };
-  };
+  return new Map(commits.map(({ target }, index) => [target.instanceKey, claimed[index] ?? []]));
 }
 
 function wantedOf({ name, version, firstTurn }: NewInstance) {
@@ -184,46 +174,28 @@ function wantedOf({ name, version, firstTurn }: NewInstance) {
     : wantedDefinitions(name, firstTurn);
 }
 
-function definitionKeyOf({ name, version, firstTurn }: NewInstance, keyOf: DefinitionKeys): number {
-  return keyOf('orchestration', name, firstTurn === undefined ? version : firstTurn.version);
+function toPendingRow(instance: NewInstance, keyOf: DefinitionKeys): PendingRow {
+  const { instanceId, incarnation, inputHash, name, version, firstTurn } = instance;
+  const picked = firstTurn === undefined ? version : firstTurn.version;
+  const definitionKey = keyOf('orchestration', name, picked);
+  return { instanceId, incarnation, inputHash, definitionKey, parent: null, cancellation: null };
 }
 
-function misplacedTurn({ instanceId, firstTurn }: NewInstance): ProviderError | undefined {
+function toStartRow({ instance: { instanceId, inputHash }, row }: Start): StartRow {
+  return { instanceId, inputHash, definitionKey: row.definitionKey };
+}
+
+function refusal({ instanceId, firstTurn }: NewInstance): CreateResult | undefined {
   if (firstTurn === undefined || firstTurn.firstEventId === 1) return undefined;
-  return new ProviderError({
+  const error = new ProviderError({
     operation: 'createInstances',
-    message: `createInstances: the first turn of ${JSON.stringify(instanceId)} begins with event ${firstTurn.firstEventId}. Begin with event 1.`,
+    message: `createInstances: the first turn of ${JSON.stringify(instanceId)} starts at event ${firstTurn.firstEventId}. It must start at event 1.`,
     retryable: false,
   });
+  return { kind: 'refused', error };
 }
 
-function newRow(
-  { instanceId, incarnation }: NewInstance,
-  instanceKey: number,
-  definitionKey: number,
-): InstanceRow {
-  return {
-    instanceKey,
-    instanceId,
-    incarnation,
-    definitionKey,
-    status: 'pending',
-    executionId: 1,
-    historyLength: 0,
-    lastTurn: null,
-    hasChildren: false,
-    bufferedEvents: 0,
-    parentInstanceId: null,
-    parentExecutionId: null,
-    parentOperation: null,
-    cancelReason: null,
-    closingReason: null,
-    isTask: false,
-    hasKey: false,
-  };
-}
-
-/** Enqueues messages to instances that are there and not over. */
+/** Enqueues messages to instances that exist and have not ended. */
 export async function enqueue(
   store: Store,
   scope: Scope,
@@ -249,7 +221,7 @@ export async function enqueue(
   return results;
 }
 
-/** How many messages of a kind wait for an instance, or are with its code, where that is limited. */
+/** Counts pending messages by instance and kind, for messages with `maxPending`. Includes buffered events. */
 async function countPending(
   store: Store,
   { scope, instances }: Batch,

@@ -5,7 +5,7 @@ import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { NamedKeys, TurnCommit } from './turns.ts';
 
-/** An execution that a turn has ended, and why what it leaves behind is stopped. */
+/** An execution that a turn has ended, with the cancel reasons of its items and children. */
 export interface Ending {
   readonly target: InstanceRow;
   readonly items: string;
@@ -14,8 +14,8 @@ export interface Ending {
   readonly mayHaveChildren: boolean;
 }
 
-/** Decides where a turn leaves its instance; answers the execution that it ended, if it did. */
-export function leaveInstance(
+/** Plans the state after a turn. Returns the execution that the turn ended, if any. */
+export function applyOutcome(
   batch: Batch,
   commit: TurnCommit,
   { nameOf, keyOf }: NamedKeys,
@@ -40,7 +40,7 @@ export function leaveInstance(
     case 'failed':
       instances.update(instanceKey, { status: outcome.status });
       if (mayHaveMessages(commit)) changes.forget(instanceKey);
-      tellOfEnd(scope, target, outcome);
+      notifyEnd(scope, target, outcome);
       return ending(commit, { items: outcome.status, children: `parent ${outcome.status}` });
     case 'canceled': {
       const { reason, cleanupSkipped } = outcome;
@@ -61,7 +61,7 @@ export function leaveInstance(
   }
 }
 
-function tellOfEnd(
+function notifyEnd(
   { effects }: Scope,
   { instanceId, incarnation }: InstanceRow,
   outcome: Extract<TurnOutcome, { status: 'completed' | 'failed' }>,
@@ -99,7 +99,7 @@ function rowStatus({ status }: TurnOutcome): TurnRow['status'] {
   return status === 'completed' || status === 'failed' ? status : 'running';
 }
 
-/** A turn brings its own instance messages by timers, by sending to itself, by what it cancels, and by children. */
+/** Whether an instance may have messages after a turn: earlier ones, or new ones from the turn itself. */
 function mayHaveMessages({ hasLockRow, target, turn }: TurnCommit): boolean {
   return (
     hasLockRow ||

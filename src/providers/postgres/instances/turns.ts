@@ -8,20 +8,25 @@ import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
-import { isOver, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
+import {
+  existingStart,
+  isOver,
+  newInstanceRow,
+  type InstanceRow,
+  type InstanceRows,
+} from '../tables/instance-rows.ts';
 import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
-import { knownStart } from '../tables/existing-start.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
-import { leaveInstance, type Ending } from './turn-outcomes.ts';
+import { applyOutcome, type Ending } from './turn-outcomes.ts';
 import type { ItemRow, WorkItems } from '../tables/work-items.ts';
 
-/** A turn with the instance that it is committed to, as its row stands before. */
+/** A turn to commit, with the state of its instance before the turn. */
 export interface TurnCommit {
   readonly target: InstanceRow;
-  /** Whether it has a row in `instance_locks`; without one it has no messages either. */
+  /** Whether the instance has a row in `instance_locks`. Without one it has no messages. */
   readonly hasLockRow: boolean;
   readonly turn: Turn;
 }
@@ -40,7 +45,7 @@ interface Parts {
   readonly taskRows: TaskRows;
 }
 
-/** Commits what turns decided; shared by every way in which a turn reaches the store. */
+/** Commits turns in the general way, for acks of turns and for starts with a first turn. */
 export class Turns {
   readonly #parts: Parts;
 
@@ -48,7 +53,7 @@ export class Turns {
     this.#parts = parts;
   }
 
-  /** Writes turns of different instances and releases those; answers the work items that are claimed for the caller. */
+  /** Commits turns of different instances and releases them. Returns the claimed work items of each turn. */
   async commit(
     batch: Batch,
     commits: readonly TurnCommit[],
@@ -63,7 +68,7 @@ export class Turns {
     for (const { turn } of commits) send(batch, turn);
     await this.#cancelActivities(batch, commits);
     const requests = [...late, ...commits.flatMap((commit) => childCancels(batch, commit))];
-    const endings = commits.flatMap((commit) => leaveInstance(batch, commit, keys) ?? []);
+    const endings = commits.flatMap((commit) => applyOutcome(batch, commit, keys) ?? []);
     await this.#end(batch, endings, requests);
     await this.#write(batch);
     return claimed;
@@ -104,7 +109,7 @@ export class Turns {
     for (const { target, turn } of commits) {
       const { instanceKey, executionId } = target;
       for (const item of turn.workItems) {
-        if (comesTooLate(target, item)) {
+        if (mustNotStart(target, item)) {
           const message = neverStarted(target, item);
           changes.messages.push({ instanceKey, visibleAt: scope.now, message });
           continue;
@@ -124,7 +129,7 @@ export class Turns {
     );
   }
 
-  /** Inserts children and enqueues timers; answers the children that come too late and must not start. */
+  /** Inserts children and timers. Returns stop requests for children that must not start. */
   async #insertChildren(
     batch: Batch,
     commits: readonly TurnCommit[],
@@ -141,26 +146,26 @@ export class Turns {
     const late: StopRequest[] = [];
     for (const [index, { parent, child }] of children.entries()) {
       const instanceKey = inserted.get(child.instanceId);
-      const definitionKey = rows[index]?.definitionKey;
-      // The first of an id has it; for the others it is taken.
+      const row = rows[index];
+      // The first child with an id takes it.
       inserted.delete(child.instanceId);
       const exists = instanceKey !== undefined || isRepeated(child);
       const message = exists ? child.ifStarted : child.ifTaken;
       if (message !== undefined && message !== null) {
-        // The release that follows sees it and makes the parent visible again.
+        // No touch is needed: the release of the parent recomputes its `next_at`.
         changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
       }
-      if (instanceKey === undefined || definitionKey === undefined) continue;
-      batch.instances.set(newInstanceRow(parent, child, { instanceKey, definitionKey }));
-      changes.send(scope, { instanceKey, definitionKey }, child.start);
-      if (child.parentOperation !== null && comesTooLate(parent, child)) {
+      if (instanceKey === undefined || row === undefined) continue;
+      batch.instances.set(newInstanceRow({ ...row, instanceKey }));
+      changes.send(scope, { instanceKey, definitionKey: row.definitionKey }, child.start);
+      if (child.parentOperation !== null && mustNotStart(parent, child)) {
         late.push({ instanceKey, reason: reasonOf(parent), actor: null, cleanupMs: 0 });
       }
     }
     return late;
   }
 
-  /** Tells of detached starts whose ids are taken whether the same start took them. */
+  /** Returns a function that tests whether a detached start repeats the start that took its id. */
   async #repeatedStarts(
     { scope }: Batch,
     children: readonly { readonly child: NewChild }[],
@@ -185,7 +190,7 @@ export class Turns {
       const start = child.ifStarted === undefined ? undefined : byId.get(child.instanceId);
       if (start === undefined) return false;
       const wanted = { ...child, kind: 'orchestration' as const };
-      return knownStart(definitions, wanted, start).kind === 'exists';
+      return existingStart(definitions, wanted, start).kind === 'exists';
     };
   }
 
@@ -204,7 +209,7 @@ export class Turns {
     for (const message of messages) changes.messages.push(message);
   }
 
-  /** Stops what executions that have ended leave behind, and what turns asked to stop. */
+  /** Cancels the items and children of ended executions, and the children that turns cancel. */
   async #end(
     batch: Batch,
     endings: readonly Ending[],
@@ -235,13 +240,13 @@ export class Turns {
   }
 }
 
-/** Names of instances, and keys of what turns name. */
+/** The names of instances, and the keys of definitions that turns use. */
 export interface NamedKeys {
   readonly nameOf: (target: InstanceRow) => string;
   readonly keyOf: DefinitionKeys;
 }
 
-/** Why a turn does not fit its instance; asked before anything is written. */
+/** Returns the error of a turn that does not continue its instance. Call it before any write. */
 export function refusal(target: InstanceRow, turn: Turn, operation: string): Error | undefined {
   if (isTerminal(target.status)) {
     return refused(operation, `the instance is already ${target.status}`);
@@ -249,13 +254,13 @@ export function refusal(target: InstanceRow, turn: Turn, operation: string): Err
   if (turn.events.length > 0 && turn.firstEventId !== target.historyLength + 1) {
     return refused(
       operation,
-      `events from ${turn.firstEventId} do not continue a history of ${target.historyLength}`,
+      `the events start at ${turn.firstEventId}, but the history has ${target.historyLength}`,
     );
   }
   return undefined;
 }
 
-/** The ids of other instances that turns write to. */
+/** Returns the ids of other instances that turns write to. */
 export function addressees(turns: readonly Turn[]): readonly string[] {
   const ids = new Set<string>();
   for (const { messages, childCancels } of turns) {
@@ -265,7 +270,7 @@ export function addressees(turns: readonly Turn[]): readonly string[] {
   return [...ids];
 }
 
-/** All definitions that a turn of an instance of this name uses. */
+/** Returns all definitions that a turn uses. `name` is that of its instance. */
 export function wantedDefinitions(name: string, turn: Turn): readonly WantedDefinition[] {
   const { version, workItems, children, outcome } = turn;
   const wanted: WantedDefinition[] = [{ kind: 'orchestration', name, version }];
@@ -314,7 +319,7 @@ function childCancels(
 ): readonly StopRequest[] {
   return childCancels.flatMap(({ instanceId, reason }) => {
     const child = instances.find(instanceId);
-    // An id that was taken belongs to somebody else, who is not ours to stop.
+    // If the id was taken, the instance is not a child of this one.
     const isChild =
       child?.parentInstanceId === target.instanceId &&
       child.parentExecutionId === target.executionId;
@@ -322,8 +327,8 @@ function childCancels(
   });
 }
 
-/** The turn was under way when the instance was asked to stop: what it schedules outside a shield never starts. */
-function comesTooLate({ status }: InstanceRow, work: NewWorkItem | NewChild): boolean {
+/** Whether work of a turn must not start because the instance was canceled during the turn. Excludes shielded work. */
+function mustNotStart({ status }: InstanceRow, work: NewWorkItem | NewChild): boolean {
   return status === 'canceling' && work.shielded !== true && work.cancellation !== 'abandon';
 }
 
@@ -366,36 +371,10 @@ function toRow(parent: InstanceRow, child: NewChild, keyOf: DefinitionKeys) {
   };
 }
 
-function newInstanceRow(
-  parent: InstanceRow,
-  { instanceId, incarnation, parentOperation }: NewChild,
-  keys: { readonly instanceKey: number; readonly definitionKey: number },
-): InstanceRow {
-  const isAttached = parentOperation !== null;
-  return {
-    ...keys,
-    instanceId,
-    incarnation,
-    status: 'pending',
-    executionId: 1,
-    historyLength: 0,
-    lastTurn: null,
-    hasChildren: false,
-    bufferedEvents: 0,
-    parentInstanceId: isAttached ? parent.instanceId : null,
-    parentExecutionId: isAttached ? parent.executionId : null,
-    parentOperation,
-    cancelReason: null,
-    closingReason: null,
-    isTask: false,
-    hasKey: false,
-  };
-}
-
 function refused(operation: string, problem: string): ProviderError {
   return new ProviderError({
     operation,
-    message: `${operation}: ${problem}, so nothing was changed. Read the instance again and take its turn from there.`,
+    message: `${operation}: ${problem}. Nothing was changed. Claim the instance again and repeat the turn.`,
     retryable: false,
   });
 }

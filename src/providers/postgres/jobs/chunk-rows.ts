@@ -3,7 +3,7 @@ import type { ReadChunksParams, StreamChunk } from '../../contract/streams.ts';
 import { numbers, text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { formatToken, type LockToken } from '../../shared/lock-token.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** The stream of a job, as far as it is not read. */

@@ -2,8 +2,8 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { AbandonedResult, JobBinding, JobKey, JobRecord } from '../../contract/sessions.ts';
 import { booleans, numbers, text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { RunState } from '../tables/run-state.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { RunState } from '../tables/task-rows.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 interface NewRow {

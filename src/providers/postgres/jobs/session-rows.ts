@@ -8,7 +8,7 @@ import type {
 import type { SessionMove } from '../../rules/session-rules.ts';
 import { numbers, text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** A session as those who move it read it. */

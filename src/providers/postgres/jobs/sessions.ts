@@ -22,14 +22,14 @@ function createAbandon(
 ): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
   const run = (scope: Scope, requests: readonly AbandonJob[]) =>
     abandonJobs(store, scope, requests);
-  const runPlain = (requests: readonly AbandonJob[]) =>
-    store.plainAbandons.abandon(requests, store.nowParameter);
+  const runSingleStatement = (requests: readonly AbandonJob[]) =>
+    store.singleStatementAbandons.abandon(requests, store.nowParameter);
   const operation = 'abandonJobs';
   const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
   const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
     operation,
     run,
-    runPlain,
+    runSingleStatement,
     ...abandonedAtOnce,
   });
   const { maxItems } = abandonedAtOnce;

@@ -1,20 +1,20 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-// Rows of the queues live for moments: vacuum them by their number of dead rows, and without pauses.
+// Queue rows are short-lived: vacuum by the number of dead rows, without cost delay.
 const queueOf = (
   fillfactor: number,
 ) => `WITH (fillfactor = ${fillfactor}, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)`;
 const queue = queueOf(80);
-// A claim changes no index, as long as the page has room for the next version of each of its rows.
+// Leaves room on each page for new row versions, so that claims are HOT updates and change no index.
 const claimedInPlace = queueOf(45);
 
 /**
- * Rows join by integer keys and no foreign keys are declared: a check per insert costs the hot path, and every
- * write goes through this provider. Texts that are searched compare by their bytes.
+ * The initial schema. Tables join by integer keys without foreign keys: a check per insert would slow the hot path, and
+ * all writes go through this provider. Searched text columns use the collation "C".
  *
- * Where other indexes contain the primary key it is made last: of indexes that seem to cost the same, as all do while a
- * table is known to be empty, the planner takes the newest, and keeps to it when the table has filled.
+ * The primary key is created last if other indexes contain its columns. Among indexes of equal cost, which all have
+ * while the table is empty, the planner picks the newest and keeps it in a generic plan.
  */
 export const initial: Migration = {
   number: 1,

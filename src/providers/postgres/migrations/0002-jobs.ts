@@ -1,10 +1,10 @@
 import type { Migration } from '../../shared/migrations.ts';
 
-// Rows come and go with their jobs: vacuum them by their number of dead rows, and without pauses.
+// Rows are short-lived: vacuum by the number of dead rows, without cost delay.
 const shortLived = `WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)`;
 
-/** Jobs stand in a table of their own, so that runs which are nobody's job cost nothing more. */
+/** Jobs have their own table, so that runs without a job have no extra cost. */
 export const jobs: Migration = {
   number: 2,
   name: 'jobs',

@@ -12,12 +12,12 @@ import { initial } from './0001-initial.ts';
 import { jobs } from './0002-jobs.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
-import { withinBudget } from '../driver/retry.ts';
+import { withinBudget } from '../driver/connection.ts';
 
 /** Every migration, in order: 1, 2, 3, … */
 export const migrations: readonly Migration[] = [initial, jobs];
 
-/** What the database's clock said, and our monotonic clock before it was asked. */
+/** A time of the database clock, and the monotonic time at which the query was sent. */
 interface ClockReading {
   readonly nowMs: number;
   readonly sentAt: number;
@@ -25,16 +25,16 @@ interface ClockReading {
 
 type Target = Pick<ResolvedOptions, 'schema' | 'quotedSchema' | 'migrate'>;
 
-const oldestServer = 14;
+const oldestVersion = 14;
 
-/** Brings the schema of a store up to date; for a role that may create tables, before others open the store. */
+/** Runs all missing migrations. Use a role that may create tables, before other processes open the store. */
 export async function migratePostgres(options: PostgresOptions): Promise<void> {
   await prepareSchema({ ...resolveOptions(options), migrate: true });
 }
 
 /**
- * Brings the schema up to date where that is wanted, and refuses one that this version must not touch. Answers what the
- * database's clock says.
+ * Runs missing migrations if `migrate` is set, and reads the database clock. Throws for a schema or server that this
+ * version does not support.
  */
 export async function prepareSchema(options: ResolvedOptions): Promise<ClockReading> {
   const { client: config, retryMs, connectTimeoutMs } = options.connection;
@@ -42,7 +42,7 @@ export async function prepareSchema(options: ResolvedOptions): Promise<ClockRead
   try {
     return await withinBudget(budget, isWorthWaiting, async () => {
       const client = new pg.Client({ ...config, connectionTimeoutMillis: connectTimeoutMs });
-      // What happens to it comes to its statements too.
+      // Its statements get the same error.
       client.on('error', () => undefined);
       try {
         await client.connect();
@@ -58,7 +58,7 @@ export async function prepareSchema(options: ResolvedOptions): Promise<ClockRead
   }
 }
 
-/** Whoever opens a store wants to hear at once of a host that is not there, and to wait for one that is starting. */
+/** Whether to retry on open: wait for a server that is starting, but fail immediately if the host is unreachable. */
 function isWorthWaiting(error: unknown): boolean {
   return isTransient(error) && !/^E[A-Z_]+$/.test(errorCode(error));
 }
@@ -74,14 +74,14 @@ async function readClock(client: pg.Client): Promise<ClockReading> {
 async function assertVersion(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ server_version: string }>('SHOW server_version');
   const version = rows[0]?.server_version ?? '';
-  if (Number.parseInt(version, 10) >= oldestServer) return;
+  if (Number.parseInt(version, 10) >= oldestVersion) return;
   throw openError(
     'PROVIDER',
-    `PostgreSQL ${version} is too old; ${oldestServer} or newer is needed.`,
+    `PostgreSQL ${version} is not supported. Use version ${oldestVersion} or newer.`,
   );
 }
 
-/** Applies what is missing, under a lock, so that many processes may start at once. */
+/** Applies missing migrations under an advisory lock, so that processes can start concurrently. */
 export async function migrate(
   client: pg.ClientBase,
   target: Target,
@@ -93,14 +93,14 @@ export async function migrate(
   if (!target.migrate) {
     throw openError(
       'PROVIDER',
-      `Schema ${schema} is at migration ${applied.length}, this version of Perdure needs ${known.length}. Run migratePostgres() with a role that may create tables, or open the store with migrate: true.`,
+      `Schema ${JSON.stringify(schema)} is at migration ${applied.length}, but this version of Perdure needs ${known.length}. Run migratePostgres() with a role that may create tables, or open the store with \`migrate: true\`.`,
     );
   }
   await client.query(
     `BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(${lockKey(schema)})`,
   );
   try {
-    // Another process may have been faster: what counts is what stands under the lock.
+    // Reads again under the lock, because another process may have applied them meanwhile.
     const steps = missingMigrations(await readApplied(client, target), known);
     if (steps.length > 0)
       await client.query(
@@ -122,6 +122,7 @@ async function apply(client: pg.ClientBase, migration: Migration): Promise<void>
   applied_at timestamptz NOT NULL DEFAULT now()
 )`);
   await client.query(migration.sql);
+  // Positional: this client has no prepared statements and runs before a store is open.
   await client.query(
     'INSERT INTO perdure_migrations (number, name, checksum) VALUES ($1, $2, $3)',
     [migration.number, migration.name, checksum(migration)],
@@ -142,7 +143,7 @@ async function readApplied(
     const names = tables.slice(0, 3).map(({ name }) => name);
     throw openError(
       'STORE_DAMAGED',
-      `Schema ${schema} holds tables (${names.join(', ')}) but no record of Perdure's migrations. Give Perdure a schema of its own, or restore this one.`,
+      `Schema ${JSON.stringify(schema)} has tables (${names.join(', ')}) but no record of Perdure's migrations. Use a separate schema for Perdure, or restore this one from a backup.`,
     );
   }
   const { rows } = await client.query<AppliedMigration>(
@@ -151,7 +152,7 @@ async function readApplied(
   return rows;
 }
 
-/** A lock of our own for each schema: the first 63 bits of a hash. */
+/** The advisory lock key of a schema: the first 63 bits of a hash. */
 function lockKey(schema: string): bigint {
   const hash = createHash('sha256').update(`perdure migrations of ${schema}`).digest();
   return hash.readBigInt64BE() >> 1n;

@@ -5,11 +5,10 @@ import { chooseDue } from '../../rules/claims.ts';
 import { claimText, dueItemsText, lapsedItemsText } from './claim-sql.ts';
 import type { Statement } from '../driver/connection.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
-import { newTaskSecret } from '../tables/task-secret.ts';
+import { newTaskSecret, isFree } from '../tables/work-items.ts';
 import { namesParameter } from '../wakeups/due-query.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
-import { isFree } from '../tables/work-items.ts';
 
 interface DueItem {
   readonly itemKey: number;

@@ -24,10 +24,10 @@ import type { Store } from '../store.ts';
 import { isRun, settleRun } from '../tasks/task-runs.ts';
 import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
-import type { Settlement } from '../tables/settlement.ts';
 import {
   onFailOperation,
   toCancelInfo,
+  type Settlement,
   type HandedBack,
   type HeldItem,
 } from '../tables/work-items.ts';
@@ -61,8 +61,8 @@ export function createWorkQueue(store: Store): WorkQueue {
     ackWorkItems: store.batching({
       operation: 'ackWorkItems',
       run: (scope, acks) => ackItems(store, scope, acks),
-      runPlain: (acks: readonly WorkItemAck[]) =>
-        store.plainTaskAcks.settle(acks, store.nowParameter),
+      runSingleStatement: (acks: readonly WorkItemAck[]) =>
+        store.singleStatementTaskAcks.settle(acks, store.nowParameter),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -70,7 +70,8 @@ export function createWorkQueue(store: Store): WorkQueue {
     ackTurns: store.batching({
       operation: 'ackTurns',
       run: (scope, acks) => ackTurns(store, scope, acks),
-      runPlain: (acks: readonly TurnAck[]) => store.plainTurns.commit(acks, store.nowParameter),
+      runSingleStatement: (acks: readonly TurnAck[]) =>
+        store.singleStatementTurnAcks.commit(acks, store.nowParameter),
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,
@@ -382,7 +383,7 @@ async function claimPlainly(
   params: FetchWorkItemsParams,
 ): Promise<readonly WorkItem[]> {
   const sentAt = store.monotonic();
-  const claimed = await store.plainClaims.claim(params, store.nowParameter);
+  const claimed = await store.singleStatementClaims.claim(params, store.nowParameter);
   const [first] = claimed;
   if (first === undefined) return [];
   store.observe(first.now, sentAt);

@@ -10,7 +10,7 @@ import { text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { listQuery } from './list-query.ts';
-import { RunState } from '../tables/run-state.ts';
+import { RunState } from '../tables/task-rows.ts';
 
 interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly definitionKey: number;

@@ -3,7 +3,7 @@ import type { ScanInstancesParams, ScanInstancesResult } from '../../contract/ma
 import { texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { RunState } from '../tables/run-state.ts';
+import { RunState } from '../tables/task-rows.ts';
 
 interface Row {
   /** How many rows the step has looked at, and the last of them. */

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import type { PlannedSchedule, ScheduleRecord, ScheduleTick } from '../../contract/schedules.ts';
 import { numbers, text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { placeOf } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** How a schedule goes on from a tick. */

@@ -1,59 +1,106 @@
 import type { StopResult } from '../../contract/cancellation.ts';
+import type { AbandonJob } from '../../contract/sessions.ts';
+import { nextCheckAt } from '../../rules/session-rules.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import { nextCheckAt } from '../../rules/session-rules.ts';
-import type { AbandonJob } from '../../contract/sessions.ts';
-import { texts } from '../driver/arrays.ts';
-import type { Connections, Statement } from '../driver/connection.ts';
-import { refusesData } from '../driver/postgres-errors.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
+import { clock, prepare, rowsOf } from '../driver/columns.ts';
+import type { Connections } from '../driver/connection.ts';
+import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import { taskOperation } from '../tables/work-items.ts';
 
 interface AbandonedRun {
   readonly now: number;
-  /** Which of the requests: 1, 2, 3, …; `null` in the one row that there is when none is plain. */
+  /** The position of the request: 1, 2, 3, …; `null` in the only row if no request is eligible. */
   readonly place: number | null;
   readonly itemKey: number;
   readonly secret: string;
 }
 
-interface PlainResults {
-  /** `undefined`: it has to be abandoned in another way, and nothing of it has changed. */
-  readonly results: readonly (StopResult | undefined)[];
-  readonly effects: Effects;
-}
-
-// How long after it was abandoned a run is looked at for the first time.
+// Delay from the abandon to the first check of the run.
 const firstCheckMs = nextCheckAt(0, 0);
 
 /**
- * Abandons jobs whose task runs a worker holds in one statement, which is its own transaction, and leaves the others as
- * they are: 1,000 that are closed at once while they run are told to stop in half the time. Rows are taken in the order
- * of everybody: runs, jobs, items.
+ * Abandons jobs whose task runs are claimed, in one statement, which is its own transaction. Leaves other jobs unchanged.
+ * It halves the time to stop 1,000 running jobs that are closed together. Rows are locked in the order of all
+ * transactions: runs, jobs, items.
  */
-export class PlainAbandons {
+export class SingleStatementAbandons {
   readonly #connections: Connections;
-  readonly #statement: Statement;
+  readonly #abandon: ReturnType<typeof abandonStatement>;
 
-  constructor({
-    connections,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly schema: string;
-  }) {
+  constructor({ connections, schema }: PathParts) {
     this.#connections = connections;
-    const [runs, jobs, items] = [`${schema}.instances`, `${schema}.jobs`, `${schema}.worker_queue`];
-    const isHeld = (item: string) => `${item}.locked_until > ${nowSql}
+    this.#abandon = abandonStatement(schema);
+  }
+
+  /**
+   * Abandons eligible jobs. The result of a job that is not eligible is `undefined`, and it is unchanged. Returns
+   * `undefined` if a job was changed meanwhile; then nothing was written.
+   */
+  async abandon(
+    requests: readonly AbandonJob[],
+    now: number | null,
+  ): Promise<BatchResult<StopResult | undefined> | undefined> {
+    const statement = this.#abandon({ now, requests: withoutRepeats(requests) });
+    const rows = await undefinedIfRefused(
+      this.#connections.statement<AbandonedRun>('abandonJobs', ...statement),
+    );
+    if (rows === undefined) return undefined;
+    const effects = new Effects();
+    const done = new Set<number>();
+    for (const { now, place, itemKey, secret } of rows) {
+      const request = place === null ? undefined : requests[place - 1];
+      if (place === null || request === undefined) continue;
+      done.add(place);
+      const reason = request.reason.toWellFormed();
+      const cancel = { trigger: 'cancel', reason, requestedAt: now } as const;
+      effects.addCancelRequests([{ lockToken: formatToken(itemKey, secret), cancel }]);
+    }
+    const results = requests.map((_, index): StopResult | undefined =>
+      done.has(index + 1) ? { found: true, changed: true, status: 'canceling' } : undefined,
+    );
+    return { results, effects };
+  }
+}
+
+type FirstRequest = Omit<AbandonJob, 'instanceId'> & { readonly instanceId: string | null };
+
+/** Clears the id of repeated requests, which makes them ineligible. */
+function withoutRepeats(requests: readonly AbandonJob[]): readonly FirstRequest[] {
+  const seen = new Set<string>();
+  return requests.map((request) => {
+    if (seen.has(request.instanceId)) return { ...request, instanceId: null };
+    seen.add(request.instanceId);
+    return request;
+  });
+}
+
+const requestRows = rowsOf<FirstRequest>()({
+  instance_id: ['text', ({ instanceId }) => instanceId],
+  incarnation: ['text', ({ incarnation }) => incarnation],
+  session_id: ['text', ({ sessionId }) => sessionId],
+  reason: ['text', ({ reason }) => reason],
+  actor: ['text', ({ actor }) => actor],
+});
+
+/**
+ * The statement that abandons jobs. A live run has the status `pending` even while it runs: see `RunState`.
+ *
+ * `asked` selects the eligible jobs. Each write repeats its conditions, because another transaction may have changed the
+ * row since the statement began. If a write finds fewer rows than `asked`, 1/0 rolls the statement back.
+ */
+function abandonStatement(schema: string) {
+  const [runs, jobs, items] = [`${schema}.instances`, `${schema}.jobs`, `${schema}.worker_queue`];
+  const isHeld = (item: string) => `${item}.locked_until > ${nowSql}
       AND NOT ${item}.point_of_no_return AND (${item}.cancel_requested_at IS NULL) IS TRUE`;
-    // The row of a live run says `pending`, also when it runs: see `RunState`. Each write asks again, because somebody may have changed the row since the statement began. A division by zero then
-    // undoes it all.
-    this.#statement = {
-      name: 'perdure_abandon_plainly',
-      text: `WITH asked AS MATERIALIZED (
+  return prepare(
+    'perdure_abandon_plainly',
+    { now: clock, requests: requestRows },
+    ({ requests }) => `WITH asked AS MATERIALIZED (
           SELECT wanted.place, reason, actor, run.instance_key, run_place, job_place, last_seq, item_place, item_key
-          FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY
-            AS wanted (instance_id, incarnation, session_id, reason, actor, place)
+          FROM ${requests.withPlace('wanted')}
           CROSS JOIN LATERAL (
             SELECT one.instance_key, one.ctid AS run_place FROM ${runs} AS one
             WHERE one.instance_id = wanted.instance_id AND one.incarnation = wanted.incarnation
@@ -99,56 +146,5 @@ export class PlainAbandons {
         )
         SELECT ${nowSql} AS now, place, item_key AS "itemKey", lock_token AS secret
         FROM verdict LEFT JOIN flagged ON holds = 1`,
-    };
-  }
-
-  /** Abandons those that are plain; `undefined` when somebody changed one of them meanwhile, and nothing was written. */
-  async abandon(
-    requests: readonly AbandonJob[],
-    nowParameter: number | null,
-  ): Promise<PlainResults | undefined> {
-    const rows = await this.#run([
-      nowParameter,
-      texts(firstOfEach(requests.map(({ instanceId }) => instanceId))),
-      texts(requests.map(({ incarnation }) => incarnation)),
-      texts(requests.map(({ sessionId }) => sessionId)),
-      texts(requests.map(({ reason }) => reason)),
-      texts(requests.map(({ actor }) => actor)),
-    ]);
-    if (rows === undefined) return undefined;
-    const effects = new Effects();
-    const done = new Set<number>();
-    for (const { now, place, itemKey, secret } of rows) {
-      const request = place === null ? undefined : requests[place - 1];
-      if (place === null || request === undefined) continue;
-      done.add(place);
-      const reason = request.reason.toWellFormed();
-      const cancel = { trigger: 'cancel', reason, requestedAt: now } as const;
-      effects.addCancelRequests([{ lockToken: formatToken(itemKey, secret), cancel }]);
-    }
-    const results = requests.map((_, index): StopResult | undefined =>
-      done.has(index + 1) ? { found: true, changed: true, status: 'canceling' } : undefined,
-    );
-    return { results, effects };
-  }
-
-  async #run(values: readonly unknown[]): Promise<readonly AbandonedRun[] | undefined> {
-    try {
-      return await this.#connections.statement('abandonJobs', this.#statement, values);
-    } catch (error) {
-      // One of them is not as it was: found out in the other way.
-      if (refusesData(error)) return undefined;
-      throw error;
-    }
-  }
-}
-
-/** What is asked twice is asked in another way the second time. */
-function firstOfEach(ids: readonly string[]): readonly (string | null)[] {
-  const seen = new Set<string>();
-  return ids.map((id) => {
-    if (seen.has(id)) return null;
-    seen.add(id);
-    return id;
-  });
+  );
 }

@@ -1,126 +1,131 @@
-import type { ClaimedAtInsert, CommitResult } from '../../contract/turn.ts';
+import type { ClaimedAtInsert, CommitResult, Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { TurnAck } from '../../contract/work-queue.ts';
-import { booleans, numbers, texts } from '../driver/arrays.ts';
-import type { Connections, Statement } from '../driver/connection.ts';
-import type { Definitions } from '../tables/definitions.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { isPlain, type PlainTurn } from './plain-turn.ts';
-import { refusesData } from '../driver/postgres-errors.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
+import { fromStoredText } from '../driver/arrays.ts';
+import { clock, keys, prepare, rowsOf } from '../driver/columns.ts';
+import type { Connections } from '../driver/connection.ts';
+import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
-import { fromStoredText } from '../driver/stored-text.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { eventRows, type EventRow } from '../tables/history.ts';
+import {
+  newItemColumns,
+  newItemTarget,
+  newItemValues,
+  type ItemRow,
+  type NewItem,
+} from '../tables/work-items.ts';
 
-interface Row {
+/** A turn that changes only its own instance: history, new activities, completion or failure. */
+export interface EligibleTurn extends Turn {
+  readonly outcome: Extract<TurnOutcome, { status: 'running' | 'completed' | 'failed' }>;
+}
+
+/** Whether a single statement can commit a turn. */
+export function isEligible(turn: Turn): turn is EligibleTurn {
+  const { outcome } = turn;
+  return (
+    (outcome.status === 'running' ||
+      outcome.status === 'completed' ||
+      outcome.status === 'failed') &&
+    turn.events.length > 0 &&
+    turn.timers.length === 0 &&
+    turn.timerWithdrawals.length === 0 &&
+    turn.children.length === 0 &&
+    turn.childCancels.length === 0 &&
+    turn.messages.length === 0 &&
+    turn.activityCancels.length === 0 &&
+    turn.customStatus === undefined &&
+    turn.bufferedEvents === undefined
+  );
+}
+
+interface EligibleAck extends TurnAck {
+  readonly turn: EligibleTurn;
+}
+
+interface TurnItem extends ItemRow, NewItem {
+  /** The index of the ack whose turn schedules the item. */
+  readonly index: number;
+}
+
+interface Token {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly key: number;
+  readonly secret: string;
+}
+
+interface Committed {
   readonly now: number;
+  /** Whether all fences held. Nothing was written otherwise. */
   readonly ok: boolean;
   readonly itemKeys: readonly string[];
-  /** The keys and the ids of those that have ended, in the same order. */
+  /** The keys and ids of instances that have ended, in the same order. */
   readonly finishedKeys: readonly string[];
   readonly finishedIds: readonly string[];
 }
 
-interface PlainAck extends TurnAck {
-  readonly turn: PlainTurn;
-}
-
-// How many batches go the other way after one that did not fit, at most.
-const maxDetour = 64;
+// Maximum batches in a row that skip this path after a failed fence.
+const maxSkipped = 64;
 
 /**
- * Settles activities and commits the plain turns that they led to, in one round trip. One statement locks the instances
- * and then the items, another checks all fences and writes; it sees what the locks hold still. If one fence does not
- * hold, nothing is written.
+ * Settles activities and commits the turns that follow from them, in one round trip. The first statement locks the
+ * instances and then the items. The second checks all fences on the locked rows and writes only if all of them hold.
  */
-export class PlainTurns {
+export class SingleStatementTurnAcks {
   readonly #connections: Connections;
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
-  readonly #lock: Statement;
-  readonly #commit: Statement;
-  #detour = 0;
-  #nextDetour = 1;
+  readonly #lock: ReturnType<typeof lockStatement>;
+  readonly #commit: ReturnType<typeof commitStatement>;
+  readonly #backoff = new Backoff();
 
-  constructor({
-    connections,
-    definitions,
-    secrets,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly definitions: Definitions;
-    readonly secrets: Secrets;
-    readonly schema: string;
-  }) {
+  constructor({ connections, definitions, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#definitions = definitions;
     this.#secrets = secrets;
-    // The items wait for the count: everybody locks instances before their items.
-    this.#lock = {
-      name: 'perdure_lock_for_plain_turns',
-      text: `WITH instance AS MATERIALIZED (
-          SELECT FROM ${schema}.instances WHERE instance_key = ANY ($1::bigint[]) ORDER BY instance_key FOR NO KEY UPDATE
-        ), item AS MATERIALIZED (
-          SELECT FROM ${schema}.worker_queue
-          WHERE item_key = ANY ($2::bigint[]) AND (SELECT count(*) FROM instance) IS NOT NULL
-          ORDER BY item_key FOR UPDATE
-        )
-        SELECT FROM item`,
-    };
-    this.#commit = { name: 'perdure_commit_plain_turns', text: commitText(schema) };
+    this.#lock = lockStatement(schema);
+    this.#commit = commitStatement(schema);
   }
 
-  /** Commits the turns, or answers `undefined` when they have to be committed in another way. */
+  /** Commits the turns, or returns `undefined` if the caller has to use the general path. */
   async commit(
     acks: readonly TurnAck[],
     nowParameter: number | null,
-  ): Promise<{ readonly results: readonly CommitResult[]; readonly effects: Effects } | undefined> {
-    // Where they rarely fit, trying costs more than it saves.
-    if (this.#detour > 0) {
-      this.#detour -= 1;
-      return undefined;
-    }
-    const plain = arePlain(acks) ? acks : undefined;
-    const items = plain && this.#newItems(plain);
-    if (plain === undefined || items === undefined) return undefined;
-    const row = await this.#run(plain, items, nowParameter);
-    if (row?.ok !== true) {
-      this.#detour = this.#nextDetour;
-      this.#nextDetour = Math.min(this.#nextDetour * 2, maxDetour);
-      return undefined;
-    }
-    this.#nextDetour = 1;
-    return answer(plain, items, row);
+  ): Promise<BatchResult<CommitResult> | undefined> {
+    if (this.#backoff.skips() || !areEligible(acks)) return undefined;
+    const items = this.#newItems(acks);
+    if (items === undefined) return undefined;
+    const committed = await undefinedIfRefused(this.#send(acks, items, nowParameter));
+    const isCommitted = committed?.ok === true;
+    this.#backoff.record(isCommitted);
+    return isCommitted ? toResult(acks, items, committed) : undefined;
   }
 
-  async #run(
-    acks: readonly PlainAck[],
-    items: readonly NewItem[],
-    nowParameter: number | null,
-  ): Promise<Row | undefined> {
-    const keys = numbers(acks.map(({ instanceKey }) => instanceKey));
-    const tokens = acks.flatMap(({ instanceKey, executionId, lockTokens }) =>
-      lockTokens.map((token) => ({ instanceKey, executionId, ...parseToken(token) })),
-    );
-    const itemKeys = numbers(tokens.map(({ key }) => key));
-    const values = [nowParameter, keys, itemKeys, ...commitValues(acks, tokens, items)];
-    try {
-      return await this.#connections.pipeline('ackTurns', async (tx) => {
-        const [, rows] = await Promise.all([
-          tx.execute(this.#lock, [keys, itemKeys]),
-          tx.query<Row>(this.#commit, values),
-        ]);
-        return rows[0];
-      });
-    } catch (error) {
-      // An item is at fault: found out in the other way.
-      if (refusesData(error)) return undefined;
-      throw error;
-    }
+  #send(
+    acks: readonly EligibleAck[],
+    items: readonly TurnItem[],
+    now: number | null,
+  ): Promise<Committed | undefined> {
+    const tokens = acks.flatMap(toTokens);
+    const events = acks.flatMap(toEvents);
+    const instanceKeys = acks.map(({ instanceKey }) => instanceKey);
+    const itemKeys = tokens.map(({ key }) => key);
+    return this.#connections.pipeline('ackTurns', async (tx) => {
+      const [, [committed]] = await Promise.all([
+        tx.execute(...this.#lock({ instanceKeys, itemKeys })),
+        tx.query<Committed>(...this.#commit({ now, turns: acks, tokens, events, items })),
+      ]);
+      return committed;
+    });
   }
 
-  /** The activities that the turns schedule, if their names are known. */
-  #newItems(acks: readonly PlainAck[]): readonly NewItem[] | undefined {
-    const items: NewItem[] = [];
+  /** Returns the activities that the turns schedule, or `undefined` if a name is not in the cache. */
+  #newItems(acks: readonly EligibleAck[]): readonly TurnItem[] | undefined {
+    const items: TurnItem[] = [];
     for (const [index, { instanceKey, executionId, turn }] of acks.entries()) {
       for (const item of turn.workItems) {
         const wanted = { kind: 'activity', name: item.name, version: null } as const;
@@ -134,46 +139,145 @@ export class PlainTurns {
   }
 }
 
-interface NewItem {
-  readonly index: number;
-  readonly instanceKey: number;
-  readonly executionId: number;
-  readonly definitionKey: number;
-  readonly item: PlainTurn['workItems'][number];
-  readonly secret: string | null;
+/** Skips a growing number of batches while they fail, because each failed attempt costs a round trip. */
+class Backoff {
+  #skipped = 0;
+  #next = 1;
+
+  skips(): boolean {
+    if (this.#skipped === 0) return false;
+    this.#skipped -= 1;
+    return true;
+  }
+
+  record(isCommitted: boolean): void {
+    this.#skipped = isCommitted ? 0 : this.#next;
+    this.#next = isCommitted ? 1 : Math.min(this.#next * 2, maxSkipped);
+  }
 }
 
-interface Token {
-  readonly instanceKey: number;
-  readonly executionId: number;
-  readonly key: number;
-  readonly secret: string;
-}
-
-/** Plain turns of different instances, that settle different items. */
-function arePlain(acks: readonly TurnAck[]): acks is readonly PlainAck[] {
+/** Whether all turns are eligible, of different instances, and settle different items. */
+function areEligible(acks: readonly TurnAck[]): acks is readonly EligibleAck[] {
   const instances = new Set<number>();
   const tokens = new Set<string>();
   return acks.every(({ instanceKey, lockTokens, timers = [], turn }) => {
-    if (instances.has(instanceKey) || timers.length > 0 || !isPlain(turn)) return false;
+    if (instances.has(instanceKey) || timers.length > 0 || !isEligible(turn)) return false;
     instances.add(instanceKey);
     return lockTokens.every((token) => !tokens.has(token) && tokens.add(token));
   });
 }
 
-function commitText(schema: string): string {
+function toTokens({ instanceKey, executionId, lockTokens }: EligibleAck): readonly Token[] {
+  return lockTokens.map((token) => ({ instanceKey, executionId, ...parseToken(token) }));
+}
+
+function toEvents({ instanceKey, executionId, turn }: EligibleAck): readonly EventRow[] {
+  return turn.events.map((event, place) => ({
+    instanceKey,
+    executionId,
+    eventId: turn.firstEventId + place,
+    ...event,
+  }));
+}
+
+function toResult(
+  acks: readonly EligibleAck[],
+  items: readonly TurnItem[],
+  committed: Committed,
+): BatchResult<CommitResult> {
+  const effects = new Effects();
+  addFinished(effects, acks, committed);
+  const claimed: ClaimedAtInsert[][] = acks.map(() => []);
+  for (const [place, { index, item, secret }] of items.entries()) {
+    effects.due('work', committed.now + (item.claimMs ?? 0));
+    if (secret === null) continue;
+    const lockToken = formatToken(Number(committed.itemKeys[place]), secret);
+    claimed[index]?.push({ operation: item.operation, lockToken });
+  }
+  const results = claimed.map((ofTurn): CommitResult => ({ ok: true, claimed: ofTurn }));
+  return { results, effects };
+}
+
+function addFinished(
+  effects: Effects,
+  acks: readonly EligibleAck[],
+  { finishedKeys, finishedIds }: Committed,
+): void {
+  const byKey = new Map(acks.map((ack) => [ack.instanceKey, ack]));
+  for (const [place, id] of finishedIds.entries()) {
+    const ack = byKey.get(Number(finishedKeys[place]));
+    const instanceId = fromStoredText(id);
+    const outcome = ack?.turn.outcome;
+    if (ack !== undefined && outcome?.status === 'completed') {
+      const { incarnation } = ack;
+      effects.completed(instanceId, { incarnation, output: outcome.payload });
+    } else effects.finished.push(instanceId);
+  }
+}
+
+// Every transaction locks instances before their items. The count makes the second list wait for the first.
+function lockStatement(schema: string) {
+  return prepare(
+    'perdure_lock_for_plain_turns',
+    { instanceKeys: keys(), itemKeys: keys() },
+    ({ instanceKeys, itemKeys }) => `WITH instance AS MATERIALIZED (
+          SELECT FROM ${schema}.instances WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR NO KEY UPDATE
+        ), item AS MATERIALIZED (
+          SELECT FROM ${schema}.worker_queue
+          WHERE item_key = ANY (${itemKeys}) AND (SELECT count(*) FROM instance) IS NOT NULL
+          ORDER BY item_key FOR UPDATE
+        )
+        SELECT FROM item`,
+  );
+}
+
+const turnRows = rowsOf<EligibleAck>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  incarnation: ['text', ({ incarnation }) => incarnation],
+  execution_id: ['int', ({ executionId }) => executionId],
+  last_turn: ['text', ({ lastTurn }) => lastTurn],
+  first_event_id: ['int', ({ turn }) => turn.firstEventId],
+  version: ['text', ({ turn }) => turn.version],
+  tokens: ['int', ({ lockTokens }) => lockTokens.length],
+  turn_id: ['text', ({ turn }) => turn.turnId],
+  history_length: ['int', ({ turn }) => turn.firstEventId - 1 + turn.events.length],
+  status: ['text', ({ turn }) => turn.outcome.status],
+  output: [
+    'text',
+    ({ turn: { outcome: end } }) => (end.status === 'completed' ? end.payload : null),
+  ],
+  failure: ['text', ({ turn: { outcome: end } }) => (end.status === 'failed' ? end.failure : null)],
+});
+
+const tokenRows = rowsOf<Token>()({
+  item_key: ['bigint', ({ key }) => key],
+  secret: ['text', ({ secret }) => secret],
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  execution_id: ['int', ({ executionId }) => executionId],
+});
+
+const itemRows = rowsOf<TurnItem>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  execution_id: ['int', ({ executionId }) => executionId],
+  ...newItemColumns,
+});
+
+/**
+ * The statement that commits turns. `turn` has the turns whose instances pass their fences, with the ctid of the instance
+ * so that it is looked up once. `verdict` counts turns and tokens that pass; every write depends on it.
+ */
+function commitStatement(schema: string) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
   const now = '(SELECT now FROM drawn)';
-  // A turn that passes the fences of its instance takes along where that is, so that it is looked up once.
-  return `WITH drawn AS MATERIALIZED (
-      SELECT ${nowSql} AS now,
-        ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq') FROM generate_series(1, $18::int)) AS item_keys
+  return prepare(
+    'perdure_commit_plain_turns',
+    { now: clock, turns: turnRows, tokens: tokenRows, events: eventRows, items: itemRows },
+    ({ turns, tokens, events, items }) => `WITH drawn AS MATERIALIZED (
+      SELECT ${nowSql} AS now, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
+        FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys
     ), turn AS MATERIALIZED (
       SELECT turn.*, instance.place
-      FROM unnest($2::bigint[], $4::text[], $5::int[], $6::text[], $7::int[], $8::text[], $9::int[],
-          $10::text[], $11::int[], $12::text[], $13::text[], $14::text[])
-        AS turn (instance_key, incarnation, execution_id, last_turn, first_event_id, version, tokens, turn_id, history_length,
-          status, output, failure)
+      FROM ${turns.as('turn')}
       CROSS JOIN LATERAL (
         SELECT one.ctid AS place, one.definition_key, one.status, one.incarnation, one.execution_id, one.last_turn,
           one.history_length, one.has_children
@@ -188,32 +292,25 @@ function commitText(schema: string): string {
           SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
             WHERE item.instance_key = turn.instance_key LIMIT turn.tokens + 1) AS items))
     ), verdict AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM turn) = cardinality($2::bigint[]) AND (
-        SELECT count(*) FROM unnest($3::bigint[], $15::text[], $16::bigint[], $17::int[])
-          AS token (item_key, secret, instance_key, execution_id)
+      SELECT (SELECT count(*) FROM turn) = cardinality(${turns.column('instance_key')}) AND (
+        SELECT count(*) FROM ${tokens.as('token')}
         CROSS JOIN LATERAL (
           SELECT one.lock_token, one.locked_until, one.cancel_requested, one.instance_key, one.execution_id
           FROM ${schema}.worker_queue AS one WHERE one.item_key = token.item_key LIMIT 1) AS item
         WHERE item.lock_token = token.secret AND item.locked_until > ${now} AND NOT item.cancel_requested
           AND item.instance_key = token.instance_key AND item.execution_id = token.execution_id
-      ) = cardinality($3::bigint[]) AS ok
+      ) = cardinality(${tokens.column('item_key')}) AS ok
     ), settled AS (
-      DELETE FROM ${schema}.worker_queue ${ifOk} AND item_key = ANY ($3::bigint[])
+      DELETE FROM ${schema}.worker_queue ${ifOk} AND item_key = ANY (${tokens.column('item_key')})
     ), recorded AS (
-      INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
-      SELECT * FROM unnest($19::bigint[], $20::int[], $21::int[], $22::text[], $23::bigint[], $24::text[], $25::text[])
+      INSERT INTO ${schema}.history (${events.names})
+      SELECT ${events.names} FROM ${events.as('event')}
       ${ifOk}
     ), scheduled AS (
-      INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, operation, definition_key, priority, next_at,
-        lock_token, locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
+      INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
       OVERRIDING SYSTEM VALUE
-      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, operation, definition_key, priority,
-        ${now} + coalesce(claim_ms, 0), secret, ${now} + claim_ms, claimed_by,
-        CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload
-      FROM unnest($26::bigint[], $27::int[], $28::int[], $29::int[], $30::bigint[], $31::text[], $32::text[],
-          $33::boolean[], $34::text[], $35::text[], $36::smallint[], $37::text[]) WITH ORDINALITY
-        AS item (instance_key, execution_id, operation, definition_key, claim_ms, secret, cancellation, shielded, options,
-          payload, priority, claimed_by, place)
+      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(now)}
+      FROM ${items.withPlace('item')}
       ${ifOk}
     ), committed AS (
       UPDATE ${schema}.instances AS instance
@@ -229,90 +326,6 @@ function commitText(schema: string): string {
     SELECT now, ok, item_keys AS "itemKeys",
       ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
       ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
-    FROM verdict, drawn`;
-}
-
-function commitValues(
-  acks: readonly PlainAck[],
-  tokens: readonly Token[],
-  items: readonly NewItem[],
-): readonly unknown[] {
-  const events = acks.flatMap(({ instanceKey, executionId, turn }) =>
-    turn.events.map((event, place) => ({
-      instanceKey,
-      executionId,
-      eventId: turn.firstEventId + place,
-      event,
-    })),
+    FROM verdict, drawn`,
   );
-  return [
-    texts(acks.map(({ incarnation }) => incarnation)),
-    numbers(acks.map(({ executionId }) => executionId)),
-    texts(acks.map(({ lastTurn }) => lastTurn)),
-    numbers(acks.map(({ turn }) => turn.firstEventId)),
-    texts(acks.map(({ turn }) => turn.version)),
-    numbers(acks.map(({ lockTokens }) => lockTokens.length)),
-    texts(acks.map(({ turn }) => turn.turnId)),
-    numbers(acks.map(({ turn }) => turn.firstEventId - 1 + turn.events.length)),
-    texts(acks.map(({ turn }) => turn.outcome.status)),
-    texts(
-      acks.map(({ turn: { outcome } }) =>
-        outcome.status === 'completed' ? outcome.payload : null,
-      ),
-    ),
-    texts(
-      acks.map(({ turn: { outcome } }) => (outcome.status === 'failed' ? outcome.failure : null)),
-    ),
-    texts(tokens.map(({ secret }) => secret)),
-    numbers(tokens.map(({ instanceKey }) => instanceKey)),
-    numbers(tokens.map(({ executionId }) => executionId)),
-    items.length,
-    numbers(events.map(({ instanceKey }) => instanceKey)),
-    numbers(events.map(({ executionId }) => executionId)),
-    numbers(events.map(({ eventId }) => eventId)),
-    texts(events.map(({ event }) => event.kind)),
-    numbers(events.map(({ event }) => event.at)),
-    texts(events.map(({ event }) => event.data)),
-    texts(events.map(({ event }) => event.payload)),
-    numbers(items.map(({ instanceKey }) => instanceKey)),
-    numbers(items.map(({ executionId }) => executionId)),
-    numbers(items.map(({ item }) => item.operation)),
-    numbers(items.map(({ definitionKey }) => definitionKey)),
-    numbers(
-      items.map(({ item: { claimMs } }) => (claimMs === undefined ? null : Math.ceil(claimMs))),
-    ),
-    texts(items.map(({ secret }) => secret)),
-    texts(items.map(({ item }) => item.cancellation)),
-    booleans(items.map(({ item }) => item.shielded)),
-    texts(items.map(({ item }) => item.options)),
-    texts(items.map(({ item }) => item.payload)),
-    numbers(items.map(({ item }) => item.priority ?? 0)),
-    texts(items.map(({ item }) => item.claimedBy ?? null)),
-  ];
-}
-
-function answer(acks: readonly PlainAck[], items: readonly NewItem[], row: Row) {
-  const effects = new Effects();
-  const byKey = new Map(acks.map((ack) => [ack.instanceKey, ack]));
-  for (const [place, id] of row.finishedIds.entries()) {
-    const ack = byKey.get(Number(row.finishedKeys[place]));
-    const instanceId = fromStoredText(id);
-    const outcome = ack?.turn.outcome;
-    if (ack !== undefined && outcome?.status === 'completed') {
-      const { incarnation } = ack;
-      effects.completed(instanceId, { incarnation, output: outcome.payload });
-    } else effects.finished.push(instanceId);
-  }
-  const claimed: ClaimedAtInsert[][] = acks.map(() => []);
-  for (const [place, { index, item, secret }] of items.entries()) {
-    effects.due('work', row.now + (item.claimMs ?? 0));
-    if (secret === null) continue;
-    const lockToken = formatToken(Number(row.itemKeys[place]), secret);
-    claimed[index]?.push({ operation: item.operation, lockToken });
-  }
-  const results = acks.map((_, index): CommitResult => ({
-    ok: true,
-    claimed: claimed[index] ?? [],
-  }));
-  return { results, effects };
 }

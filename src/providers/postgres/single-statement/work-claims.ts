@@ -1,33 +1,27 @@
 import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
 import { text } from '../driver/arrays.ts';
 import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts';
+import type { PathParts } from '../batches/batching.ts';
 import type { Connections, Statement } from '../driver/connection.ts';
 import type { ClaimedItem } from '../queues/due-items.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
-import { newTaskSecret } from '../tables/task-secret.ts';
+import { newTaskSecret, isFree } from '../tables/work-items.ts';
 import { namesParameter, workKeys } from '../wakeups/due-query.ts';
 import { priorityLevels } from '../wakeups/priority-levels.ts';
 import { nowSql } from '../driver/scope.ts';
-import { isFree } from '../tables/work-items.ts';
 
 /**
- * Claims work items in one statement, which is its own transaction: while there is plenty, and nothing that is flagged,
- * expired, lapsed or suspect is due, which has to be looked at first.
+ * Claims work items in one statement, which is its own transaction. Claims nothing while an item is due that is flagged,
+ * expired, suspect, or whose lease has expired: the general path handles those first.
+ *
+ * Its parameters stay positional: the fragments of `queues/claim-sql.ts` refer to `$1` to `$5`.
  */
-export class PlainClaims {
+export class SingleStatementClaims {
   readonly #connections: Connections;
   readonly #secrets: Secrets;
   readonly #statement: Statement;
 
-  constructor({
-    connections,
-    secrets,
-    schema,
-  }: {
-    readonly connections: Connections;
-    readonly secrets: Secrets;
-    readonly schema: string;
-  }) {
+  constructor({ connections, secrets, schema }: PathParts) {
     this.#connections = connections;
     this.#secrets = secrets;
     const table = `${schema}.worker_queue`;
@@ -63,7 +57,7 @@ export class PlainClaims {
     };
   }
 
-  /** Claims up to `max` items, in the order in which they are due; none where another way has to be taken. */
+  /** Claims up to `max` items in due order. Returns none if the caller has to use the general path. */
   claim(
     { max, lockMs, names, tasks, worker }: FetchWorkItemsParams,
     nowParameter: number | null,

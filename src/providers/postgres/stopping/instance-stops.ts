@@ -110,7 +110,7 @@ export class InstanceStops {
     return changed;
   }
 
-  /** Asks the children of executions that are over to stop. */
+  /** Locks and returns the children that executions have started, and adds them to the batch. */
   async lockChildren(
     { scope, instances }: Batch,
     parents: readonly Pick<InstanceRow, 'instanceId' | 'executionId'>[],

@@ -1,19 +1,19 @@
-import { texts, numbers } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import { keys, prepare, rowsOf } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
 
 export type DefinitionKind = 'orchestration' | 'activity' | 'task';
 
-interface Definition {
+/** A definition whose key is requested. */
+export interface WantedDefinition {
+  readonly kind: DefinitionKind;
   readonly name: string;
-  /** `null` while no version is picked; activities and tasks have none. */
+  /** `null` for an orchestration without a chosen version, and for activities and tasks. */
   readonly version: string | null;
 }
 
-/** A definition of which the key is wanted. */
-export interface WantedDefinition extends Definition {
-  readonly kind: DefinitionKind;
-}
+/** Returns the key of a definition that was interned. Throws for any other. */
+export type DefinitionKeys = (kind: DefinitionKind, name: string, version: string | null) => number;
 
 interface Row {
   readonly definitionKey: number;
@@ -23,35 +23,19 @@ interface Row {
 }
 
 /**
- * Names and versions as integer keys. Rows are never changed or deleted, so they are cached for ever; those that a
- * transaction makes, once it has committed.
+ * Maps names and versions to integer keys. Rows are never updated or deleted, so the cache has no expiry. New rows are
+ * cached once their transaction has committed.
  */
 export class Definitions {
   readonly #keys = new Map<string, number>();
   readonly #definitions = new Map<number, WantedDefinition>();
-  readonly #insert: Statement;
-  readonly #select: Statement;
-  readonly #selectByKey: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const columns = 'definition_key AS "definitionKey", kind, name, version';
-    const wanted = 'unnest($1::text[], $2::text[], $3::text[]) AS wanted (kind, name, version)';
-    this.#insert = {
-      name: 'perdure_insert_definitions',
-      text: `INSERT INTO ${schema}.definitions (kind, name, version)
-        SELECT kind, name, version FROM ${wanted} ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING`,
-    };
-    this.#select = {
-      name: 'perdure_select_definitions',
-      text: `SELECT ${columns} FROM ${wanted} JOIN ${schema}.definitions USING (kind, name, version)`,
-    };
-    this.#selectByKey = {
-      name: 'perdure_select_definitions_by_key',
-      text: `SELECT ${columns} FROM ${schema}.definitions WHERE definition_key = ANY ($1::int[])`,
-    };
+    this.#sql = statements(schema);
   }
 
-  /** The keys of definitions, made if need be. */
+  /** Returns the keys of definitions. Inserts missing rows. */
   async intern(scope: Scope, wanted: readonly WantedDefinition[]): Promise<DefinitionKeys> {
     const unknown = new Map<string, WantedDefinition>();
     for (const one of wanted) {
@@ -60,15 +44,10 @@ export class Definitions {
     }
     const made = new Map<string, number>();
     if (unknown.size > 0) {
-      const all = [...unknown.values()];
-      const values = [
-        texts(all.map(({ kind }) => kind)),
-        texts(all.map(({ name }) => name)),
-        texts(all.map(({ version }) => version ?? '')),
-      ];
+      const definitions = [...unknown.values()];
       const [, rows] = await Promise.all([
-        scope.tx.execute(this.#insert, values),
-        scope.tx.query<Row>(this.#select, values),
+        scope.tx.execute(...this.#sql.insert({ definitions })),
+        scope.tx.query<Row>(...this.#sql.select({ definitions })),
       ]);
       for (const row of rows) made.set(cacheKeyOf(toDefinition(row)), row.definitionKey);
       scope.afterCommit(() => this.#remember(rows));
@@ -76,34 +55,35 @@ export class Definitions {
     return (kind, name, version) => {
       const cacheKey = cacheKeyOf({ kind, name, version });
       const key = this.#keys.get(cacheKey) ?? made.get(cacheKey);
-      if (key === undefined) throw new Error(`The ${kind} ${name} was not asked for.`);
+      if (key === undefined)
+        throw new Error(`The ${kind} ${JSON.stringify(name)} was not interned.`);
       return key;
     };
   }
 
-  /** The key of a definition that is known already. */
+  /** Returns the cached key of a definition, or `undefined`. */
   find({ kind, name, version }: WantedDefinition): number | undefined {
     return this.#keys.get(cacheKeyOf({ kind, name, version }));
   }
 
-  /** Says whether `get` knows these keys. */
+  /** Whether all of these keys are loaded. */
   knows(keys: readonly number[]): boolean {
     return keys.every((key) => this.#definitions.has(key));
   }
 
-  /** Makes `get` know these keys. */
+  /** Loads the definitions of keys for `get`. */
   async load(tx: Transaction, keys: readonly number[]): Promise<void> {
     const unknown = new Set(keys.filter((key) => !this.#definitions.has(key)));
     if (unknown.size === 0) return;
-    const rows = await tx.query<Row>(this.#selectByKey, [numbers([...unknown])]);
-    // Only for reading: a transaction sees definitions that it has made itself and that may never be committed, and a
-    // key that is never used again may keep its name.
+    const rows = await tx.query<Row>(...this.#sql.selectByKey({ keys: [...unknown] }));
+    // Fills the cache by key only: the transaction may read its own definitions, which may never be committed. A key
+    // that is rolled back is not reused, so its name is harmless.
     for (const row of rows) this.#name(row);
   }
 
-  /** A definition that was loaded. */
+  /** Returns a loaded definition. */
   get(definitionKey: number): WantedDefinition {
-    // A row whose definition is gone was damaged: it has no name that anyone could run, and harms no other.
+    // The row is missing only in a damaged database. No worker has this name, so other instances are not affected.
     return this.#definitions.get(definitionKey) ?? missing;
   }
 
@@ -119,8 +99,34 @@ export class Definitions {
   }
 }
 
-/** Answers the key of a definition that was asked for. */
-export type DefinitionKeys = (kind: DefinitionKind, name: string, version: string | null) => number;
+function statements(schema: string) {
+  const columns = 'definition_key AS "definitionKey", kind, name, version';
+  const definitions = rowsOf<WantedDefinition>()({
+    kind: 'text',
+    name: 'text',
+    version: ['text', ({ version }) => version ?? ''],
+  });
+  return {
+    insert: prepare(
+      'perdure_insert_definitions',
+      { definitions },
+      ({ definitions: { names, as } }) => `INSERT INTO ${schema}.definitions (${names})
+        SELECT ${names} FROM ${as('wanted')} ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING`,
+    ),
+    select: prepare(
+      'perdure_select_definitions',
+      { definitions },
+      ({ definitions: { names, as } }) =>
+        `SELECT ${columns} FROM ${as('wanted')} JOIN ${schema}.definitions USING (${names})`,
+    ),
+    selectByKey: prepare(
+      'perdure_select_definitions_by_key',
+      { keys: keys('int') },
+      ({ keys }) =>
+        `SELECT ${columns} FROM ${schema}.definitions WHERE definition_key = ANY (${keys})`,
+    ),
+  };
+}
 
 const missing: WantedDefinition = { kind: 'activity', name: '(missing)', version: null };
 
@@ -128,7 +134,7 @@ function toDefinition({ kind, name, version }: Row): WantedDefinition {
   return { kind, name, version: version === '' ? null : version };
 }
 
-// The length in front keeps ('a', 'bc') and ('ab', 'c') apart.
+// The length prefix distinguishes ('a', 'bc') from ('ab', 'c').
 function cacheKeyOf({ kind, name, version }: WantedDefinition): string {
   return `${kind} ${(version ?? '').length} ${version ?? ''}${name}`;
 }

@@ -1,21 +1,20 @@
 import type { Blocked } from '../../contract/orchestration-queue.ts';
-import { numbers, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { clock, ids, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
-/** A row of `instance_locks` as the fences read it. */
+/** A row of `instance_locks`, for fences. */
 export interface InstanceLock {
   readonly instanceKey: number;
   readonly lockToken: string | null;
   readonly lockedUntil: number | null;
   readonly claims: number;
-  /** Whether a message waits that is visible now. */
+  /** Whether a message is visible now. */
   readonly hasVisible: boolean;
 }
 
-/** A claim that is given up without a turn. */
+/** A claim that is released without a turn. */
 export interface Hold {
   readonly instanceKey: number;
   readonly delayMs: number;
@@ -23,86 +22,227 @@ export interface Hold {
   readonly blocked: Blocked | undefined;
 }
 
+interface Release {
+  readonly instanceKey: number;
+  readonly definitionKey: number;
+}
+
+interface FreeHold extends Release {
+  readonly delayMs: number;
+  readonly blocked: Blocked;
+}
+
+interface Touch extends Release {
+  readonly visibleAt: number;
+}
+
+interface Cleanup extends Release {
+  readonly cleanupAt: number;
+}
+
 /**
- * The rows of `instance_locks`: which instance may be claimed, when, and who holds it.
+ * The table `instance_locks`: when an instance can be claimed, and by whom it is claimed.
  *
- * L1. An instance with messages has a row; one without messages, lock, claims and hold-back has none.
+ * L1. An instance with messages has a row. An instance without messages, lock, claims and `held_until` has none.
  * L2. `next_at` is the lock's expiry while locked, else the later of the first message's `visible_at` and `held_until`.
- * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From then on anyone may claim the instance, unless
- *     it is locked.
+ * L3. `cleanup_at` is set while a `cleanupExpired` message waits. From that time on any worker can claim the instance
+ *     unless it is locked.
  */
 export class InstanceLocks {
-  readonly #lock: Statement;
-  readonly #lockOf: Statement;
-  readonly #touch: Statement;
-  readonly #claim: Statement;
-  readonly #correct: Statement;
-  readonly #deleteEmpty: Statement;
-  readonly #release: Statement;
-  readonly #hold: Statement;
-  readonly #holdFree: Statement;
-  readonly #lockToRenew: Statement;
-  readonly #renew: Statement;
-  readonly #limitCleanup: Statement;
-  readonly #refresh: Statement;
-  readonly #delete: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const table = `${schema}.instance_locks`;
-    const messages = `${schema}.orchestrator_queue`;
-    // A bounded look into the index, for each instance alone.
-    const firstVisibleAt = (key: string) =>
-      `(SELECT visible_at FROM ${messages} AS message WHERE message.instance_key = ${key}
+    this.#sql = statements(schema);
+  }
+
+  /** Locks the rows of instances, in key order. */
+  async lock(
+    tx: Transaction,
+    instanceKeys: readonly number[],
+    nowParameter: number | null,
+  ): Promise<ReadonlyMap<number, InstanceLock>> {
+    const rows = await tx.query<InstanceLock>(
+      ...this.#sql.lock({ now: nowParameter, instanceKeys }),
+    );
+    return new Map(rows.map((row) => [row.instanceKey, row]));
+  }
+
+  /** Locks the rows of instances by id. Waits for claims that are being committed. */
+  async lockOf(tx: Transaction, instanceIds: readonly string[]): Promise<void> {
+    await tx.execute(...this.#sql.lockById({ instanceIds }));
+  }
+
+  /** Recomputes `next_at` after messages were deleted without a turn. */
+  async refresh(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
+    if (instanceKeys.length > 0) await tx.execute(...this.#sql.refresh({ instanceKeys }));
+  }
+
+  /** Makes instances claimable from `visibleAt` of a new message, unless they are held back or locked. */
+  async touch(tx: Transaction, rows: readonly Touch[]): Promise<void> {
+    if (rows.length > 0) await tx.execute(...this.#sql.touch({ rows }));
+  }
+
+  /** Claims instances whose rows this transaction has locked, and counts the claims. */
+  async claim(
+    tx: Transaction,
+    claims: readonly { readonly instanceKey: number; readonly secret: string }[],
+    lockedUntil: number,
+  ): Promise<void> {
+    await tx.execute(...this.#sql.claim({ claims, lockedUntil }));
+  }
+
+  /** Undoes claims of instances that turned out to have no visible message. */
+  async correct(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
+    if (instanceKeys.length > 0) await tx.execute(...this.#sql.correct({ instanceKeys }));
+  }
+
+  /** Releases instances after committed turns. Returns when their next messages are visible. */
+  async release(
+    tx: Transaction,
+    rows: readonly Release[],
+  ): Promise<readonly { readonly nextAt: number }[]> {
+    if (rows.length === 0) return [];
+    const instanceKeys = rows.map(({ instanceKey }) => instanceKey);
+    const [, released] = await Promise.all([
+      tx.execute(...this.#sql.deleteEmpty({ instanceKeys })),
+      tx.query<{ nextAt: number }>(...this.#sql.release({ rows })),
+    ]);
+    return released;
+  }
+
+  /** Releases claims without a turn. The instances can be claimed again after a delay. */
+  async hold(tx: Transaction, holds: readonly Hold[], now: number): Promise<void> {
+    if (holds.length === 0) return;
+    const rows = holds.map((hold) => ({
+      ...hold,
+      until: hold.delayMs > 0 ? now + Math.ceil(hold.delayMs) : null,
+    }));
+    await tx.execute(...this.#sql.hold({ rows, now }));
+  }
+
+  /** Holds back instances without a live claim, with or without messages. */
+  async holdFree(tx: Transaction, holds: readonly FreeHold[], now: number): Promise<void> {
+    if (holds.length === 0) return;
+    const rows = holds.map((hold) => ({ ...hold, until: now + Math.ceil(hold.delayMs) }));
+    await tx.execute(...this.#sql.holdFree({ rows, now }));
+  }
+
+  /** Makes canceling instances claimable immediately, even if held back, and by any worker from `cleanupAt` on. */
+  async limitCleanup(tx: Transaction, rows: readonly Cleanup[], now: number): Promise<void> {
+    if (rows.length > 0) await tx.execute(...this.#sql.limitCleanup({ rows, now }));
+  }
+
+  /** Locks the rows of several renewals in key order, which prevents deadlocks between renewals. */
+  async lockToRenew(tx: Transaction, lockTokens: readonly string[]): Promise<void> {
+    const instanceKeys = lockTokens.map((lockToken) => parseToken(lockToken).key);
+    await tx.execute(...this.#sql.lockToRenew({ instanceKeys }));
+  }
+
+  /** Extends the leases of current tokens on locked rows. Returns whether each was extended. */
+  async renew(
+    tx: Transaction,
+    lockTokens: readonly string[],
+    extendMs: number,
+    nowParameter: number | null,
+  ): Promise<readonly boolean[]> {
+    const tokens = lockTokens.map(parseToken);
+    const renewal = { now: nowParameter, tokens, extendMs: Math.ceil(extendMs) };
+    const rows = await tx.query<{ instanceKey: number; lockToken: string }>(
+      ...this.#sql.renew(renewal),
+    );
+    const held = new Map(rows.map(({ instanceKey, lockToken }) => [instanceKey, lockToken]));
+    return tokens.map(({ key, secret }) => held.get(key) === secret);
+  }
+
+  async delete(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
+    if (instanceKeys.length > 0) await tx.execute(...this.#sql.delete({ instanceKeys }));
+  }
+}
+
+function statements(schema: string) {
+  const table = `${schema}.instance_locks`;
+  const messages = `${schema}.orchestrator_queue`;
+  const instanceKeys = keys();
+  const now = one<number>('bigint');
+  // One index probe per instance.
+  const firstVisibleAt = (key: string) =>
+    `(SELECT visible_at FROM ${messages} AS message WHERE message.instance_key = ${key}
         ORDER BY visible_at LIMIT 1)`;
-    this.#lock = {
-      name: 'perdure_lock_instance_locks',
-      text: `SELECT instance_key AS "instanceKey", lock_token AS "lockToken", locked_until AS "lockedUntil", claims,
+  return {
+    lock: prepare(
+      'perdure_lock_instance_locks',
+      { now: clock, instanceKeys },
+      ({ instanceKeys }) => `SELECT instance_key AS "instanceKey", lock_token AS "lockToken",
+          locked_until AS "lockedUntil", claims,
           coalesce(${firstVisibleAt('lock.instance_key')} <= ${nowSql}, FALSE) AS "hasVisible"
-        FROM ${table} AS lock WHERE instance_key = ANY ($2::bigint[]) ORDER BY instance_key FOR UPDATE`,
-    };
-    this.#lockOf = {
-      name: 'perdure_lock_instance_locks_by_id',
-      text: `SELECT FROM ${table} WHERE instance_key = ANY (ARRAY(
-          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY ($1::text[])))
+        FROM ${table} AS lock WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR UPDATE`,
+    ),
+    lockById: prepare(
+      'perdure_lock_instance_locks_by_id',
+      { instanceIds: ids },
+      ({ instanceIds }) => `SELECT FROM ${table} WHERE instance_key = ANY (ARRAY(
+          SELECT instance_key FROM ${schema}.instances WHERE instance_id = ANY (${instanceIds})))
         ORDER BY instance_key FOR UPDATE`,
-    };
-    this.#touch = {
-      name: 'perdure_touch_instances',
-      text: `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, claims)
-        SELECT instance_key, definition_key, next_at, 0
-        FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS touched (instance_key, definition_key, next_at)
+    ),
+    touch: prepare(
+      'perdure_touch_instances',
+      {
+        rows: rowsOf<Touch>()({
+          instance_key: ['bigint', (row) => row.instanceKey],
+          definition_key: ['int', (row) => row.definitionKey],
+          next_at: ['bigint', (row) => row.visibleAt],
+        }),
+      },
+      ({ rows }) => `INSERT INTO ${table} AS lock (${rows.names}, claims)
+        SELECT ${rows.names}, 0 FROM ${rows.as('touched')}
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
         SET next_at = least(coalesce(lock.next_at, excluded.next_at), greatest(excluded.next_at, lock.held_until))
         WHERE lock.lock_token IS NULL`,
-    };
-    this.#claim = {
-      name: 'perdure_claim_instances',
-      text: `UPDATE ${table} AS lock
-        SET lock_token = claimed.secret, locked_until = $3::bigint, next_at = $3::bigint, claims = claims + 1, held_until = NULL
-        FROM unnest($1::bigint[], $2::text[]) AS claimed (instance_key, secret)
+    ),
+    claim: prepare(
+      'perdure_claim_instances',
+      {
+        claims: rowsOf<{ readonly instanceKey: number; readonly secret: string }>()({
+          instance_key: ['bigint', (claim) => claim.instanceKey],
+          secret: ['text', (claim) => claim.secret],
+        }),
+        lockedUntil: one<number>('bigint'),
+      },
+      ({ claims, lockedUntil }) => `UPDATE ${table} AS lock
+        SET lock_token = claimed.secret, locked_until = ${lockedUntil}, next_at = ${lockedUntil}, claims = claims + 1,
+            held_until = NULL
+        FROM ${claims.as('claimed')}
         ${placeOf(table, 'one.instance_key = claimed.instance_key')}
         WHERE lock.ctid = found.place`,
-    };
-    this.#correct = {
-      name: 'perdure_correct_instance_locks',
-      text: `UPDATE ${table} AS lock
+    ),
+    correct: prepare(
+      'perdure_correct_instance_locks',
+      { instanceKeys },
+      ({ instanceKeys }) => `UPDATE ${table} AS lock
         SET lock_token = NULL, locked_until = NULL, next_at = ${firstVisibleAt('lock.instance_key')},
             claims = greatest(claims - 1, 0), cleanup_at = NULL
-        WHERE instance_key = ANY ($1::bigint[])`,
-    };
-    this.#deleteEmpty = {
-      name: 'perdure_delete_empty_locks',
-      text: `DELETE FROM ${table} AS lock
-        WHERE instance_key = ANY ($1::bigint[])
+        WHERE instance_key = ANY (${instanceKeys})`,
+    ),
+    deleteEmpty: prepare(
+      'perdure_delete_empty_locks',
+      { instanceKeys },
+      ({ instanceKeys }) => `DELETE FROM ${table} AS lock
+        WHERE instance_key = ANY (${instanceKeys})
           AND ${firstVisibleAt('lock.instance_key')} IS NULL`,
-    };
-    // The clean-up is read anew, so that an instance whose message is gone is not offered to everyone for ever.
-    this.#release = {
-      name: 'perdure_release_instances',
-      text: `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, claims)
+    ),
+    // Recomputes `cleanup_at`, so that an instance whose `cleanupExpired` message is gone is not claimable by every worker.
+    release: prepare(
+      'perdure_release_instances',
+      {
+        rows: rowsOf<Release>()({
+          instance_key: ['bigint', (row) => row.instanceKey],
+          definition_key: ['int', (row) => row.definitionKey],
+        }),
+      },
+      ({ rows }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, claims)
         SELECT released.instance_key, released.definition_key, first.visible_at, 0
-        FROM unnest($1::bigint[], $2::int[]) AS released (instance_key, definition_key)
+        FROM ${rows.as('released')}
         CROSS JOIN LATERAL ${firstVisibleAt('released.instance_key')} AS first
         ON CONFLICT (instance_key) DO UPDATE
         SET definition_key = excluded.definition_key, next_at = excluded.next_at, held_until = NULL,
@@ -112,231 +252,114 @@ export class InstanceLocks {
                WHERE message.instance_key = lock.instance_key AND kind = 'cleanupExpired') END,
             blocked_reason = NULL, blocked_build = NULL, blocked_at = NULL
         RETURNING next_at AS "nextAt"`,
-    };
-    this.#hold = {
-      name: 'perdure_hold_instances',
-      text: `UPDATE ${table} AS lock
+    ),
+    hold: prepare(
+      'perdure_hold_instances',
+      {
+        rows: rowsOf<Hold & { readonly until: number | null }>()({
+          instance_key: 'bigint',
+          until: 'bigint',
+          claims_back: ['int', ({ giveBackClaim }) => (giveBackClaim ? 1 : 0)],
+          reason: ['text', ({ blocked }) => blocked?.reason ?? null],
+          build_id: ['text', ({ blocked }) => blocked?.buildId ?? null],
+        }),
+        now,
+      },
+      ({ rows, now }) => `UPDATE ${table} AS lock
         SET lock_token = NULL, locked_until = NULL, held_until = held.until,
             next_at = (SELECT greatest(first.visible_at, held.until)
                        FROM ${firstVisibleAt('lock.instance_key')} AS first),
-            cleanup_at = CASE WHEN cleanup_at <= $6 THEN greatest(cleanup_at, held.until) ELSE cleanup_at END,
+            cleanup_at = CASE WHEN cleanup_at <= ${now} THEN greatest(cleanup_at, held.until) ELSE cleanup_at END,
             claims = greatest(claims - held.claims_back, 0),
             blocked_reason = coalesce(held.reason, blocked_reason),
             blocked_build = coalesce(held.build_id, blocked_build),
-            blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN $6::bigint END)
-        FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[])
-          AS held (instance_key, until, claims_back, reason, build_id)
+            blocked_at = coalesce(blocked_at, CASE WHEN held.reason IS NOT NULL THEN ${now} END)
+        FROM ${rows.as('held')}
         ${placeOf(table, 'one.instance_key = held.instance_key')}
         WHERE lock.ctid = found.place`,
-    };
-    // Also without messages: `next_at` then keeps those that come from being offered before the hold-back ends.
-    this.#holdFree = {
-      name: 'perdure_hold_free_instances',
-      text: `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, held_until, claims,
+    ),
+    // Inserts a row even without messages: its `next_at` then delays messages that arrive during the hold.
+    holdFree: prepare(
+      'perdure_hold_free_instances',
+      {
+        rows: rowsOf<FreeHold & { readonly until: number }>()({
+          instance_key: 'bigint',
+          definition_key: 'int',
+          until: 'bigint',
+          reason: ['text', ({ blocked }) => blocked.reason],
+          build_id: ['text', ({ blocked }) => blocked.buildId],
+        }),
+        now,
+      },
+      ({ rows, now }) => `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at,
+          held_until, claims,
           blocked_reason, blocked_build, blocked_at)
-        SELECT instance_key, definition_key, until, until, 0, reason, build_id, $6::bigint
-        FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[], $5::text[])
-          AS held (instance_key, definition_key, until, reason, build_id)
+        SELECT instance_key, definition_key, until, until, 0, reason, build_id, ${now} FROM ${rows.as('held')}
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
         SET lock_token = NULL, locked_until = NULL, next_at = excluded.next_at, held_until = excluded.held_until,
-            cleanup_at = CASE WHEN lock.cleanup_at <= $6 THEN greatest(lock.cleanup_at, excluded.held_until)
+            cleanup_at = CASE WHEN lock.cleanup_at <= ${now} THEN greatest(lock.cleanup_at, excluded.held_until)
               ELSE lock.cleanup_at END,
             blocked_reason = excluded.blocked_reason, blocked_build = excluded.blocked_build,
             blocked_at = coalesce(lock.blocked_at, excluded.blocked_at)`,
-    };
-    this.#lockToRenew = {
-      name: 'perdure_lock_instances_to_renew',
-      text: `SELECT FROM ${table} WHERE instance_key = ANY ($1::bigint[]) ORDER BY instance_key FOR UPDATE`,
-    };
-    this.#renew = {
-      name: 'perdure_renew_instances',
-      text: `UPDATE ${table} AS lock SET locked_until = ${nowSql} + $4::bigint, next_at = ${nowSql} + $4::bigint
-        FROM unnest($2::bigint[], $3::text[]) AS token (instance_key, secret)
+    ),
+    lockToRenew: prepare(
+      'perdure_lock_instances_to_renew',
+      { instanceKeys },
+      ({ instanceKeys }) =>
+        `SELECT FROM ${table} WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR UPDATE`,
+    ),
+    renew: prepare(
+      'perdure_renew_instances',
+      {
+        now: clock,
+        tokens: rowsOf<{ readonly key: number; readonly secret: string }>()({
+          instance_key: ['bigint', (token) => token.key],
+          secret: ['text', (token) => token.secret],
+        }),
+        extendMs: one<number>('bigint'),
+      },
+      ({ tokens, extendMs }) => `UPDATE ${table} AS lock
+        SET locked_until = ${nowSql} + ${extendMs}, next_at = ${nowSql} + ${extendMs}
+        FROM ${tokens.as('token')}
         ${placeOf(table, `one.instance_key = token.instance_key AND lock_token = secret AND locked_until > ${nowSql}`)}
         WHERE lock.ctid = found.place
         RETURNING lock.instance_key AS "instanceKey", lock_token AS "lockToken"`,
-    };
-    this.#limitCleanup = {
-      name: 'perdure_limit_cleanup',
-      text: `INSERT INTO ${table} AS lock (instance_key, definition_key, next_at, claims, cleanup_at)
-        SELECT instance_key, definition_key, $4::bigint, 0, cleanup_at
-        FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS asked (instance_key, definition_key, cleanup_at)
+    ),
+    limitCleanup: prepare(
+      'perdure_limit_cleanup',
+      {
+        rows: rowsOf<Cleanup>()({
+          instance_key: 'bigint',
+          definition_key: 'int',
+          cleanup_at: 'bigint',
+        }),
+        now,
+      },
+      ({ rows, now }) => `INSERT INTO ${table} AS lock (${rows.names}, next_at, claims)
+        SELECT ${rows.names}, ${now}, 0 FROM ${rows.as('asked')}
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
         SET cleanup_at = excluded.cleanup_at,
-            next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, $4) ELSE lock.next_at END`,
-    };
-    this.#refresh = {
-      name: 'perdure_refresh_instance_locks',
-      text: `UPDATE ${table} AS lock
+            next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, ${now}) ELSE lock.next_at END`,
+    ),
+    refresh: prepare(
+      'perdure_refresh_instance_locks',
+      { instanceKeys },
+      ({ instanceKeys }) => `UPDATE ${table} AS lock
         SET next_at = (SELECT greatest(first.visible_at, held_until)
                        FROM ${firstVisibleAt('lock.instance_key')} AS first)
-        WHERE instance_key = ANY ($1::bigint[]) AND lock_token IS NULL`,
-    };
-    this.#delete = {
-      name: 'perdure_delete_instance_locks',
-      text: `DELETE FROM ${table} WHERE instance_key = ANY ($1::bigint[])`,
-    };
-  }
-
-  /** Locks the rows of instances, in the order of their keys. */
-  async lock(
-    tx: Transaction,
-    instanceKeys: readonly number[],
-    nowParameter: number | null,
-  ): Promise<ReadonlyMap<number, InstanceLock>> {
-    const rows = await tx.query<InstanceLock>(this.#lock, [nowParameter, numbers(instanceKeys)]);
-    return new Map(rows.map((row) => [row.instanceKey, row]));
-  }
-
-  /** Locks the rows of instances that are locked already: whoever is claiming them has done so. */
-  async lockOf(tx: Transaction, instanceIds: readonly string[]): Promise<void> {
-    await tx.execute(this.#lockOf, [texts(instanceIds)]);
-  }
-
-  /** Messages were taken away without a turn: whoever waits for the instances need not look for them. */
-  async refresh(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
-    if (instanceKeys.length > 0) await tx.execute(this.#refresh, [numbers(instanceKeys)]);
-  }
-
-  /** Messages become visible at a time: their instances may be claimed then, if not held back or locked. */
-  async touch(
-    tx: Transaction,
-    rows: readonly {
-      readonly instanceKey: number;
-      readonly definitionKey: number;
-      readonly visibleAt: number;
-    }[],
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    await tx.execute(this.#touch, [
-      numbers(rows.map(({ instanceKey }) => instanceKey)),
-      numbers(rows.map(({ definitionKey }) => definitionKey)),
-      numbers(rows.map(({ visibleAt }) => visibleAt)),
-    ]);
-  }
-
-  /** Gives rows that are locked already to their claimers, and counts the claims. */
-  async claim(
-    tx: Transaction,
-    claims: readonly { readonly instanceKey: number; readonly secret: string }[],
-    lockedUntil: number,
-  ): Promise<void> {
-    await tx.execute(this.#claim, [
-      numbers(claims.map(({ instanceKey }) => instanceKey)),
-      texts(claims.map(({ secret }) => secret)),
-      lockedUntil,
-    ]);
-  }
-
-  /** Takes back claims of instances that turned out to have no visible message. */
-  async correct(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
-    if (instanceKeys.length > 0) await tx.execute(this.#correct, [numbers(instanceKeys)]);
-  }
-
-  /** Releases after committed turns; answers when the next messages are visible. */
-  async release(
-    tx: Transaction,
-    rows: readonly { readonly instanceKey: number; readonly definitionKey: number }[],
-  ): Promise<readonly { readonly nextAt: number }[]> {
-    if (rows.length === 0) return [];
-    const keys = numbers(rows.map(({ instanceKey }) => instanceKey));
-    const [, released] = await Promise.all([
-      tx.execute(this.#deleteEmpty, [keys]),
-      tx.query<{ nextAt: number }>(this.#release, [
-        keys,
-        numbers(rows.map(({ definitionKey }) => definitionKey)),
-      ]),
-    ]);
-    return released;
-  }
-
-  /** Releases without a turn: claimable again after a delay, perhaps with the reason why it is held back. */
-  async hold(tx: Transaction, holds: readonly Hold[], now: number): Promise<void> {
-    if (holds.length === 0) return;
-    await tx.execute(this.#hold, [
-      numbers(holds.map(({ instanceKey }) => instanceKey)),
-      numbers(holds.map(({ delayMs }) => (delayMs > 0 ? now + Math.ceil(delayMs) : null))),
-      numbers(holds.map(({ giveBackClaim }) => (giveBackClaim ? 1 : 0))),
-      texts(holds.map(({ blocked }) => blocked?.reason ?? null)),
-      texts(holds.map(({ blocked }) => blocked?.buildId ?? null)),
-      now,
-    ]);
-  }
-
-  /** Holds back instances without a live claim, whether or not they have messages. */
-  async holdFree(
-    tx: Transaction,
-    holds: readonly {
-      readonly instanceKey: number;
-      readonly definitionKey: number;
-      readonly delayMs: number;
-      readonly blocked: Blocked;
-    }[],
-    now: number,
-  ): Promise<void> {
-    if (holds.length === 0) return;
-    await tx.execute(this.#holdFree, [
-      numbers(holds.map(({ instanceKey }) => instanceKey)),
-      numbers(holds.map(({ definitionKey }) => definitionKey)),
-      numbers(holds.map(({ delayMs }) => now + Math.ceil(delayMs))),
-      texts(holds.map(({ blocked }) => blocked.reason)),
-      texts(holds.map(({ blocked }) => blocked.buildId)),
-      now,
-    ]);
-  }
-
-  /** Instances were asked to stop: they may be claimed at once, also when held back, and later by anyone. */
-  async limitCleanup(
-    tx: Transaction,
-    rows: readonly {
-      readonly instanceKey: number;
-      readonly definitionKey: number;
-      readonly cleanupAt: number;
-    }[],
-    now: number,
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    await tx.execute(this.#limitCleanup, [
-      numbers(rows.map(({ instanceKey }) => instanceKey)),
-      numbers(rows.map(({ definitionKey }) => definitionKey)),
-      numbers(rows.map(({ cleanupAt }) => cleanupAt)),
-      now,
-    ]);
-  }
-
-  /** Locks rows before several renewals of them: all at once, in the order of their keys. */
-  async lockToRenew(tx: Transaction, lockTokens: readonly string[]): Promise<void> {
-    const keys = lockTokens.map((lockToken) => parseToken(lockToken).key);
-    await tx.execute(this.#lockToRenew, [numbers(keys)]);
-  }
-
-  /** Extends the locks of tokens that are held; answers which. The rows are locked. */
-  async renew(
-    tx: Transaction,
-    lockTokens: readonly string[],
-    extendMs: number,
-    nowParameter: number | null,
-  ): Promise<readonly boolean[]> {
-    const tokens = lockTokens.map(parseToken);
-    const keys = numbers(tokens.map(({ key }) => key));
-    const rows = await tx.query<{ instanceKey: number; lockToken: string }>(this.#renew, [
-      nowParameter,
-      keys,
-      texts(tokens.map(({ secret }) => secret)),
-      Math.ceil(extendMs),
-    ]);
-    const held = new Map(rows.map(({ instanceKey, lockToken }) => [instanceKey, lockToken]));
-    return tokens.map(({ key, secret }) => held.get(key) === secret);
-  }
-
-  async delete(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
-    if (instanceKeys.length > 0) await tx.execute(this.#delete, [numbers(instanceKeys)]);
-  }
+        WHERE instance_key = ANY (${instanceKeys}) AND lock_token IS NULL`,
+    ),
+    delete: prepare(
+      'perdure_delete_instance_locks',
+      { instanceKeys },
+      ({ instanceKeys }) => `DELETE FROM ${table} WHERE instance_key = ANY (${instanceKeys})`,
+    ),
+  };
 }
 
-/** Says whether a lock is held and has not expired. */
+/** Whether a lock is held and its lease has not expired. */
 export function isLive(
   lock: { readonly lockToken: string | null; readonly lockedUntil: number | null },
   now: number,

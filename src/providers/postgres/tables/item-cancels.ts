@@ -2,30 +2,28 @@ import type { CancellationType } from '../../../model/cancel.ts';
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import { encodeMessage } from '../../../model/message.ts';
 import type { ActivityCancel } from '../../contract/turn.ts';
-import { booleans, numbers, texts } from '../driver/arrays.ts';
-import type { Statement } from '../driver/connection.ts';
-import { isLive } from './instance-locks.ts';
 import { formatToken } from '../../shared/lock-token.ts';
-import type { MessageRow } from './messages.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
 import type { Scope } from '../driver/scope.ts';
+import { isLive } from './instance-locks.ts';
+import type { MessageRow } from './messages.ts';
 
 /**
- * Whom the end of an instance reaches. A cancel request spares what was scheduled in a shield, a terminate reaches
- * also what is past its point of no return; nothing reaches what was scheduled to be abandoned.
+ * Which items of an instance a cancel includes. A `request` excludes items scheduled in a shield; a `terminate` also stops
+ * items past their point of no return. Items with the cancellation mode `abandon` are always excluded.
  */
-type Reach = 'request' | 'end' | 'terminate';
+type CancelScope = 'request' | 'end' | 'terminate';
 
 /** A cancel of all items of an instance. */
 export interface CancelItems {
   readonly instanceKey: number;
-  readonly reach: Reach;
+  readonly reach: CancelScope;
   readonly reason: string;
-  /** The execution that is told of those that never start; `null`: nobody is. */
+  /** The execution that gets a message for each item that never starts; `null` for none. */
   readonly toldExecutionId: number | null;
 }
 
-/** A cancel of some items of an execution. */
+/** A cancel of some operations of an execution. */
 export interface CancelOperations {
   readonly instanceKey: number;
   readonly executionId: number;
@@ -49,157 +47,97 @@ interface ItemRow {
   readonly cancelReason: string | null;
 }
 
-interface Wish {
-  readonly reach: Reach | 'operation';
+interface Operation {
+  readonly instanceKey: number;
+  readonly executionId: number;
+  readonly operation: number;
+}
+
+interface CancelRequest {
+  readonly scope: CancelScope | 'operation';
   readonly trigger: CancelTrigger;
   readonly reason: string;
 }
 
-interface Flag extends Wish {
+interface Flag {
   readonly itemKey: number;
-  readonly isTold: boolean;
+  readonly trigger: CancelTrigger;
+  readonly reason: string;
+  /** `false`: the item is past its point of no return, so the request is recorded but not delivered. */
+  readonly isDelivered: boolean;
 }
 
-/** What a cancel does to items: decided here, written by one statement for each kind. */
-interface Verdict {
-  readonly removed: number[];
-  readonly flagged: Flag[];
-  readonly messages: MessageRow[];
-  /** How many items of an instance it concerns. */
-  readonly counts: Map<number, number>;
-  /** The instances of which an item that is waited for stays. */
-  readonly kept: Set<number>;
-}
-
-/** What became of cancelled items. */
+/** The result of canceling items. */
 export interface Cancelled {
-  /** What their executions are told of those that never start. */
+  /** Messages to executions about items that never start. */
   readonly messages: readonly MessageRow[];
+  /** The number of items removed or flagged, by instance. */
   readonly counts: ReadonlyMap<number, number>;
-  /** The instances of which an item stays. */
+  /** The instances with an item that stays until its handler ends. */
   readonly kept: ReadonlySet<number>;
-  /** When task runs among the instances had started. */
+  /** The start times of task runs, by instance. */
   readonly startedAt: ReadonlyMap<number, number | null>;
 }
 
 /**
- * Cancels rows of `worker_queue`: those that nobody holds are removed, the others flagged, the first request kept.
- * The rows are locked first, so that one that is being claimed is met as held, and judged here. Each way takes the same
- * few statements for one item and for thousands.
+ * Cancels rows of `worker_queue`: removes unclaimed items and flags claimed ones. The first request of an item is kept.
+ * Locks the rows first, so that an item whose claim commits meanwhile counts as claimed. The number of statements does
+ * not depend on the number of items.
  */
 export class ItemCancels {
-  readonly #lockOperations: Statement;
-  readonly #lockAll: Statement;
-  readonly #remove: Statement;
-  readonly #flag: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const table = `${schema}.worker_queue`;
-    const columns = `item_key AS "itemKey", item.instance_key AS "instanceKey", item.execution_id AS "executionId",
-      item.operation, started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil", cancellation, shielded,
-      point_of_no_return AS "pointOfNoReturn", cancel_requested AS "cancelRequested",
-      cancel_requested_at AS "cancelRequestedAt", cancel_trigger AS "cancelTrigger", cancel_reason AS "cancelReason"`;
-    this.#lockOperations = {
-      name: 'perdure_lock_operations',
-      text: `SELECT ${columns} FROM ${table} AS item
-        WHERE item_key = ANY (ARRAY(
-          SELECT found.item_key
-          FROM unnest($1::bigint[], $2::int[], $3::int[]) AS wanted (instance_key, execution_id, operation)
-          CROSS JOIN LATERAL (
-            SELECT one.item_key FROM ${table} AS one
-            WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id
-              AND one.operation = wanted.operation
-            LIMIT 1) AS found))
-        ORDER BY item_key FOR UPDATE`,
-    };
-    this.#lockAll = {
-      name: 'perdure_lock_items_of_instances',
-      text: `SELECT ${columns} FROM ${table} AS item
-        WHERE item_key = ANY (ARRAY(
-          SELECT found.item_key FROM unnest($1::bigint[]) AS wanted (instance_key)
-          CROSS JOIN LATERAL (
-            SELECT one.item_key FROM ${table} AS one WHERE one.instance_key = wanted.instance_key OFFSET 0) AS found))
-        ORDER BY item_key FOR UPDATE`,
-    };
-    this.#remove = {
-      name: 'perdure_remove_items',
-      text: `DELETE FROM ${table} WHERE item_key = ANY ($1::bigint[])`,
-    };
-    this.#flag = {
-      name: 'perdure_flag_items',
-      text: `UPDATE ${table} AS item
-        SET cancel_requested = flag.is_told, cancel_requested_at = $5::bigint, cancel_trigger = flag.trigger,
-            cancel_reason = flag.reason,
-            next_at = CASE WHEN flag.is_told THEN coalesce(locked_until, next_at) ELSE next_at END
-        FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::text[]) AS flag (item_key, is_told, trigger, reason)
-        ${placeOf(table, 'one.item_key = flag.item_key')}
-        WHERE item.ctid = found.place`,
-    };
+    this.#sql = statements(`${schema}.worker_queue`);
   }
 
-  /** Cancels operations of executions; the executions are told of those that never start. */
+  /** Cancels operations of executions. Each execution gets a message for each operation that never starts. */
   async cancelOperations(scope: Scope, cancels: readonly CancelOperations[]): Promise<Cancelled> {
-    const wishes = new Map<string, Wish>();
-    const wanted: { instanceKey: number; executionId: number; operation: number }[] = [];
+    const requests = new Map<string, Operation & CancelRequest>();
     for (const { instanceKey, executionId, cancels: some } of cancels) {
       for (const { operation, trigger, reason } of some) {
-        const key = `${instanceKey} ${executionId} ${operation}`;
-        if (wishes.has(key)) continue;
-        wishes.set(key, { reach: 'operation', trigger, reason });
-        wanted.push({ instanceKey, executionId, operation });
+        const request = { instanceKey, executionId, operation, trigger, reason };
+        const key = operationKey(request);
+        if (!requests.has(key)) requests.set(key, { ...request, scope: 'operation' });
       }
     }
-    if (wanted.length === 0) return nothing;
-    const rows = await scope.tx.query<ItemRow>(this.#lockOperations, [
-      numbers(wanted.map(({ instanceKey }) => instanceKey)),
-      numbers(wanted.map(({ executionId }) => executionId)),
-      numbers(wanted.map(({ operation }) => operation)),
-    ]);
-    const found = new Map(
-      rows.map((row) => [`${row.instanceKey} ${row.executionId} ${row.operation}`, row]),
-    );
-    const verdict = newVerdict();
-    // In the order in which they were asked for, so that they are told in it.
-    for (const [key, wish] of wishes) {
+    if (requests.size === 0) return nothing;
+    const operations = [...requests.values()];
+    const rows = await scope.tx.query<ItemRow>(...this.#sql.lockOperations({ operations }));
+    const found = new Map(rows.map((row) => [operationKey(row), row]));
+    const plan = new CancelPlan(scope);
+    // In the order of the requests, which is the order of their messages.
+    for (const [key, request] of requests) {
       const row = found.get(key);
-      if (row !== undefined) judge(scope, row, { wish, isTold: true, verdict });
+      if (row !== undefined) plan.add(row, request, { notify: true });
     }
-    return this.#write(scope, verdict);
+    return this.#write(scope, plan);
   }
 
-  /** Cancels the items of instances. */
+  /** Cancels all items of instances. */
   async cancelAll(scope: Scope, cancels: readonly CancelItems[]): Promise<Cancelled> {
     if (cancels.length === 0) return nothing;
     const byInstance = new Map(cancels.map((cancel) => [cancel.instanceKey, cancel]));
-    const rows = await scope.tx.query<ItemRow>(this.#lockAll, [numbers([...byInstance.keys()])]);
-    const verdict = newVerdict();
+    const instanceKeys = [...byInstance.keys()];
+    const rows = await scope.tx.query<ItemRow>(...this.#sql.lockAll({ instanceKeys }));
+    const plan = new CancelPlan(scope);
     for (const row of rows.toSorted((a, b) => a.operation - b.operation)) {
       const cancel = byInstance.get(row.instanceKey);
       if (cancel === undefined) continue;
       const { reach, reason, toldExecutionId } = cancel;
-      const wish = { reach, reason, trigger: 'cancel' } as const;
-      judge(scope, row, { wish, isTold: row.executionId === toldExecutionId, verdict });
+      const request = { scope: reach, reason, trigger: 'cancel' } as const;
+      plan.add(row, request, { notify: row.executionId === toldExecutionId });
     }
     const startedAt = new Map(rows.map((row) => [row.instanceKey, row.startedAt]));
-    return { ...(await this.#write(scope, verdict)), startedAt };
+    return { ...(await this.#write(scope, plan)), startedAt };
   }
 
-  async #write(scope: Scope, verdict: Verdict): Promise<Cancelled> {
-    const { removed, flagged, messages, counts, kept } = verdict;
-    const writes: Promise<number>[] = [];
-    if (removed.length > 0) writes.push(scope.tx.execute(this.#remove, [numbers(removed)]));
-    if (flagged.length > 0) {
-      writes.push(
-        scope.tx.execute(this.#flag, [
-          numbers(flagged.map(({ itemKey }) => itemKey)),
-          booleans(flagged.map(({ isTold }) => isTold)),
-          texts(flagged.map(({ trigger }) => trigger)),
-          texts(flagged.map(({ reason }) => reason)),
-          scope.now,
-        ]),
-      );
-    }
-    await Promise.all(writes);
+  async #write({ tx, now }: Scope, plan: CancelPlan): Promise<Cancelled> {
+    const { removed, flags, messages, counts, kept } = plan;
+    await Promise.all([
+      removed.length > 0 && tx.execute(...this.#sql.remove({ itemKeys: removed })),
+      flags.length > 0 && tx.execute(...this.#sql.flag({ flags, now })),
+    ]);
     return { messages, counts, kept, startedAt: new Map() };
   }
 }
@@ -211,54 +149,134 @@ const nothing: Cancelled = {
   startedAt: new Map(),
 };
 
-function newVerdict(): Verdict {
-  return { removed: [], flagged: [], messages: [], counts: new Map(), kept: new Set() };
+function operationKey({ instanceKey, executionId, operation }: Operation): string {
+  return `${instanceKey} ${executionId} ${operation}`;
 }
 
-/** Decides what a cancel does to one item. */
-function judge(
-  scope: Scope,
+/** Collects the writes of a cancel, item by item. */
+class CancelPlan {
+  readonly removed: number[] = [];
+  readonly flags: Flag[] = [];
+  readonly messages: MessageRow[] = [];
+  readonly counts = new Map<number, number>();
+  readonly kept = new Set<number>();
+  readonly #scope: Scope;
+
+  constructor(scope: Scope) {
+    this.#scope = scope;
+  }
+
+  /** Adds the writes for one item. `notify`: send a message to its execution if it never starts. */
+  add(row: ItemRow, request: CancelRequest, { notify }: { readonly notify: boolean }): void {
+    const action = planItem(row, request, this.#scope.now);
+    if (action === 'exclude') return;
+    if (action === 'remove') {
+      this.removed.push(row.itemKey);
+      if (notify) this.messages.push(neverStarted(row, request, this.#scope.now));
+    } else {
+      this.kept.add(row.instanceKey);
+      if (action === 'keep') return;
+      const { trigger, reason } = request;
+      this.flags.push({ itemKey: row.itemKey, trigger, reason, isDelivered: action === 'flag' });
+      if (action === 'flag') this.#deliver(row, request);
+    }
+    this.counts.set(row.instanceKey, (this.counts.get(row.instanceKey) ?? 0) + 1);
+  }
+
+  #deliver({ itemKey, lockToken }: ItemRow, { trigger, reason }: CancelRequest): void {
+    if (lockToken === null) return;
+    const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: this.#scope.now };
+    this.#scope.effects.addCancelRequests([{ lockToken: formatToken(itemKey, lockToken), cancel }]);
+  }
+}
+
+/**
+ * Decides what a cancel does to one item: `exclude` ignores it, `remove` deletes it before it starts, `flag` asks its
+ * worker to stop it, `record` stores the request without delivering it, `keep` leaves an earlier request in place.
+ */
+function planItem(
   row: ItemRow,
-  {
-    wish,
-    isTold,
-    verdict,
-  }: { readonly wish: Wish; readonly isTold: boolean; readonly verdict: Verdict },
-): void {
-  const { reach } = wish;
-  const isReached = row.cancellation !== 'abandon' && !(reach === 'request' && row.shielded);
-  if (!isReached) return;
-  const isStoppable = !row.pointOfNoReturn || reach === 'terminate';
-  const count = () =>
-    verdict.counts.set(row.instanceKey, (verdict.counts.get(row.instanceKey) ?? 0) + 1);
-  if (!isLive(row, scope.now) && isStoppable) {
-    verdict.removed.push(row.itemKey);
-    if (isTold) verdict.messages.push(neverStarted(scope, row, wish));
-    count();
-    return;
-  }
-  verdict.kept.add(row.instanceKey);
-  // What is past its point of no return is flagged for the record alone, and the first request is kept.
-  const isUnasked = reach === 'terminate' ? !row.cancelRequested : row.cancelRequestedAt === null;
-  if (!isUnasked) return;
-  verdict.flagged.push({ ...wish, itemKey: row.itemKey, isTold: isStoppable });
-  if (isStoppable && row.lockToken !== null) {
-    const { trigger, reason } = wish;
-    const cancel = { trigger, reason: reason.toWellFormed(), requestedAt: scope.now };
-    scope.effects.addCancelRequests([
-      { lockToken: formatToken(row.itemKey, row.lockToken), cancel },
-    ]);
-  }
-  count();
+  { scope }: CancelRequest,
+  now: number,
+): 'exclude' | 'remove' | 'flag' | 'record' | 'keep' {
+  if (row.cancellation === 'abandon' || (scope === 'request' && row.shielded)) return 'exclude';
+  const isStoppable = !row.pointOfNoReturn || scope === 'terminate';
+  if (isStoppable && !isLive(row, now)) return 'remove';
+  const isRequested = scope === 'terminate' ? row.cancelRequested : row.cancelRequestedAt !== null;
+  if (isRequested) return 'keep';
+  return isStoppable ? 'flag' : 'record';
 }
 
-function neverStarted(scope: Scope, row: ItemRow, wish: Wish): MessageRow {
+function neverStarted(row: ItemRow, request: CancelRequest, now: number): MessageRow {
   const message = encodeMessage({
     kind: 'activityCanceled',
     executionId: row.executionId,
     operation: row.operation,
-    trigger: row.cancelTrigger ?? wish.trigger,
-    reason: row.cancelReason ?? wish.reason,
+    trigger: row.cancelTrigger ?? request.trigger,
+    reason: row.cancelReason ?? request.reason,
   });
-  return { instanceKey: row.instanceKey, visibleAt: scope.now, message };
+  return { instanceKey: row.instanceKey, visibleAt: now, message };
+}
+
+function statements(table: string) {
+  const columns = `item_key AS "itemKey", item.instance_key AS "instanceKey", item.execution_id AS "executionId",
+      item.operation, started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil", cancellation,
+      shielded, point_of_no_return AS "pointOfNoReturn", cancel_requested AS "cancelRequested",
+      cancel_requested_at AS "cancelRequestedAt", cancel_trigger AS "cancelTrigger", cancel_reason AS "cancelReason"`;
+  return {
+    lockOperations: prepare(
+      'perdure_lock_operations',
+      {
+        operations: rowsOf<Operation>()({
+          instance_key: 'bigint',
+          execution_id: 'int',
+          operation: 'int',
+        }),
+      },
+      ({ operations }) => `SELECT ${columns} FROM ${table} AS item
+        WHERE item_key = ANY (ARRAY(
+          SELECT found.item_key
+          FROM ${operations.as('wanted')}
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${table} AS one
+            WHERE one.instance_key = wanted.instance_key AND one.execution_id = wanted.execution_id
+              AND one.operation = wanted.operation
+            LIMIT 1) AS found))
+        ORDER BY item_key FOR UPDATE`,
+    ),
+    lockAll: prepare(
+      'perdure_lock_items_of_instances',
+      { instanceKeys: keys() },
+      ({ instanceKeys }) => `SELECT ${columns} FROM ${table} AS item
+        WHERE item_key = ANY (ARRAY(
+          SELECT found.item_key FROM unnest(${instanceKeys}) AS wanted (instance_key)
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${table} AS one WHERE one.instance_key = wanted.instance_key OFFSET 0) AS found))
+        ORDER BY item_key FOR UPDATE`,
+    ),
+    remove: prepare(
+      'perdure_remove_items',
+      { itemKeys: keys() },
+      ({ itemKeys }) => `DELETE FROM ${table} WHERE item_key = ANY (${itemKeys})`,
+    ),
+    flag: prepare(
+      'perdure_flag_items',
+      {
+        flags: rowsOf<Flag>()({
+          item_key: 'bigint',
+          is_delivered: 'boolean',
+          trigger: ['text', ({ trigger }) => trigger],
+          reason: 'text',
+        }),
+        now: one<number>('bigint'),
+      },
+      ({ flags, now }) => `UPDATE ${table} AS item
+        SET cancel_requested = flag.is_delivered, cancel_requested_at = ${now}, cancel_trigger = flag.trigger,
+            cancel_reason = flag.reason,
+            next_at = CASE WHEN flag.is_delivered THEN coalesce(locked_until, next_at) ELSE next_at END
+        FROM ${flags.as('flag')}
+        ${placeOf(table, 'one.item_key = flag.item_key')}
+        WHERE item.ctid = found.place`,
+    ),
+  };
 }

@@ -1,197 +1,203 @@
-import { booleans, numbers, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import { keys, one, placeOf, prepare, rowsOf, type Bind } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
 
-/** An instance that is stopped, with who asked and why. */
+/** An instance to stop, with the actor and the reason. */
 export interface StopRow {
   readonly instanceKey: number;
   readonly reason: string;
   readonly actor: string | null;
 }
 
-/** An instance that is terminated. */
+/** An instance to terminate. */
 export interface TerminationRow extends StopRow {
-  /** Of a task run: as its item has it. */
+  /** The start time of a task run, copied from its work item. */
   readonly runStartedAt: number | null;
 }
 
-/** A child, with the execution of its parent that started it. */
+/** An instance with a parent. */
 export interface ChildRow extends InstanceRow {
   readonly parentInstanceId: string;
 }
 
-/** The writes that stop rows of `instances`; each keeps the first wish, and none touches a terminal state. */
+interface Closing {
+  readonly instanceKey: number;
+  readonly reason: string;
+  readonly cleanupSkipped: boolean;
+}
+
+interface Parent {
+  readonly instanceId: string;
+  readonly executionId: number;
+}
+
+/** The table `instances`: cancels and terminations. Each keeps the first request; none changes a terminal state. */
 export class StopRows {
-  readonly #cancelPending: Statement;
-  readonly #requestCancel: Statement;
-  readonly #close: Statement;
-  readonly #finishClosing: Statement;
-  readonly #terminate: Statement;
-  readonly #countLeaked: Statement;
-  readonly #lockChildren: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const table = `${schema}.instances`;
-    const stopped = `FROM unnest($1::bigint[], $2::text[], $3::text[]) AS stop (instance_key, reason, actor)
-      ${placeOf(table, 'one.instance_key = stop.instance_key')}
-      WHERE instance.ctid = found.place`;
-    const asked = `cancel_requested_at = $4::bigint, cancel_reason = stop.reason, cancel_actor = stop.actor`;
-    this.#cancelPending = {
-      name: 'perdure_cancel_pending',
-      text: `UPDATE ${table} AS instance
-        SET status = 'canceled', ended_at = $4::bigint, canceled_at = $4::bigint, history_length = 1, ${asked}
-        ${stopped} AND (status = 'pending') IS TRUE`,
-    };
-    this.#requestCancel = {
-      name: 'perdure_request_cancel',
-      text: `UPDATE ${table} AS instance SET status = 'canceling', ${asked} ${stopped}
-        AND (status = 'running' OR status = 'pending' AND priority IS NOT NULL) IS TRUE`,
-    };
-    // One that ends as canceled without having been asked to has its own reason on record.
-    this.#close = {
-      name: 'perdure_close_instances',
-      text: `UPDATE ${table} AS instance
-        SET status = 'canceling', closing_reason = closed.reason, cleanup_skipped = closed.cleanup_skipped,
-            cancel_requested_at = coalesce(cancel_requested_at, $4::bigint),
-            cancel_reason = coalesce(cancel_reason, closed.reason)
-        FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS closed (instance_key, reason, cleanup_skipped)
-        ${placeOf(table, 'one.instance_key = closed.instance_key')}
-        WHERE instance.ctid = found.place AND ended_at IS NULL`,
-    };
-    this.#finishClosing = {
-      name: 'perdure_finish_closing',
-      text: `UPDATE ${table} AS instance
-        SET status = 'canceled', ended_at = $2::bigint, canceled_at = $2::bigint, closing_reason = NULL
-        WHERE instance_key = ANY ($1::bigint[]) AND ended_at IS NULL AND closing_reason IS NOT NULL
-          AND (SELECT 1 FROM ${schema}.worker_queue AS item
-               WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon' LIMIT 1) IS NULL
-        RETURNING instance_key AS "instanceKey"`,
-    };
-    this.#terminate = {
-      name: 'perdure_terminate_instances',
-      text: `UPDATE ${table} AS instance
-        SET status = 'terminated', ended_at = $4::bigint, terminated_at = $4::bigint, terminate_reason = stop.reason,
-            terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END,
-            started_at = coalesce(started_at, run_started_at)
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $5::bigint[])
-          AS stop (instance_key, reason, actor, run_started_at)
-        ${placeOf(table, 'one.instance_key = stop.instance_key')}
-        WHERE instance.ctid = found.place AND ended_at IS NULL AND closing_reason IS NULL`,
-    };
-    this.#countLeaked = {
-      name: 'perdure_count_leaked',
-      text: `UPDATE ${table} AS instance SET leaked = leaked + leaks.count
-        FROM unnest($1::bigint[], $2::int[]) AS leaks (instance_key, count)
-        ${placeOf(table, 'one.instance_key = leaks.instance_key')}
-        WHERE instance.ctid = found.place`,
-    };
-    // The children of later executions have greater keys, so those of thousands of executions before are not read.
-    this.#lockChildren = {
-      name: 'perdure_lock_children',
-      text: `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY (ARRAY(
-          SELECT child.instance_key
-          FROM unnest($1::text[], $2::int[]) AS parent (instance_id, execution_id)
-          CROSS JOIN LATERAL (
-            SELECT instance_key FROM ${table} AS one
-            WHERE one.parent_instance_id = parent.instance_id AND one.parent_execution_id >= parent.execution_id
-              AND one.cancellation <> 'abandon' AND ($3 OR one.ended_at IS NULL)
-            OFFSET 0) AS child))
-        ORDER BY instance_key FOR NO KEY UPDATE`,
-    };
+    this.#sql = statements(schema);
   }
 
-  /** Ends instances that never ran; the history of each is one event. */
+  /** Ends instances that never ran. The history of each has one event. */
   async cancelPending(tx: Transaction, rows: readonly StopRow[], now: number): Promise<void> {
-    await this.#stop(tx, this.#cancelPending, { rows, now });
+    await write(tx, this.#sql.cancelPending, rows, now);
   }
 
-  /** Makes running instances `canceling`. */
+  /** Makes running instances and pending task runs `canceling`. */
   async requestCancel(tx: Transaction, rows: readonly StopRow[], now: number): Promise<void> {
-    await this.#stop(tx, this.#requestCancel, { rows, now });
+    await write(tx, this.#sql.requestCancel, rows, now);
   }
 
-  /** Makes instances `terminated`, with one event more; task runs have none. */
+  /** Makes instances `terminated` and counts one more event, except for task runs, which have no history. */
   async terminate(tx: Transaction, rows: readonly TerminationRow[], now: number): Promise<void> {
-    const starts = numbers(rows.map(({ runStartedAt }) => runStartedAt));
-    await this.#stop(tx, this.#terminate, { rows, now, more: [starts] });
+    await write(tx, this.#sql.terminate, rows, now);
   }
 
-  /** Records that turns end as canceled; the instances stay `canceling` until nothing of them runs. */
-  async close(
-    tx: Transaction,
-    rows: readonly {
-      readonly instanceKey: number;
-      readonly reason: string;
-      readonly cleanupSkipped: boolean;
-    }[],
-    now: number,
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    const changed = await tx.execute(this.#close, [
-      numbers(rows.map(({ instanceKey }) => instanceKey)),
-      texts(rows.map(({ reason }) => reason)),
-      booleans(rows.map(({ cleanupSkipped }) => cleanupSkipped)),
-      now,
-    ]);
-    mustChange(changed, rows.length);
+  /** Records that a turn ended as canceled. The instance stays `canceling` until its work has stopped. */
+  async close(tx: Transaction, rows: readonly Closing[], now: number): Promise<void> {
+    await write(tx, this.#sql.close, rows, now);
   }
 
-  /** Makes those of the instances `canceled` that were closed and have nothing left that is waited for. */
+  /** Makes closed instances `canceled` if no work item that they wait for is left. Returns their keys. */
   async finishClosing(
     tx: Transaction,
     instanceKeys: readonly number[],
     now: number,
   ): Promise<readonly number[]> {
     if (instanceKeys.length === 0) return [];
-    const rows = await tx.query<{ instanceKey: number }>(this.#finishClosing, [
-      numbers(instanceKeys),
-      now,
-    ]);
+    const rows = await tx.query<{ instanceKey: number }>(
+      ...this.#sql.finishClosing({ instanceKeys, now }),
+    );
     return rows.map(({ instanceKey }) => instanceKey);
   }
 
-  /** Counts handlers that went on past their grace period. */
+  /** Adds to the number of leaked handlers, by instance key. */
   async countLeaked(tx: Transaction, leaks: ReadonlyMap<number, number>): Promise<void> {
-    if (leaks.size === 0) return;
-    await tx.execute(this.#countLeaked, [numbers([...leaks.keys()]), numbers([...leaks.values()])]);
+    if (leaks.size > 0) await tx.execute(...this.#sql.countLeaked({ leaks: [...leaks] }));
   }
 
-  /** Locks the children that go with their parents, from an execution on: the live ones, or also the ended. */
+  /**
+   * Locks and reads the children that the given executions, and later ones of the same parents, have started. Excludes
+   * children with the cancellation mode `abandon` and, for `'live'`, children that have ended.
+   */
   async lockChildren(
     tx: Transaction,
-    parents: readonly { readonly instanceId: string; readonly executionId: number }[],
+    parents: readonly Parent[],
     which: 'live' | 'all',
   ): Promise<readonly ChildRow[]> {
     if (parents.length === 0) return [];
-    return tx.query<ChildRow>(this.#lockChildren, [
-      texts(parents.map(({ instanceId }) => instanceId)),
-      numbers(parents.map(({ executionId }) => executionId)),
-      which === 'all',
-    ]);
+    return tx.query<ChildRow>(...this.#sql.lockChildren({ parents, ended: which === 'all' }));
   }
+}
 
-  async #stop(
-    tx: Transaction,
-    statement: Statement,
-    {
-      rows,
-      now,
-      more = [],
-    }: {
-      readonly rows: readonly StopRow[];
-      readonly now: number;
-      readonly more?: readonly unknown[];
-    },
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    const changed = await tx.execute(statement, [
-      numbers(rows.map(({ instanceKey }) => instanceKey)),
-      texts(rows.map(({ reason }) => reason)),
-      texts(rows.map(({ actor }) => actor)),
-      now,
-      ...more,
-    ]);
-    mustChange(changed, rows.length);
-  }
+async function write<Row>(
+  tx: Transaction,
+  statement: Bind<{ readonly rows: readonly Row[]; readonly now: number }>,
+  rows: readonly Row[],
+  now: number,
+): Promise<void> {
+  if (rows.length === 0) return;
+  mustChange(await tx.execute(...statement({ rows, now })), rows.length);
+}
+
+function statements(schema: string) {
+  const table = `${schema}.instances`;
+  const now = one<number>('bigint');
+  const stops = rowsOf<StopRow>()({ instance_key: 'bigint', reason: 'text', actor: 'text' });
+  const requested = (now: string) =>
+    `cancel_requested_at = ${now}, cancel_reason = stop.reason, cancel_actor = stop.actor`;
+  const fromStops = (list: string) => `FROM ${list}
+        ${placeOf(table, 'one.instance_key = stop.instance_key')}
+        WHERE instance.ctid = found.place`;
+  return {
+    cancelPending: prepare(
+      'perdure_cancel_pending',
+      { rows: stops, now },
+      ({ rows, now }) => `UPDATE ${table} AS instance
+        SET status = 'canceled', ended_at = ${now}, canceled_at = ${now}, history_length = 1, ${requested(now)}
+        ${fromStops(rows.as('stop'))} AND (status = 'pending') IS TRUE`,
+    ),
+    requestCancel: prepare(
+      'perdure_request_cancel',
+      { rows: stops, now },
+      ({ rows, now }) => `UPDATE ${table} AS instance SET status = 'canceling', ${requested(now)}
+        ${fromStops(rows.as('stop'))} AND (status = 'running' OR status = 'pending' AND priority IS NOT NULL) IS TRUE`,
+    ),
+    terminate: prepare(
+      'perdure_terminate_instances',
+      {
+        rows: rowsOf<TerminationRow>()({
+          instance_key: 'bigint',
+          reason: 'text',
+          actor: 'text',
+          run_started_at: 'bigint',
+        }),
+        now,
+      },
+      ({ rows, now }) => `UPDATE ${table} AS instance
+        SET status = 'terminated', ended_at = ${now}, terminated_at = ${now}, terminate_reason = stop.reason,
+            terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END,
+            started_at = coalesce(started_at, run_started_at)
+        ${fromStops(rows.as('stop'))} AND ended_at IS NULL AND closing_reason IS NULL`,
+    ),
+    // An instance that ends as canceled without a request records its own reason.
+    close: prepare(
+      'perdure_close_instances',
+      {
+        rows: rowsOf<Closing>()({
+          instance_key: 'bigint',
+          reason: 'text',
+          cleanup_skipped: 'boolean',
+        }),
+        now,
+      },
+      ({ rows, now }) => `UPDATE ${table} AS instance
+        SET status = 'canceling', closing_reason = stop.reason, cleanup_skipped = stop.cleanup_skipped,
+            cancel_requested_at = coalesce(cancel_requested_at, ${now}),
+            cancel_reason = coalesce(cancel_reason, stop.reason)
+        ${fromStops(rows.as('stop'))} AND ended_at IS NULL`,
+    ),
+    finishClosing: prepare(
+      'perdure_finish_closing',
+      { instanceKeys: keys(), now },
+      ({ instanceKeys, now }) => `UPDATE ${table} AS instance
+        SET status = 'canceled', ended_at = ${now}, canceled_at = ${now}, closing_reason = NULL
+        WHERE instance_key = ANY (${instanceKeys}) AND ended_at IS NULL AND closing_reason IS NOT NULL
+          AND (SELECT 1 FROM ${schema}.worker_queue AS item
+               WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon' LIMIT 1) IS NULL
+        RETURNING instance_key AS "instanceKey"`,
+    ),
+    countLeaked: prepare(
+      'perdure_count_leaked',
+      {
+        leaks: rowsOf<readonly [instanceKey: number, count: number]>()({
+          instance_key: ['bigint', ([instanceKey]) => instanceKey],
+          count: ['int', ([, count]) => count],
+        }),
+      },
+      ({ leaks }) => `UPDATE ${table} AS instance SET leaked = leaked + leaks.count
+        FROM ${leaks.as('leaks')}
+        ${placeOf(table, 'one.instance_key = leaks.instance_key')}
+        WHERE instance.ctid = found.place`,
+    ),
+    // The index by parent and execution excludes the children of earlier executions.
+    lockChildren: prepare(
+      'perdure_lock_children',
+      {
+        parents: rowsOf<Parent>()({ instance_id: 'text', execution_id: 'int' }),
+        ended: one<boolean>('boolean'),
+      },
+      ({ parents, ended }) => `SELECT ${instanceColumns} FROM ${table} WHERE instance_key = ANY
+          (ARRAY(
+          SELECT child.instance_key
+          FROM ${parents.as('parent')}
+          CROSS JOIN LATERAL (
+            SELECT instance_key FROM ${table} AS one
+            WHERE one.parent_instance_id = parent.instance_id AND one.parent_execution_id >= parent.execution_id
+              AND one.cancellation <> 'abandon' AND (${ended} OR one.ended_at IS NULL)
+            OFFSET 0) AS child))
+        ORDER BY instance_key FOR NO KEY UPDATE`,
+    ),
+  };
 }

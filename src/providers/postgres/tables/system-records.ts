@@ -1,8 +1,8 @@
-import { text } from '../driver/arrays.ts';
+import { clock, one, prepare } from '../driver/columns.ts';
 import type { Statement } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
-/** Runs one statement as an operation of its own. */
+/** Runs a single statement as its own operation. */
 interface Statements {
   readonly nowParameter: number | null;
   statement<Row extends object>(
@@ -18,70 +18,78 @@ interface Lease {
   readonly leaseMs: number;
 }
 
-/** The rows of `leases` and `system_records`: what belongs to the whole store and to no instance. */
+/** The tables `leases` and `system_records`: data of the whole store. */
 export class SystemRecords {
   readonly #store: Statements;
-  readonly #takeLease: Statement;
-  readonly #releaseLease: Statement;
-  readonly #read: Statement;
-  readonly #write: Statement;
-  readonly #remove: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(store: Statements & { readonly schema: string }) {
     this.#store = store;
-    const { schema } = store;
-    this.#takeLease = {
-      name: 'perdure_take_lease',
-      text: `INSERT INTO ${schema}.leases AS lease (name, owner, expires_at)
-        VALUES ($2, $3, ${nowSql} + $4::bigint)
-        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-        WHERE lease.owner = excluded.owner OR lease.expires_at <= ${nowSql}
-        RETURNING TRUE AS "isTaken"`,
-    };
-    this.#releaseLease = {
-      name: 'perdure_release_lease',
-      text: `DELETE FROM ${schema}.leases WHERE name = $1 AND owner = $2`,
-    };
-    this.#read = {
-      name: 'perdure_read_record',
-      text: `SELECT value FROM ${schema}.system_records WHERE name = $1`,
-    };
-    this.#write = {
-      name: 'perdure_write_record',
-      text: `INSERT INTO ${schema}.system_records (name, value) VALUES ($1, $2)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-    };
-    this.#remove = {
-      name: 'perdure_remove_record',
-      text: `DELETE FROM ${schema}.system_records WHERE name = $1`,
-    };
+    this.#sql = statements(store.schema);
   }
 
-  /** Says whether the owner has the lease now. */
+  /** Takes or renews a lease. Returns whether the owner holds it now. */
   async takeLease({ name, owner, leaseMs }: Lease): Promise<boolean> {
-    const rows = await this.#store.statement('takeLease', this.#takeLease, [
-      this.#store.nowParameter,
-      text(name),
-      text(owner),
-      Math.ceil(leaseMs),
-    ]);
+    const now = this.#store.nowParameter;
+    const lease = { now, name, owner, leaseMs: Math.ceil(leaseMs) };
+    const rows = await this.#store.statement('takeLease', ...this.#sql.takeLease(lease));
     return rows.length === 1;
   }
 
   async releaseLease({ name, owner }: Omit<Lease, 'leaseMs'>): Promise<void> {
-    await this.#store.statement('releaseLease', this.#releaseLease, [text(name), text(owner)]);
+    await this.#store.statement('releaseLease', ...this.#sql.releaseLease({ name, owner }));
   }
 
   async read(name: string): Promise<string | null> {
-    const [row] = await this.#store.statement<{ value: string }>('readRecord', this.#read, [
-      text(name),
-    ]);
+    const [row] = await this.#store.statement<{ value: string }>(
+      'readRecord',
+      ...this.#sql.read({ name }),
+    );
     return row?.value ?? null;
   }
 
+  /** Writes a record; `null` deletes it. */
   async write(name: string, value: string | null): Promise<void> {
-    const operation = 'writeRecord';
-    if (value === null) await this.#store.statement(operation, this.#remove, [text(name)]);
-    else await this.#store.statement(operation, this.#write, [text(name), text(value)]);
+    const statement =
+      value === null ? this.#sql.delete({ name }) : this.#sql.write({ name, value });
+    await this.#store.statement('writeRecord', ...statement);
   }
+}
+
+function statements(schema: string) {
+  const name = one<string>('text');
+  const owner = one<string>('text');
+  return {
+    takeLease: prepare(
+      'perdure_take_lease',
+      { now: clock, name, owner, leaseMs: one<number>('bigint') },
+      ({ name, owner, leaseMs }) => `INSERT INTO ${schema}.leases AS lease (name, owner, expires_at)
+        VALUES (${name}, ${owner}, ${nowSql} + ${leaseMs})
+        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+        WHERE lease.owner = excluded.owner OR lease.expires_at <= ${nowSql}
+        RETURNING TRUE AS "isTaken"`,
+    ),
+    releaseLease: prepare(
+      'perdure_release_lease',
+      { name, owner },
+      ({ name, owner }) => `DELETE FROM ${schema}.leases WHERE name = ${name} AND owner = ${owner}`,
+    ),
+    read: prepare(
+      'perdure_read_record',
+      { name },
+      ({ name }) => `SELECT value FROM ${schema}.system_records WHERE name = ${name}`,
+    ),
+    write: prepare(
+      'perdure_write_record',
+      { name, value: one<string>('text') },
+      ({ name, value }) => `INSERT INTO ${schema}.system_records (name, value) VALUES (${name},
+          ${value})
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+    ),
+    delete: prepare(
+      'perdure_remove_record',
+      { name },
+      ({ name }) => `DELETE FROM ${schema}.system_records WHERE name = ${name}`,
+    ),
+  };
 }

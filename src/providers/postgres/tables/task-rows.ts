@@ -1,73 +1,211 @@
-import type { Payload } from '../../../model/values/payload.ts';
 import type { TerminalStatus } from '../../../model/status.ts';
-import type { OnFailState } from '../../contract/tasks.ts';
-import { booleans, numbers, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
-import { mustChange } from './instance-rows.ts';
-import {
-  insertTasksText,
-  insertTasksValues,
-  type InsertedTask,
-  type TaskRow,
-} from './new-tasks.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import type { Payload } from '../../../model/values/payload.ts';
+import type { NewTask, OnFailState } from '../../contract/tasks.ts';
+import { clock, keys, one, placeOf, prepare, rowsOf } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
-import { onFailOperation } from './work-items.ts';
+import { mustChange } from './instance-rows.ts';
+import { onFailOperation, taskOperation } from './work-items.ts';
 
-/** How a task run ends. */
+/** A task run to insert. */
+export interface TaskRow {
+  readonly task: NewTask;
+  readonly definitionKey: number;
+}
+
+/** The result of inserting one `TaskRow`. */
+export interface InsertedTask {
+  readonly instanceKey: number;
+  readonly isCreated: boolean;
+  /** Whether the run took its dedupe key. */
+  readonly hasKey: boolean;
+  /** When the run can start or expires, whichever is first. A time in the past means now. */
+  readonly dueAt: number;
+}
+
+/** The end of a task run. */
 export interface RunEnd {
   readonly instanceKey: number;
   readonly status: Exclude<TerminalStatus, 'terminated' | 'expired'>;
-  /** As its item has it. */
+  /** Copied from the work item. */
   readonly startedAt: number | null;
   readonly output?: Payload | null;
   readonly failure?: string;
-  /** What the worker knows to do about the failure. */
+  /** The on-fail handler that the worker's definition has. */
   readonly onFail?: { readonly options: string | null } | undefined;
-  /** On record where it ends as canceled without having been asked to. */
+  /** Recorded as the cancel reason of a run that ends as canceled without a cancel request. */
   readonly reason?: string;
   readonly actor?: string | null;
 }
 
-/** How the handler for the failure of a run has ended. */
+/** The end of a run's on-fail handler. */
 export interface OnFailEnd {
   readonly instanceKey: number;
   readonly state: OnFailState;
   readonly failure: string | null;
 }
 
-// The highest: what has failed is dealt with before more is begun, also by a worker that takes few because they fail.
+// The highest priority: on-fail handlers run before new work, even in a worker whose circuit breaker limits its claims.
 const onFailPriority = 100;
 
-// Bounds how long one claim is kept by runs that nobody came for.
-const maxExpiredAtOnce = 500;
+// Bounds how long one claim spends on expired runs.
+const maxExpiredPerCall = 500;
 
-/** The writes to rows of `instances` that are task runs; none touches a terminal state. */
+/** The table `instances`: task runs. No write changes a terminal state. */
 export class TaskRows {
-  readonly #insert: Statement;
-  readonly #end: Statement;
-  readonly #enqueueOnFail: Statement;
-  readonly #endOnFail: Statement;
-  readonly #countFailures: Statement;
-  readonly #expire: Statement;
-  readonly #unstart: Statement;
+  readonly #insert: InsertTasks;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const table = `${schema}.instances`;
-    const items = `${schema}.worker_queue`;
-    this.#insert = {
-      name: 'perdure_create_tasks',
-      text: insertTasksText(schema, { strict: false }),
-    };
-    const endedAt = (status: RunEnd['status']) =>
-      `${status}_at = CASE WHEN ended.status = '${status}' THEN $10::bigint END`;
-    // The first wish stays; one that ends as canceled without having been asked to has its own reason on record.
-    this.#end = {
-      name: 'perdure_end_runs',
-      text: `UPDATE ${table} AS run
-        SET status = ended.status, started_at = ended.started_at, ended_at = $10::bigint, ${endedAt('completed')}, ${endedAt('failed')},
-            ${endedAt('canceled')}, ${endedAt('skipped')}, output = ended.output, failure = ended.failure,
-            failures = failures + CASE WHEN ended.status = 'failed' THEN 1 ELSE 0 END,
+    this.#insert = insertTasks(schema, { name: 'perdure_create_tasks', strict: false });
+    this.#sql = statements(schema);
+  }
+
+  /** Inserts runs whose ids and dedupe keys are free, with their work items. All ids and keys must differ. */
+  insert(tx: Transaction, rows: readonly TaskRow[], now: number): Promise<readonly InsertedTask[]> {
+    return tx.query<InsertedTask>(...this.#insert({ now, rows }));
+  }
+
+  /** Ends live runs that this transaction has locked. Enqueues the on-fail handlers of failed runs. */
+  async end(tx: Transaction, ends: readonly RunEnd[], now: number): Promise<void> {
+    if (ends.length === 0) return;
+    const failed = ends.filter(({ status }) => status === 'failed');
+    const failedKeys = failed.map(({ instanceKey }) => instanceKey);
+    const [changed] = await Promise.all([
+      tx.execute(...this.#sql.end({ ends, now })),
+      failed.length > 0 &&
+        tx.execute(...this.#sql.enqueueOnFail({ instanceKeys: failedKeys, now })),
+    ]);
+    mustChange(changed, ends.length);
+  }
+
+  /** Records the ends of on-fail handlers. */
+  async endOnFail(tx: Transaction, ends: readonly OnFailEnd[]): Promise<void> {
+    if (ends.length > 0) await tx.execute(...this.#sql.endOnFail({ ends }));
+  }
+
+  /** Adds one failed attempt to each run. */
+  async countFailures(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
+    if (instanceKeys.length > 0) await tx.execute(...this.#sql.countFailures({ instanceKeys }));
+  }
+
+  /** Resets items that their current claim started to unstarted. Returns when their runs expire. */
+  async unstart(tx: Transaction, itemKeys: readonly number[]): Promise<readonly number[]> {
+    if (itemKeys.length === 0) return [];
+    const rows = await tx.query<{ expiresAt: number | null }>(...this.#sql.unstart({ itemKeys }));
+    return rows.flatMap(({ expiresAt }) => expiresAt ?? []);
+  }
+
+  /** Ends runs whose time to start has passed, at most 500 per call. Returns their ids. */
+  async expire(tx: Transaction, nowParameter: number | null): Promise<readonly string[]> {
+    const rows = await tx.query<{ instanceId: string }>(...this.#sql.expire({ now: nowParameter }));
+    return rows.map(({ instanceId }) => instanceId);
+  }
+}
+
+const taskRows = rowsOf<TaskRow>()({
+  instance_id: ['text', ({ task }) => task.instanceId],
+  incarnation: ['text', ({ task }) => task.incarnation],
+  definition_key: ['int', ({ definitionKey }) => definitionKey],
+  input_hash: ['text', ({ task }) => task.inputHash],
+  priority: ['smallint', ({ task }) => task.priority],
+  input: ['text', ({ task }) => task.payload],
+  options: ['text', ({ task }) => task.options],
+  start_at: ['bigint', ({ task }) => wholeOrNull(task.runAt)],
+  end_at: ['bigint', ({ task }) => wholeOrNull(task.expiresAt)],
+  dedupe_key: ['text', ({ task }) => task.dedupeKey ?? null],
+  on_fail: ['text', ({ task }) => (task.onFail === undefined ? null : 'ready')],
+  on_fail_options: ['text', ({ task }) => task.onFail?.options ?? null],
+  delay_ms: ['bigint', ({ task }) => wholeOrNull(task.delayMs)],
+  expires_in_ms: ['bigint', ({ task }) => wholeOrNull(task.expiresInMs)],
+});
+
+/** The statement that inserts task runs with their work items and dedupe keys. */
+export type InsertTasks = ReturnType<typeof insertTasks>;
+
+/**
+ * Prepares an `InsertTasks`. If an id or key is taken, a `strict` statement fails as a whole, and one that is not
+ * `strict` skips the run. A skipped run may have taken its dedupe key.
+ */
+export function insertTasks(
+  schema: string,
+  { name, strict }: { readonly name: string; readonly strict: boolean },
+) {
+  const unless = (columns: string) => (strict ? '' : `ON CONFLICT (${columns}) DO NOTHING`);
+  const isNew = `(SELECT 1 FROM ${schema}.instances AS known WHERE known.instance_id = new.instance_id LIMIT 1) IS NULL`;
+  return prepare(
+    name,
+    { now: clock, rows: taskRows },
+    ({ rows }) => `WITH new AS MATERIALIZED (
+      SELECT nextval('${schema}.instances_instance_key_seq') AS instance_key, one.*,
+        coalesce(start_at, clock.now + delay_ms) AS run_at,
+        coalesce(end_at, greatest(start_at, clock.now + delay_ms, clock.now) + expires_in_ms) AS expires_at
+      FROM ${rows.withPlace('one')}
+      CROSS JOIN ${nowSql} AS clock (now)
+    ), keyed AS (
+      INSERT INTO ${schema}.dedupe_keys (definition_key, dedupe_key, instance_key)
+      SELECT definition_key, dedupe_key, instance_key FROM new
+      WHERE dedupe_key IS NOT NULL ${strict ? '' : `AND ${isNew}`}
+      ORDER BY definition_key, dedupe_key ${unless('definition_key, dedupe_key')}
+      RETURNING instance_key
+    ), created AS (
+      INSERT INTO ${schema}.instances (instance_key, instance_id, incarnation, definition_key, status, execution_id,
+        history_length, input_hash, created_at, priority, input, options, run_at, expires_at, dedupe_key, failures,
+        on_fail, on_fail_options)
+      OVERRIDING SYSTEM VALUE
+      SELECT instance_key, instance_id, incarnation, definition_key, 'pending', 1, 0, input_hash, ${nowSql}, priority,
+        input, options, run_at, expires_at, dedupe_key, 0, on_fail, on_fail_options
+      FROM new ${strict ? '' : 'WHERE dedupe_key IS NULL OR instance_key IN (SELECT instance_key FROM keyed)'}
+      ORDER BY place ${unless('instance_id')}
+      RETURNING instance_key
+    ), queued AS (
+      INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at,
+        expires_at, claims, created_at)
+      SELECT instance_key, 1, ${taskOperation}, definition_key, priority, greatest(run_at, ${nowSql}), expires_at, 0,
+        ${nowSql}
+      FROM new ${strict ? '' : 'WHERE instance_key IN (SELECT instance_key FROM created)'}
+      ORDER BY place
+    )
+    SELECT instance_key AS "instanceKey", least(coalesce(run_at, 0), expires_at) AS "dueAt", ${
+      strict
+        ? `TRUE AS "isCreated", dedupe_key IS NOT NULL AS "hasKey"`
+        : `instance_key IN (SELECT instance_key FROM created) AS "isCreated",
+           instance_key IN (SELECT instance_key FROM keyed) AS "hasKey"`
+    } FROM new ORDER BY place`,
+  );
+}
+
+function wholeOrNull(time: number | undefined): number | null {
+  return time === undefined ? null : Math.ceil(time);
+}
+
+const endRows = rowsOf<RunEnd>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  status: ['text', ({ status }) => status],
+  output: ['text', ({ output }) => output ?? null],
+  failure: ['text', ({ failure }) => failure ?? null],
+  brings_on_fail: ['boolean', ({ onFail }) => onFail !== undefined],
+  on_fail_options: ['text', ({ onFail }) => onFail?.options ?? null],
+  reason: ['text', ({ reason }) => reason ?? null],
+  actor: ['text', ({ actor }) => actor ?? null],
+  started_at: ['bigint', ({ startedAt }) => startedAt],
+});
+
+function statements(schema: string) {
+  const [runs, items] = [`${schema}.instances`, `${schema}.worker_queue`];
+  const endedAt = (status: RunEnd['status'], now: string) =>
+    `${status}_at = CASE WHEN ended.status = '${status}' THEN ${now} END`;
+  const instanceKeys = keys();
+  const now = one<number>('bigint');
+  return {
+    // The first cancel request stays. A run that ends as canceled without a request records its own reason.
+    end: prepare(
+      'perdure_end_runs',
+      { ends: endRows, now },
+      ({ ends, now }) => `UPDATE ${runs} AS run
+        SET status = ended.status, started_at = ended.started_at, ended_at = ${now}, ${endedAt('completed', now)},
+            ${endedAt('failed', now)}, ${endedAt('canceled', now)}, ${endedAt('skipped', now)}, output = ended.output,
+            failure = ended.failure, failures = failures + CASE WHEN ended.status = 'failed' THEN 1 ELSE 0 END,
             on_fail = CASE WHEN ended.status = 'failed' AND (on_fail = 'ready' OR ended.brings_on_fail) THEN 'queued'
               ELSE on_fail END,
             on_fail_options = CASE WHEN on_fail IS NULL THEN ended.on_fail_options ELSE run.on_fail_options END,
@@ -75,120 +213,114 @@ export class TaskRows {
               ELSE cancel_actor END,
             cancel_reason = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_reason, ended.reason)
               ELSE cancel_reason END,
-            cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, $10::bigint)
+            cancel_requested_at = CASE WHEN ended.status = 'canceled' THEN coalesce(cancel_requested_at, ${now})
               ELSE cancel_requested_at END
-        FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::text[],
-            $9::bigint[])
-          AS ended (instance_key, status, output, failure, brings_on_fail, on_fail_options, reason, actor, started_at)
-        ${placeOf(table, 'one.instance_key = ended.instance_key')}
+        FROM ${ends.as('ended')}
+        ${placeOf(runs, 'one.instance_key = ended.instance_key')}
         WHERE run.ctid = found.place AND ended_at IS NULL`,
-    };
-    this.#enqueueOnFail = {
-      name: 'perdure_enqueue_on_fail',
-      text: `INSERT INTO ${items} (instance_key, execution_id, operation, definition_key, priority, next_at, claims,
-          created_at, options)
-        SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, $2::bigint, 0, $2::bigint, on_fail_options
-        FROM ${table} WHERE instance_key = ANY ($1::bigint[]) AND on_fail = 'queued'`,
-    };
-    this.#endOnFail = {
-      name: 'perdure_end_on_fail',
-      text: `UPDATE ${table} AS run SET on_fail = ended.state, on_fail_failure = ended.failure
-        FROM unnest($1::bigint[], $2::text[], $3::text[]) AS ended (instance_key, state, failure)
-        ${placeOf(table, 'one.instance_key = ended.instance_key')}
+    ),
+    enqueueOnFail: prepare(
+      'perdure_enqueue_on_fail',
+      { instanceKeys, now },
+      ({ instanceKeys, now }) => `INSERT INTO ${items} (instance_key, execution_id, operation,
+          definition_key, priority,
+          next_at, claims, created_at, options)
+        SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, ${now}, 0, ${now}, on_fail_options
+        FROM ${runs} WHERE instance_key = ANY (${instanceKeys}) AND on_fail = 'queued'`,
+    ),
+    endOnFail: prepare(
+      'perdure_end_on_fail',
+      {
+        ends: rowsOf<OnFailEnd>()({
+          instance_key: 'bigint',
+          state: ['text', ({ state }) => state],
+          failure: 'text',
+        }),
+      },
+      ({ ends }) => `UPDATE ${runs} AS run SET on_fail = ended.state, on_fail_failure =
+          ended.failure
+        FROM ${ends.as('ended')}
+        ${placeOf(runs, 'one.instance_key = ended.instance_key')}
         WHERE run.ctid = found.place`,
-    };
-    this.#countFailures = {
-      name: 'perdure_count_failures',
-      text: `UPDATE ${table} SET failures = failures + 1 WHERE instance_key = ANY ($1::bigint[])`,
-    };
-    // Its first claim started it, at that very moment.
-    this.#unstart = {
-      name: 'perdure_unstart_runs',
-      text: `UPDATE ${items} AS item SET started_at = NULL, expires_at = (
-          SELECT run.expires_at FROM ${table} AS run WHERE run.instance_key = item.instance_key AND ended_at IS NULL)
-        WHERE item_key = ANY ($1::bigint[]) AND started_at = claimed_at AND item.cancel_requested_at IS NULL
+    ),
+    countFailures: prepare(
+      'perdure_count_failures',
+      { instanceKeys },
+      ({ instanceKeys }) =>
+        `UPDATE ${runs} SET failures = failures + 1 WHERE instance_key = ANY (${instanceKeys})`,
+    ),
+    // The first claim sets `started_at` and `claimed_at` to the same time.
+    unstart: prepare(
+      'perdure_unstart_runs',
+      { itemKeys: keys() },
+      ({ itemKeys }) => `UPDATE ${items} AS item SET started_at = NULL, expires_at = (
+          SELECT run.expires_at FROM ${runs} AS run WHERE run.instance_key = item.instance_key AND ended_at IS NULL)
+        WHERE item_key = ANY (${itemKeys}) AND started_at = claimed_at AND item.cancel_requested_at IS NULL
         RETURNING expires_at AS "expiresAt"`,
-    };
-    // Waits for nobody: whoever holds a run, or its item, ends it or has it canceled.
-    this.#expire = {
-      name: 'perdure_expire_runs',
-      text: `WITH due AS MATERIALIZED (
+    ),
+    // Skips locked rows: the transaction that holds a run or its item claims or ends it.
+    expire: prepare(
+      'perdure_expire_runs',
+      { now: clock },
+      () => `WITH due AS MATERIALIZED (
           SELECT item_key, instance_key FROM ${items} WHERE expires_at <= ${nowSql}
-          ORDER BY expires_at LIMIT ${maxExpiredAtOnce} FOR UPDATE SKIP LOCKED
+          ORDER BY expires_at LIMIT ${maxExpiredPerCall} FOR UPDATE SKIP LOCKED
         ), runs AS MATERIALIZED (
-          SELECT instance_key FROM ${table}
+          SELECT instance_key FROM ${runs}
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM due)) AND ended_at IS NULL
           FOR NO KEY UPDATE SKIP LOCKED
         ), settled AS (
           DELETE FROM ${items} WHERE item_key = ANY (ARRAY(
             SELECT item_key FROM due WHERE instance_key IN (SELECT instance_key FROM runs)
-              OR (SELECT 1 FROM ${table} AS live WHERE live.instance_key = due.instance_key AND ended_at IS NULL) IS NULL))
+              OR (SELECT 1 FROM ${runs} AS live WHERE live.instance_key = due.instance_key AND ended_at IS NULL) IS NULL))
         ), freed AS (
           DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         )
-        UPDATE ${table} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}
+        UPDATE ${runs} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}
         WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         RETURNING instance_id AS "instanceId"`,
-    };
+    ),
+  };
+}
+
+/**
+ * SQL expressions for the status of task runs, over a row of `instances` with the given alias.
+ *
+ * The row of a live run keeps the status `pending` until it ends or is asked to stop. Whether it has started is stored in
+ * its work item only, so that a claim writes a single row and does not wait for a lock on the instance.
+ */
+export class RunState {
+  readonly #items: string;
+
+  constructor(schema: string) {
+    this.#items = `${schema}.worker_queue`;
   }
 
-  /** Inserts runs with their items and keys, as far as their ids and keys are free; no two have the same. */
-  insert(tx: Transaction, rows: readonly TaskRow[], now: number): Promise<readonly InsertedTask[]> {
-    return tx.query<InsertedTask>(this.#insert, [now, ...insertTasksValues(rows)]);
+  /** The status of any instance. */
+  status(instance: string): string {
+    return `CASE WHEN ${instance}.status = 'pending' AND ${instance}.priority IS NOT NULL
+        AND ${this.#itemStartedAt(instance, taskOperation)} IS NOT NULL THEN 'running' ELSE ${instance}.status END`;
   }
 
-  /** Ends runs that are locked and live; where one fails, its handler for that is enqueued. */
-  async end(tx: Transaction, ends: readonly RunEnd[], now: number): Promise<void> {
-    if (ends.length === 0) return;
-    const failed = ends.filter(({ status }) => status === 'failed');
-    const [changed] = await Promise.all([
-      tx.execute(this.#end, [
-        numbers(ends.map(({ instanceKey }) => instanceKey)),
-        texts(ends.map(({ status }) => status)),
-        texts(ends.map(({ output }) => output ?? null)),
-        texts(ends.map(({ failure }) => failure ?? null)),
-        booleans(ends.map(({ onFail }) => onFail !== undefined)),
-        texts(ends.map(({ onFail }) => onFail?.options ?? null)),
-        texts(ends.map(({ reason }) => reason ?? null)),
-        texts(ends.map(({ actor }) => actor ?? null)),
-        numbers(ends.map(({ startedAt }) => startedAt)),
-        now,
-      ]),
-      failed.length === 0
-        ? undefined
-        : tx.execute(this.#enqueueOnFail, [
-            numbers(failed.map(({ instanceKey }) => instanceKey)),
-            now,
-          ]),
-    ]);
-    mustChange(changed, ends.length);
+  /** The start time of any instance. */
+  startedAt(instance: string): string {
+    return `coalesce(${instance}.started_at, CASE WHEN ${instance}.priority IS NOT NULL AND ${instance}.ended_at IS NULL
+        THEN ${this.#itemStartedAt(instance, taskOperation)} END)`;
   }
 
-  /** Records how handlers for failures have ended. */
-  async endOnFail(tx: Transaction, ends: readonly OnFailEnd[]): Promise<void> {
-    if (ends.length === 0) return;
-    await tx.execute(this.#endOnFail, [
-      numbers(ends.map(({ instanceKey }) => instanceKey)),
-      texts(ends.map(({ state }) => state)),
-      texts(ends.map(({ failure }) => failure)),
-    ]);
+  /** The start time of the current execution of any instance. A task run has only one execution. */
+  executionStartedAt(instance: string): string {
+    return `CASE WHEN ${instance}.priority IS NULL THEN ${instance}.execution_started_at ELSE ${this.startedAt(instance)} END`;
   }
 
-  /** Counts one more failed attempt for each run. */
-  async countFailures(tx: Transaction, instanceKeys: readonly number[]): Promise<void> {
-    if (instanceKeys.length > 0) await tx.execute(this.#countFailures, [numbers(instanceKeys)]);
+  /** The state of a run's on-fail handler. */
+  onFail(instance: string): string {
+    return `CASE WHEN ${instance}.on_fail = 'queued' AND ${this.#itemStartedAt(instance, onFailOperation)} IS NOT NULL
+        THEN 'running' ELSE ${instance}.on_fail END`;
   }
 
-  /** Makes items unstarted again that their last claim started; answers when their runs expire. */
-  async unstart(tx: Transaction, itemKeys: readonly number[]): Promise<readonly number[]> {
-    if (itemKeys.length === 0) return [];
-    const rows = await tx.query<{ expiresAt: number | null }>(this.#unstart, [numbers(itemKeys)]);
-    return rows.flatMap(({ expiresAt }) => expiresAt ?? []);
-  }
-
-  /** Ends runs that were to have started by now; some stay for the next call where there are many. Answers their ids. */
-  async expire(tx: Transaction, nowParameter: number | null): Promise<readonly string[]> {
-    const rows = await tx.query<{ instanceId: string }>(this.#expire, [nowParameter]);
-    return rows.map(({ instanceId }) => instanceId);
+  #itemStartedAt(instance: string, operation: number): string {
+    return `(SELECT item.started_at FROM ${this.#items} AS item
+        WHERE item.instance_key = ${instance}.instance_key AND item.execution_id = 1 AND item.operation = ${operation})`;
   }
 }

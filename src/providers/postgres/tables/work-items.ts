@@ -1,38 +1,45 @@
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
+import { randomToken } from '../../../model/values/random-id.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
-import type { CancelInfo } from '../../contract/work-queue.ts';
-import { booleans, numbers, text, texts } from '../driver/arrays.ts';
-import type { Statement, Transaction } from '../driver/connection.ts';
+import type { CancelInfo, WorkOutcome } from '../../contract/work-queue.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { placeOf } from '../driver/lateral-lookup.ts';
+import { clock, keys, one, placeOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 
-/** The operation of the item that is a task run, and of its handler for failure. */
+/** The operation of a task run's work item. */
 export const taskOperation = 1;
+/** The operation of the work item that runs a task's on-fail handler. */
 export const onFailOperation = 2;
 
 interface CancelColumns {
-  /** `null` too when a request is only on record, because it came past the point of no return. */
+  /** `null` without a request, and for a request that came after the point of no return. */
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
 }
 
-/** A held item as the fences read it. */
+/** A work item, for fences. */
 export interface HeldItem extends CancelColumns {
   readonly itemKey: number;
   readonly instanceKey: number;
   readonly executionId: number;
   readonly operation: number;
   readonly claims: number;
-  /** Of a task run alone. */
+  /** Time of the first claim from the queue. `null` if it was claimed on insert. */
   readonly startedAt: number | null;
   readonly lockToken: string | null;
   readonly lockedUntil: number | null;
   readonly cancelRequested: boolean;
 }
 
-/** An item to be inserted, claimed already where it says so. */
+/** A work item with its final outcome. */
+export interface Settlement {
+  readonly item: HeldItem;
+  readonly outcome: WorkOutcome;
+}
+
+/** A work item to insert. It is claimed immediately if `item.claimMs` is set. */
 export interface ItemRow {
   readonly instanceKey: number;
   readonly executionId: number;
@@ -40,17 +47,17 @@ export interface ItemRow {
   readonly item: NewWorkItem;
 }
 
-/** An item as it goes back to the queue. */
+/** A work item that returns to the queue. */
 export interface HandedBack {
   readonly itemKey: number;
   readonly nextAt: number;
   readonly claims: number;
-  /** Counts as one more. */
+  /** The failure of this attempt. Increments `failures`. */
   readonly failure: string | undefined;
   readonly unstarted?: boolean | undefined;
 }
 
-/** A held item as operators see it. */
+/** A claimed work item, for inspection by operators. */
 export interface RunningRow {
   readonly operation: number;
   readonly definitionKey: number;
@@ -62,99 +69,39 @@ export interface RunningRow {
   readonly cancelReason: string | null;
 }
 
-// A request that is only on record, because it came past the point of no return, is none for the handler.
+interface Renewal {
+  readonly key: number;
+  readonly secret: string;
+  /** `undefined` keeps the stored heartbeat. */
+  readonly heartbeat: string | null | undefined;
+}
+
+/** The cancel request of `item`. A request after the point of no return is not delivered to the handler. */
 export const cancelColumns = `CASE WHEN cancel_requested THEN item.cancel_requested_at END AS "cancelRequestedAt",
   cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"`;
 
-/** The condition for an item that nobody holds; `$1` is the clock's. */
+/** The condition that no worker holds the item. Needs the clock as the first parameter. */
 export const isFree = `(locked_until > ${nowSql}) IS NOT TRUE`;
 
 /**
- * The rows of `worker_queue`. An item may be claimed from `next_at` on, unless it is held. A claim leaves that time as it is, because
- * an index has it; a renewal, or a request to stop, makes it the end of the lock. So whoever looks passes over
- * what was claimed within a third of a lease and has not ended, and over nothing else.
+ * The table `worker_queue`. An item can be claimed from `next_at` on unless a worker holds it.
+ *
+ * A claim does not change `next_at`, because that would update an index. The first renewal, or a cancel request, sets it
+ * to the end of the lease. Queries for due items therefore skip only items that were claimed within a third of a lease.
  */
 export class WorkItems {
   readonly #secrets: Secrets;
-  readonly #insert: Statement;
-  readonly #lock: Statement;
-  readonly #delete: Statement;
-  readonly #lockToRenew: Statement;
-  readonly #renew: Statement;
-  readonly #handBack: Statement;
-  readonly #pass: Statement;
-  readonly #selectRunning: Statement;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(schema: string, secrets: Secrets) {
     this.#secrets = secrets;
-    const table = `${schema}.worker_queue`;
-    this.#insert = {
-      name: 'perdure_insert_work_items',
-      text: `INSERT INTO ${table} (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
-          locked_until, claimed_by, claims, cancellation, shielded, created_at, options, payload)
-        SELECT instance_key, execution_id, operation, definition_key, priority, coalesce(locked_until, $11::bigint), secret,
-          locked_until, claimed_by, CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, $11::bigint, options, payload
-        FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::boolean[],
-            $9::text[], $10::text[], $12::smallint[], $13::text[])
-          WITH ORDINALITY AS new (instance_key, execution_id, operation, definition_key, secret, locked_until,
-            cancellation, shielded, options, payload, priority, claimed_by, place)
-        ORDER BY place
-        RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation`,
-    };
-    this.#lock = {
-      name: 'perdure_lock_work_items',
-      text: `SELECT item_key AS "itemKey", instance_key AS "instanceKey", execution_id AS "executionId", operation, claims,
-          started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil", cancel_requested AS "cancelRequested", ${cancelColumns}
-        FROM ${table} AS item WHERE item_key = ANY ($1::bigint[]) ORDER BY item_key FOR UPDATE`,
-    };
-    this.#delete = {
-      name: 'perdure_delete_work_items',
-      text: `DELETE FROM ${table} WHERE item_key = ANY ($1::bigint[])`,
-    };
-    this.#lockToRenew = {
-      name: 'perdure_lock_items_to_renew',
-      text: `SELECT FROM ${table} WHERE item_key = ANY ($1::bigint[]) ORDER BY item_key FOR UPDATE`,
-    };
-    this.#renew = {
-      name: 'perdure_renew_work_items',
-      text: `UPDATE ${table} AS item
-        SET locked_until = ${nowSql} + $6::bigint, next_at = ${nowSql} + $6::bigint,
-            heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END
-        FROM unnest($2::bigint[], $3::text[], $4::boolean[], $5::text[])
-          AS token (item_key, secret, sets_heartbeat, heartbeat)
-        ${placeOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
-        WHERE item.ctid = found.place
-        RETURNING item.item_key AS "itemKey", lock_token AS "lockToken", ${cancelColumns}`,
-    };
-    this.#handBack = {
-      name: 'perdure_hand_back_work_items',
-      text: `UPDATE ${table} AS item
-        SET lock_token = NULL, locked_until = NULL, next_at = back.next_at, claims = back.claims,
-            failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
-            last_failure = coalesce(back.failure, last_failure)
-        FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[]) AS back (item_key, next_at, claims, failure)
-        ${placeOf(table, 'one.item_key = back.item_key')}
-        WHERE item.ctid = found.place`,
-    };
-    this.#pass = {
-      name: 'perdure_pass_point_of_no_return',
-      text: `UPDATE ${table} SET point_of_no_return = TRUE
-        WHERE item_key = ANY ($1::bigint[])`,
-    };
-    this.#selectRunning = {
-      name: 'perdure_select_running_items',
-      text: `SELECT operation, item.definition_key AS "definitionKey", item.failures, locked_until AS "lockedUntil",
-          claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt", cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
-        FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${table} AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS item
-        WHERE instance_id = $2 AND locked_until > ${nowSql} ORDER BY item.execution_id, operation`,
-    };
+    this.#sql = statements(schema);
   }
 
-  /** Inserts items; answers the lock tokens of those that are claimed, by instance and operation. */
+  /** Inserts items. Returns the lock tokens of those that are claimed immediately. */
   async insert(
     tx: Transaction,
-    rows: readonly ItemRow[],
+    items: readonly ItemRow[],
     now: number,
   ): Promise<
     readonly {
@@ -163,106 +110,209 @@ export class WorkItems {
       readonly lockToken: string;
     }[]
   > {
-    if (rows.length === 0) return [];
-    const secrets = rows.map(({ item }) =>
-      item.claimMs === undefined ? null : this.#secrets.next(),
-    );
+    if (items.length === 0) return [];
+    const rows = items.map((row) => ({
+      ...row,
+      secret: row.item.claimMs === undefined ? null : this.#secrets.next(),
+    }));
     const inserted = await tx.query<{ itemKey: number; instanceKey: number; operation: number }>(
-      this.#insert,
-      [
-        numbers(rows.map(({ instanceKey }) => instanceKey)),
-        numbers(rows.map(({ executionId }) => executionId)),
-        numbers(rows.map(({ item }) => item.operation)),
-        numbers(rows.map(({ definitionKey }) => definitionKey)),
-        texts(secrets),
-        numbers(
-          rows.map(({ item: { claimMs } }) =>
-            claimMs === undefined ? null : now + Math.ceil(claimMs),
-          ),
-        ),
-        texts(rows.map(({ item }) => item.cancellation)),
-        booleans(rows.map(({ item }) => item.shielded)),
-        texts(rows.map(({ item }) => item.options)),
-        texts(rows.map(({ item }) => item.payload)),
-        now,
-        numbers(rows.map(({ item }) => item.priority ?? 0)),
-        texts(rows.map(({ item }) => item.claimedBy ?? null)),
-      ],
+      ...this.#sql.insert({ rows, now }),
     );
-    // Rows come back in the order in which they were inserted.
+    // RETURNING yields rows in insertion order.
     return inserted.flatMap(({ itemKey, instanceKey, operation }, index) => {
-      const secret = secrets[index] ?? null;
+      const secret = rows[index]?.secret ?? null;
       return secret === null
         ? []
         : [{ instanceKey, operation, lockToken: formatToken(itemKey, secret) }];
     });
   }
 
-  /** Locks items by their keys, whoever holds them; by key. */
+  /** Locks items, claimed or not. Returns them by key. */
   async lock(tx: Transaction, itemKeys: readonly number[]): Promise<ReadonlyMap<number, HeldItem>> {
-    const rows = await tx.query<HeldItem>(this.#lock, [numbers(itemKeys)]);
+    const rows = await tx.query<HeldItem>(...this.#sql.lock({ itemKeys }));
     return new Map(rows.map((row) => [row.itemKey, row]));
   }
 
   async delete(tx: Transaction, itemKeys: readonly number[]): Promise<void> {
-    if (itemKeys.length > 0) await tx.execute(this.#delete, [numbers(itemKeys)]);
+    if (itemKeys.length > 0) await tx.execute(...this.#sql.delete({ itemKeys }));
   }
 
-  /** Locks items before several renewals of them: all at once, in the order of their keys. */
+  /** Locks the items of several renewals in key order, which prevents deadlocks between renewals. */
   async lockToRenew(tx: Transaction, lockTokens: readonly string[]): Promise<void> {
-    const keys = lockTokens.map((lockToken) => parseToken(lockToken).key);
-    await tx.execute(this.#lockToRenew, [numbers(keys)]);
+    const itemKeys = lockTokens.map((lockToken) => parseToken(lockToken).key);
+    await tx.execute(...this.#sql.lockToRenew({ itemKeys }));
   }
 
-  /** Extends the locks of tokens that are held; answers the cancel requests of those, by token. The items are locked. */
+  /** Extends the leases of current tokens on locked items. Returns their cancel requests by token. */
   async renew(
     tx: Transaction,
     renewals: readonly { readonly lockToken: string; readonly heartbeat?: string | null }[],
     extendMs: number,
     nowParameter: number | null,
   ): Promise<ReadonlyMap<string, CancelInfo | null>> {
-    const tokens = renewals.map(({ lockToken }) => parseToken(lockToken));
-    const keys = numbers(tokens.map(({ key }) => key));
+    const tokens = renewals.map(({ lockToken, heartbeat }) => ({
+      ...parseToken(lockToken),
+      heartbeat,
+    }));
     const rows = await tx.query<CancelColumns & { itemKey: number; lockToken: string }>(
-      this.#renew,
-      [
-        nowParameter,
-        keys,
-        texts(tokens.map(({ secret }) => secret)),
-        booleans(renewals.map(({ heartbeat }) => heartbeat !== undefined)),
-        texts(renewals.map(({ heartbeat }) => heartbeat ?? null)),
-        Math.ceil(extendMs),
-      ],
+      ...this.#sql.renew({ now: nowParameter, tokens, extendMs: Math.ceil(extendMs) }),
     );
     return new Map(rows.map((row) => [formatToken(row.itemKey, row.lockToken), toCancelInfo(row)]));
   }
 
-  /** Back to the queue, perhaps with one failure more. */
+  /** Returns items to the queue. */
   async handBack(tx: Transaction, rows: readonly HandedBack[]): Promise<void> {
-    if (rows.length === 0) return;
-    await tx.execute(this.#handBack, [
-      numbers(rows.map(({ itemKey }) => itemKey)),
-      numbers(rows.map(({ nextAt }) => nextAt)),
-      numbers(rows.map(({ claims }) => claims)),
-      texts(rows.map(({ failure }) => failure ?? null)),
-    ]);
+    if (rows.length > 0) await tx.execute(...this.#sql.handBack({ rows }));
   }
 
-  /** Marks items that are locked by this transaction as past their point of no return. */
+  /** Sets the point of no return of items that this transaction has locked. */
   async passPointOfNoReturn(tx: Transaction, itemKeys: readonly number[]): Promise<void> {
-    if (itemKeys.length > 0) await tx.execute(this.#pass, [numbers(itemKeys)]);
+    if (itemKeys.length > 0) await tx.execute(...this.#sql.passPointOfNoReturn({ itemKeys }));
   }
 
-  /** The items of an instance that somebody holds. */
+  /** Reads the claimed items of an instance. */
   selectRunning(
     tx: Transaction,
     instanceId: string,
     nowParameter: number | null,
   ): Promise<readonly RunningRow[]> {
-    return tx.query<RunningRow>(this.#selectRunning, [nowParameter, text(instanceId)]);
+    const instance = { now: nowParameter, instanceId };
+    return tx.query<RunningRow>(...this.#sql.selectRunning(instance));
   }
 }
 
+/** A new work item with its definition, and its secret if it is claimed immediately. */
+export interface NewItem {
+  readonly definitionKey: number;
+  readonly item: NewWorkItem;
+  readonly secret: string | null;
+}
+
+/** The columns of a list of new work items, without those that name its execution. */
+export const newItemColumns = {
+  operation: ['int', ({ item }) => item.operation],
+  definition_key: ['int', ({ definitionKey }) => definitionKey],
+  claim_ms: [
+    'bigint',
+    ({ item: { claimMs } }) => (claimMs === undefined ? null : Math.ceil(claimMs)),
+  ],
+  secret: ['text', ({ secret }) => secret],
+  cancellation: ['text', ({ item }) => item.cancellation],
+  shielded: ['boolean', ({ item }) => item.shielded],
+  options: ['text', ({ item }) => item.options],
+  payload: ['text', ({ item }) => item.payload],
+  priority: ['smallint', ({ item }) => item.priority ?? 0],
+  claimed_by: ['text', ({ item }) => item.claimedBy ?? null],
+} as const satisfies Record<string, Column<NewItem>>;
+
+/** The columns of `worker_queue` that `newItemValues` fills. */
+export const newItemTarget = `operation, definition_key, priority, next_at, lock_token, locked_until, claimed_by, claims,
+  cancellation, shielded, created_at, options, payload`;
+
+/** SELECT list for `newItemTarget` over rows of `newItemColumns`. */
+export function newItemValues(now: string): string {
+  return `operation, definition_key, priority, ${now} + coalesce(claim_ms, 0), secret, ${now} + claim_ms, claimed_by,
+    CASE WHEN secret IS NULL THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload`;
+}
+
+function statements(schema: string) {
+  const table = `${schema}.worker_queue`;
+  const itemKeys = keys();
+  return {
+    insert: prepare(
+      'perdure_insert_work_items',
+      {
+        rows: rowsOf<ItemRow & NewItem>()({
+          instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+          execution_id: ['int', ({ executionId }) => executionId],
+          ...newItemColumns,
+        }),
+        now: one<number>('bigint'),
+      },
+      ({ rows, now }) => `INSERT INTO ${table} (instance_key, execution_id, ${newItemTarget})
+        SELECT instance_key, execution_id, ${newItemValues(now)}
+        FROM ${rows.withPlace('new')}
+        ORDER BY place
+        RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation`,
+    ),
+    lock: prepare(
+      'perdure_lock_work_items',
+      { itemKeys },
+      ({ itemKeys }) => `SELECT item_key AS "itemKey", instance_key AS "instanceKey",
+          execution_id AS "executionId",
+          operation, claims, started_at AS "startedAt", lock_token AS "lockToken", locked_until AS "lockedUntil",
+          cancel_requested AS "cancelRequested", ${cancelColumns}
+        FROM ${table} AS item WHERE item_key = ANY (${itemKeys}) ORDER BY item_key FOR UPDATE`,
+    ),
+    delete: prepare(
+      'perdure_delete_work_items',
+      { itemKeys },
+      ({ itemKeys }) => `DELETE FROM ${table} WHERE item_key = ANY (${itemKeys})`,
+    ),
+    lockToRenew: prepare(
+      'perdure_lock_items_to_renew',
+      { itemKeys },
+      ({ itemKeys }) =>
+        `SELECT FROM ${table} WHERE item_key = ANY (${itemKeys}) ORDER BY item_key FOR UPDATE`,
+    ),
+    renew: prepare(
+      'perdure_renew_work_items',
+      {
+        now: clock,
+        tokens: rowsOf<Renewal>()({
+          item_key: ['bigint', ({ key }) => key],
+          secret: ['text', ({ secret }) => secret],
+          sets_heartbeat: ['boolean', ({ heartbeat }) => heartbeat !== undefined],
+          heartbeat: ['text', ({ heartbeat }) => heartbeat ?? null],
+        }),
+        extendMs: one<number>('bigint'),
+      },
+      ({ tokens, extendMs }) => `UPDATE ${table} AS item
+        SET locked_until = ${nowSql} + ${extendMs}, next_at = ${nowSql} + ${extendMs},
+            heartbeat = CASE WHEN token.sets_heartbeat THEN token.heartbeat ELSE item.heartbeat END
+        FROM ${tokens.as('token')}
+        ${placeOf(table, `one.item_key = token.item_key AND lock_token = secret AND locked_until > ${nowSql}`)}
+        WHERE item.ctid = found.place
+        RETURNING item.item_key AS "itemKey", lock_token AS "lockToken", ${cancelColumns}`,
+    ),
+    handBack: prepare(
+      'perdure_hand_back_work_items',
+      {
+        rows: rowsOf<HandedBack>()({
+          item_key: ['bigint', ({ itemKey }) => itemKey],
+          next_at: ['bigint', ({ nextAt }) => nextAt],
+          claims: ['int', ({ claims }) => claims],
+          failure: ['text', ({ failure }) => failure ?? null],
+        }),
+      },
+      ({ rows }) => `UPDATE ${table} AS item
+        SET lock_token = NULL, locked_until = NULL, next_at = back.next_at, claims = back.claims,
+            failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
+            last_failure = coalesce(back.failure, last_failure)
+        FROM ${rows.as('back')}
+        ${placeOf(table, 'one.item_key = back.item_key')}
+        WHERE item.ctid = found.place`,
+    ),
+    passPointOfNoReturn: prepare(
+      'perdure_pass_point_of_no_return',
+      { itemKeys },
+      ({ itemKeys }) =>
+        `UPDATE ${table} SET point_of_no_return = TRUE WHERE item_key = ANY (${itemKeys})`,
+    ),
+    selectRunning: prepare(
+      'perdure_select_running_items',
+      { now: clock, instanceId: one<string>('text') },
+      ({ instanceId }) => `SELECT operation, item.definition_key AS "definitionKey", item.failures,
+          locked_until AS "lockedUntil", claimed_by AS worker, coalesce(claimed_at, item.created_at) AS "claimedAt",
+          cancel_trigger AS "cancelTrigger", item.cancel_reason AS "cancelReason"
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${table} AS one WHERE one.instance_key = instances.instance_key OFFSET 0) AS item
+        WHERE instance_id = ${instanceId} AND locked_until > ${nowSql} ORDER BY item.execution_id, operation`,
+    ),
+  };
+}
+
+/** Returns the cancel request of an item, or `null`. */
 export function toCancelInfo(row: CancelColumns): CancelInfo | null {
   return row.cancelRequestedAt === null || row.cancelTrigger === null
     ? null
@@ -271,4 +321,17 @@ export function toCancelInfo(row: CancelColumns): CancelInfo | null {
         requestedAt: row.cancelRequestedAt,
         trigger: row.cancelTrigger,
       };
+}
+
+const taskMark = 't';
+const taskSecretLength = randomToken().length + taskMark.length;
+
+/** Marks a secret as that of a task run. An ack uses the mark to choose its path, never as a fence. */
+export function newTaskSecret(secret: string): string {
+  return `${taskMark}${secret}`;
+}
+
+/** Whether a secret is marked as that of a task run. */
+export function isTaskSecret(secret: string): boolean {
+  return secret.length === taskSecretLength && secret.startsWith(taskMark);
 }

@@ -3,9 +3,13 @@ import type { WorkOutcome } from '../../contract/work-queue.ts';
 import type { Batch } from '../batches/changes.ts';
 import type { InstanceRow } from '../tables/instance-rows.ts';
 import type { RunEnd } from '../tables/task-rows.ts';
-import { onFailOperation, taskOperation, type HeldItem } from '../tables/work-items.ts';
+import {
+  onFailOperation,
+  taskOperation,
+  type HeldItem,
+  type Settlement,
+} from '../tables/work-items.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
-import type { Settlement } from '../tables/settlement.ts';
 
 /** Says whether an item is a task run itself. */
 export function isRun({ instances }: Batch, { instanceKey, operation }: HeldItem): boolean {

@@ -1,7 +1,7 @@
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
-import { knownStart } from '../tables/existing-start.ts';
-import type { InsertedTask, TaskRow } from '../tables/new-tasks.ts';
+import { existingStart } from '../tables/instance-rows.ts';
+import type { InsertedTask, TaskRow } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 
@@ -11,7 +11,8 @@ export function createTaskStore(store: Store): TaskStore {
     createTasks: store.batching({
       operation: 'createTasks',
       run: (scope, tasks) => createTasks(store, scope, tasks),
-      runPlain: (tasks: readonly NewTask[]) => store.plainTasks.create(tasks, store.nowParameter),
+      runSingleStatement: (tasks: readonly NewTask[]) =>
+        store.singleStatementTaskCreation.create(tasks, store.nowParameter),
       refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),
@@ -130,7 +131,9 @@ async function knownTasks(
   return others.flatMap(({ index, task, definitionKey }): readonly Answer[] => {
     const start = startOf.get(task.instanceId);
     if (start !== undefined) {
-      return [{ index, result: knownStart(store.definitions, { ...task, kind: 'task' }, start) }];
+      return [
+        { index, result: existingStart(store.definitions, { ...task, kind: 'task' }, start) },
+      ];
     }
     const { dedupeKey = '' } = task;
     const instanceId = holderOf.get(keyText({ definitionKey, dedupeKey })) ?? null;

@@ -1,0 +1,179 @@
+import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
+import type { CommitResult } from '../../contract/turn.ts';
+import type { WorkItemAck, WorkOutcome } from '../../contract/work-queue.ts';
+import { Effects } from '../../shared/effects.ts';
+import { parseToken } from '../../shared/lock-token.ts';
+import type { BatchResult, PathParts } from '../batches/batching.ts';
+import { clock, prepare, rowsOf } from '../driver/columns.ts';
+import type { Connections } from '../driver/connection.ts';
+import { undefinedIfRefused } from '../driver/postgres-errors.ts';
+import { nowSql } from '../driver/scope.ts';
+import type { Definitions } from '../tables/definitions.ts';
+import { insertTasks, type InsertedTask, type InsertTasks } from '../tables/task-rows.ts';
+import { isTaskSecret } from '../tables/work-items.ts';
+
+/**
+ * Creates task runs in one statement, which is its own transaction. All ids and dedupe keys must be free, and all names
+ * in the cache.
+ */
+export class SingleStatementTaskCreation {
+  readonly #connections: Connections;
+  readonly #definitions: Definitions;
+  readonly #insert: InsertTasks;
+
+  constructor({ connections, definitions, schema }: PathParts) {
+    this.#connections = connections;
+    this.#definitions = definitions;
+    this.#insert = insertTasks(schema, { name: 'perdure_create_tasks_plainly', strict: true });
+  }
+
+  /** Creates the runs, or returns `undefined` if the caller has to use the general path. */
+  async create(
+    tasks: readonly NewTask[],
+    now: number | null,
+  ): Promise<BatchResult<CreateTaskResult> | undefined> {
+    const rows = tasks.flatMap((task) => {
+      const wanted = { kind: 'task', name: task.name, version: null } as const;
+      const definitionKey = this.#definitions.find(wanted);
+      return definitionKey === undefined ? [] : [{ task, definitionKey }];
+    });
+    if (rows.length < tasks.length) return undefined;
+    const inserted = await undefinedIfRefused(
+      this.#connections.statement<InsertedTask>('createTasks', ...this.#insert({ now, rows })),
+    );
+    if (inserted === undefined) return undefined;
+    const effects = new Effects();
+    for (const { dueAt } of inserted) effects.due('work', dueAt);
+    const results = inserted.map(({ instanceKey }): CreateTaskResult => ({
+      kind: 'created',
+      instanceKey,
+    }));
+    return { results, effects };
+  }
+}
+
+interface EligibleAck extends WorkItemAck {
+  readonly outcome: Extract<WorkOutcome, { kind: 'completed' | 'skipped' }>;
+}
+
+interface TokenAck extends EligibleAck {
+  readonly key: number;
+  readonly secret: string;
+}
+
+interface EndedRun {
+  readonly itemKey: number;
+  readonly instanceId: string;
+  readonly incarnation: string;
+}
+
+/**
+ * Ends completed and skipped task runs in one statement, which is its own transaction. It locks runs before items, like
+ * every transaction, and fails as a whole if an item is not claimed or flagged, or if a run has ended.
+ */
+export class SingleStatementTaskAcks {
+  readonly #connections: Connections;
+  readonly #end: ReturnType<typeof endStatement>;
+
+  constructor({ connections, schema }: PathParts) {
+    this.#connections = connections;
+    this.#end = endStatement(schema);
+  }
+
+  /** Ends the runs, or returns `undefined` if the caller has to use the general path. */
+  async settle(
+    workAcks: readonly WorkItemAck[],
+    now: number | null,
+  ): Promise<BatchResult<CommitResult> | undefined> {
+    if (!areEligible(workAcks)) return undefined;
+    const acks = workAcks.map((ack) => ({ ...ack, ...parseToken(ack.lockToken) }));
+    const runs = await undefinedIfRefused(
+      this.#connections.statement<EndedRun>('ackWorkItems', ...this.#end({ now, acks })),
+    );
+    return runs && toResult(acks, runs);
+  }
+}
+
+/** Whether all acks complete or skip task runs, each a different one. */
+function areEligible(acks: readonly WorkItemAck[]): acks is readonly EligibleAck[] {
+  const tokens = new Set<string>();
+  return acks.every(({ lockToken, outcome }) => {
+    const isNew = !tokens.has(lockToken);
+    tokens.add(lockToken);
+    const endedWell = outcome.kind === 'completed' || outcome.kind === 'skipped';
+    return isNew && endedWell && isTaskSecret(parseToken(lockToken).secret);
+  });
+}
+
+function toResult(acks: readonly TokenAck[], runs: readonly EndedRun[]): BatchResult<CommitResult> {
+  const byKey = new Map(runs.map((run) => [run.itemKey, run]));
+  const effects = new Effects();
+  const results = acks.map(({ key, outcome }): CommitResult => {
+    const run = byKey.get(key);
+    if (run === undefined) throw new Error(`The statement did not return the run of item ${key}.`);
+    const { instanceId, incarnation } = run;
+    if (outcome.kind === 'skipped') effects.finished.push(instanceId);
+    else effects.completed(instanceId, { incarnation, output: outcome.payload });
+    return { ok: true, claimed: [], ended: outcome.kind };
+  });
+  return { results, effects };
+}
+
+const ackRows = rowsOf<TokenAck>()({
+  item_key: ['bigint', ({ key }) => key],
+  secret: ['text', ({ secret }) => secret],
+  status: ['text', ({ outcome }) => outcome.kind],
+  output: ['text', ({ outcome }) => (outcome.kind === 'completed' ? outcome.payload : null)],
+});
+
+/**
+ * The statement that ends runs.
+ *
+ * - Checks the token and the cancel flag on the rows that the DELETE returns: those are current even if another
+ *   transaction changed the item after this statement began. If a check fails, 1/0 rolls the statement back. The status
+ *   excludes runs that have ended, and so the items of on-fail handlers.
+ * - Reads items and runs by one index scan each. FULL JOIN forces a hash join.
+ * - Deletes by a list of keys, because a DELETE joined to a list searches the whole list for each row.
+ */
+function endStatement(schema: string) {
+  const items = `${schema}.worker_queue`;
+  return prepare(
+    'perdure_end_runs_plainly',
+    { now: clock, acks: ackRows },
+    ({ acks }) => `WITH item AS MATERIALIZED (
+          SELECT item_key AS held_key, instance_key, started_at FROM ${items}
+          WHERE item_key = ANY (${acks.column('item_key')}) AND locked_until > ${nowSql}
+        ), run AS MATERIALIZED (
+          SELECT instance_key AS run_key, ctid AS place FROM ${schema}.instances
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
+        ), ack AS MATERIALIZED (
+          SELECT wanted.*, started_at, place
+          FROM ${acks.as('wanted')}
+          FULL JOIN item ON held_key = item_key
+          FULL JOIN run ON run_key = instance_key
+          ORDER BY instance_key
+        ), ended AS (
+          UPDATE ${schema}.instances AS run
+          SET status = ack.status, started_at = ack.started_at, ended_at = ${nowSql}, output = ack.output,
+              completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
+              skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
+          FROM ack
+          WHERE run.ctid = ack.place AND (run.status = 'pending') IS TRUE
+          RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key
+        ), locked AS MATERIALIZED (
+          SELECT item.item_key FROM (SELECT item_key FROM ended ORDER BY item_key) AS wanted
+          CROSS JOIN LATERAL (
+            SELECT one.item_key FROM ${items} AS one WHERE one.item_key = wanted.item_key LIMIT 1 FOR UPDATE) AS item
+        ), settled AS (
+          DELETE FROM ${items} WHERE item_key = ANY (ARRAY(SELECT item_key FROM locked))
+          RETURNING item_key, lock_token, cancel_requested
+        ), freed AS (
+          DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(
+            SELECT instance_key FROM ended WHERE dedupe_key IS NOT NULL))
+        ), verdict AS MATERIALIZED (
+          SELECT 1 / ((SELECT count(*) FROM settled JOIN ack USING (item_key)
+              WHERE lock_token = secret AND NOT cancel_requested) = cardinality(${acks.column('item_key')}))::int AS holds
+        )
+        SELECT item_key AS "itemKey", instance_id AS "instanceId", incarnation FROM verdict LEFT JOIN ended ON holds = 1`,
+  );
+}
