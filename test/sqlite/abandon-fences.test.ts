@@ -61,5 +61,5 @@ it.each([
   const rejection: unknown = await run(findCase(rejectedBy)).catch((error: unknown) => error);
   // An assertion of the case, or that of the store which counts the rows it wrote.
   expect(rejection).toBeInstanceOf(Error);
-  expect(String(rejection)).toMatch(/AssertionError|meant for 1 jobs changed others/);
+  expect(String(rejection)).toMatch(/AssertionError|Expected to change 1 jobs, but changed/);
 });

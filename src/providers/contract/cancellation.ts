@@ -2,37 +2,37 @@ import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { CancelInfo } from './work-queue.ts';
 
-/** Asks an instance to stop. */
+/** A request to cancel an instance. */
 export interface CancelInstance {
   readonly instanceId: string;
-  /** The only life of the id that is meant. Absent: whichever there is. */
+  /** The incarnation to cancel. Absent: any. */
   readonly incarnation?: string;
   readonly reason: string;
   readonly actor: string | null;
-  /** How long the code may clean up before the instance is ended without it. */
+  /** How long the orchestration may clean up before it is ended. */
   readonly cleanupMs: number;
 }
 
-/** Ends an instance at once. */
+/** A request to terminate an instance. */
 export interface TerminateInstance {
   readonly instanceId: string;
   readonly reason: string;
   readonly actor: string | null;
-  /** Also terminate its children, and theirs; otherwise they are asked to stop. */
+  /** Whether to terminate all descendants. Otherwise the children are canceled. */
   readonly tree: boolean;
-  /** How long children that are asked to stop may clean up. Default 5 minutes. */
+  /** Clean-up limit of canceled children. Default: 5 minutes. */
   readonly cleanupMs?: number;
 }
 
-/** What became of a request: never an error for an instance that is unknown or over. */
+/** The result of a request. An unknown or ended instance is not an error. */
 export interface StopResult {
   readonly found: boolean;
-  /** Whether this request changed anything: the first one does. */
+  /** Whether this request changed anything. Repeats do not. */
   readonly changed: boolean;
   readonly status: InstanceStatus | null;
 }
 
-/** Whether a handler may go past the point from which it can no longer be stopped. */
+/** Whether a handler may pass its point of no return. */
 export type PointOfNoReturn =
   | { readonly kind: 'passed' }
   | { readonly kind: 'canceled'; readonly cancel: CancelInfo }
@@ -44,81 +44,75 @@ export interface RunningItem {
   readonly name: string;
   readonly attempt: number;
   readonly lockedUntil: number;
-  /** Who claimed it, as far as that was said. */
+  /** The name of the worker, if it gave one. */
   readonly worker: string | null;
   readonly claimedAt: number;
   readonly cancel: { readonly reason: string; readonly trigger: CancelTrigger } | null;
 }
 
-/** Stops instances, without a turn and without a worker that knows their code. */
+/** Stops instances without a turn, and without a worker that has their code. */
 export interface CancellationStore {
   /**
-   * Asks instances to stop, each in one transaction, at once.
+   * Cancels instances immediately, each in one transaction.
    *
    * A provider must, per instance:
-   * - answer `found: false` for an unknown one or another life than the one meant, `changed: false` for one that is
-   *   canceling or over, changing nothing (stop/nobody-is-not-found, stop/another-life-is-not-found,
+   * - return `found: false` for an unknown instance or another incarnation, and `changed: false` for one that is
+   *   canceling or has ended, changing nothing (stop/nobody-is-not-found, stop/another-life-is-not-found,
    *   stop/what-is-over-stays-as-it-is, stop/answers-each-of-a-batch, canceled/never-changes-again)
-   * - end a pending one as `canceled`, claimed or not: its start message goes, its history is the one
-   *   `executionCanceled`, its parent is told (stop/a-pending-instance-ends-at-once,
-   *   stop/a-first-turn-under-way-is-lost, stop/a-pending-child-tells-its-parent)
+   * - end a pending one as `canceled`, claimed or not: delete its start message, record `executionCanceled` as its
+   *   only event, and notify its parent (stop/a-pending-instance-ends-at-once, stop/a-first-turn-under-way-is-lost,
+   *   stop/a-pending-child-tells-its-parent)
    * - make a running one `canceling`, and keep the first reason, actor and time
    *   (stop/a-running-instance-is-canceling, stop/the-first-request-is-kept, stop/between-executions)
-   * - remove its items that nobody holds (queued, between attempts, or of a lost worker) with an
-   *   `activityCanceled` message for each, and flag the claimed ones; a first reason stays
+   * - delete its items that no worker holds (queued, between attempts, or of a lost worker) with an
+   *   `activityCanceled` message for each, and flag the claimed ones; an item keeps its first reason
    *   (stop/removes-unclaimed-work, stop/flags-claimed-work, stop/reaches-work-that-is-waited-for,
-   *   stop/an-item-keeps-its-own-first-reason,
-   *   stop/a-removed-item-keeps-its-own-first-reason, stop/work-of-old-executions-ends-without-a-word,
-   *   stop/a-lost-worker-ends-a-wait, large/cancel-request)
+   *   stop/an-item-keeps-its-own-first-reason, stop/a-removed-item-keeps-its-own-first-reason,
+   *   stop/work-of-old-executions-ends-without-a-word, stop/a-lost-worker-ends-a-wait, large/cancel-request)
    * - leave items that were scheduled in a shield or as `abandon`, and those past their point of no return
    *   (stop/spares-shielded-and-abandoned-work, no-return/later-requests-are-not-delivered)
    * - leave its children to its code (child-cancel/a-request-leaves-children-to-the-code)
-   * - enqueue the `cancel` message ahead of those, lift a hold-back, and go on taking messages
-   *   (stop/the-request-is-read-first, cleanup/lifts-a-hold-back, stop/messages-still-arrive,
-   *   large/cancel-requests)
-   * - enqueue the `cleanupExpired` message, visible after `cleanupMs`; from then on anyone may claim the
-   *   instance, whatever they have registered and however long it is held back
-   *   (cleanup/expires-at-its-moment, cleanup/needs-no-code-once-it-has-expired,
-   *   cleanup/is-for-canceling-instances-alone, cleanup/ends-a-hold-back, cleanup/ends-a-wait,
-   *   cleanup/a-delay-after-it-holds-for-everyone)
-   * - then hand that message out first, unless all fit, and keep claims exclusive
-   *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim,
-   *   cleanup/a-turn-may-go-on-after-it)
+   * - enqueue the `cancel` message before those, end a hold-back, and keep accepting messages
+   *   (stop/the-request-is-read-first, cleanup/lifts-a-hold-back, stop/messages-still-arrive, large/cancel-requests)
+   * - enqueue the `cleanupExpired` message, visible after `cleanupMs`; from then on any worker may claim the
+   *   instance, whatever it has registered and even if the instance is held back (cleanup/expires-at-its-moment,
+   *   cleanup/needs-no-code-once-it-has-expired, cleanup/is-for-canceling-instances-alone, cleanup/ends-a-hold-back,
+   *   cleanup/ends-a-wait, cleanup/a-delay-after-it-holds-for-everyone)
+   * - then return that message first, unless all fit, and keep claims exclusive
+   *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim, cleanup/a-turn-may-go-on-after-it)
    */
   requestCancel(requests: readonly CancelInstance[]): Promise<readonly StopResult[]>;
 
   /**
-   * Ends instances, each in one transaction, at once; no code of theirs runs any more.
+   * Terminates instances immediately, each in one transaction. None of their code runs afterwards.
    *
    * A provider must, per instance:
-   * - answer `found: false` for an unknown one, `changed: false` for one that is over, changing nothing
-   *   (terminate/nobody-is-not-found, terminate/what-is-over-stays-as-it-is,
-   *   terminate/answers-each-of-a-batch)
-   * - make it `terminated`, with `executionTerminated` as the last event of its history
-   *   (terminate/ends-at-once, terminate/a-pending-instance-ends-too, terminate/time-does-not-go-back,
+   * - return `found: false` for an unknown instance, `changed: false` for an ended one, changing nothing
+   *   (terminate/nobody-is-not-found, terminate/what-is-over-stays-as-it-is, terminate/answers-each-of-a-batch)
+   * - make it `terminated`, with `executionTerminated` as the last event of its history (terminate/ends-at-once,
+   *   terminate/a-pending-instance-ends-too, terminate/time-does-not-go-back,
    *   terminate/a-canceling-instance-keeps-its-request)
-   * - remove its messages, timers, lock and unclaimed items, and flag the claimed ones, shielded or past their
-   *   point of no return or not, but not those scheduled as `abandon` (terminate/drops-messages-and-timers,
+   * - delete its messages, timers, lock and unclaimed items, and flag the claimed ones, even if shielded or past
+   *   their point of no return, but not those scheduled as `abandon` (terminate/drops-messages-and-timers,
    *   terminate/a-turn-under-way-is-lost, terminate/stops-all-its-work, terminate/leaves-abandoned-work)
-   * - tell its parent that it failed with `INSTANCE_TERMINATED` (terminate/tells-its-parent)
-   * - ask its children to stop, or terminate them with `tree`; leave those that were started as `abandon`
+   * - notify its parent of a failure with `INSTANCE_TERMINATED` (terminate/tells-its-parent)
+   * - cancel its children, or terminate all descendants with `tree`; leave those that were started as `abandon`
    *   (terminate/asks-its-children-to-stop, terminate/its-children-may-clean-up, terminate/ends-a-whole-tree)
-   * - leave the end of one that has ended as canceled and waits for what still runs, and flag what is past its
-   *   point of no return (terminate/a-canceled-end-stands, terminate/stops-what-holds-a-canceled-end)
+   * - keep the end of a canceled instance that waits for running items, and flag items past their point of no return
+   *   (terminate/a-canceled-end-stands, terminate/stops-what-holds-a-canceled-end)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;
 
   /**
-   * Marks an item as past the point of no return.
+   * Marks an item as past its point of no return.
    *
    * A provider must:
-   * - answer `canceled` when a cancel was requested before, `lost` when the token is not held, changing nothing
+   * - return `canceled` if a cancel was requested before, and `lost` if the token is not held, changing nothing
    *   (no-return/an-earlier-request-wins, no-return/needs-a-held-item)
-   * - keep the mark over attempts, for this item alone (no-return/may-be-marked-again,
+   * - keep the mark across attempts, for this item only (no-return/may-be-marked-again,
    *   no-return/is-kept-over-attempts, no-return/belongs-to-one-item)
-   * - from then on record cancel requests without delivering them
-   *   (no-return/later-requests-are-not-delivered, no-return/outlives-every-cancel-between-attempts,
-   *   no-return/a-fast-turn-may-settle-it)
+   * - from then on record cancel requests without delivering them (no-return/later-requests-are-not-delivered,
+   *   no-return/outlives-every-cancel-between-attempts, no-return/a-fast-turn-may-settle-it)
    */
   markPointOfNoReturn(lockToken: string): Promise<PointOfNoReturn>;
 
@@ -126,8 +120,8 @@ export interface CancellationStore {
    * Lists the activities of an instance that a worker holds.
    *
    * A provider must:
-   * - list those with a lease that has not expired, by operation, with who claimed them when, and with
-   *   requests that were only recorded too; none for an unknown instance (read/running-items, no-return/later-requests-are-not-delivered)
+   * - list items with an unexpired lease by operation, with worker, claim time and recorded requests; return none for
+   *   an unknown instance (read/running-items, no-return/later-requests-are-not-delivered)
    */
   listRunningItems(instanceId: string): Promise<readonly RunningItem[]>;
 }

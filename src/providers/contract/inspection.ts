@@ -1,26 +1,26 @@
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { Payload } from '../../model/values/payload.ts';
 
-/** Longer heartbeats and failures of pending work are not read. */
+/** Maximum length of heartbeats and failures that are read for pending work. */
 export const maxShownLength = 65_536;
 
-/** An activity or task run that has no outcome yet. */
+/** An activity or task run without an outcome. */
 export interface PendingItem {
   readonly kind: 'activity' | 'task' | 'onFail';
   readonly executionId: number;
   readonly operation: number;
   readonly name: string;
-  /** As it was given with the item. */
+  /** The options of the item. */
   readonly options: string | null;
-  /** Attempts that failed. */
+  /** The number of failed attempts. */
   readonly failures: number;
-  /** The last `Failure` as JSON text; empty where it is longer than `maxShownLength`. */
+  /** The last `Failure` as JSON text. Empty if it is longer than `maxShownLength`. */
   readonly lastFailure: string | null;
-  /** What the handler last reported; `null` also where it is longer than `maxShownLength`. */
+  /** The last heartbeat. `null` if it is longer than `maxShownLength`. */
   readonly heartbeat: Payload | null;
-  /** When it may be claimed, unless a worker holds it. */
+  /** When it can be claimed, unless a worker holds it. */
   readonly dueAt: number;
-  /** Who holds it. */
+  /** The claim of the worker that holds it. */
   readonly held: {
     readonly worker: string | null;
     readonly claimedAt: number;
@@ -29,7 +29,7 @@ export interface PendingItem {
   readonly cancel: { readonly reason: string; readonly trigger: CancelTrigger } | null;
 }
 
-/** What is stored of an instance besides its row. */
+/** Details of an instance that its record does not have. */
 export interface InstanceDetails {
   /** The input of the current execution. */
   readonly input: Payload | null;
@@ -39,16 +39,14 @@ export interface InstanceDetails {
 /** Reads for operators. */
 export interface InspectionStore {
   /**
-   * Reads the input of an instance and its work that has no outcome yet.
+   * Reads the input of an instance and its work without an outcome.
    *
    * A provider must:
-   * - answer `undefined` for an unknown id (inspect/an-unknown-id-is-undefined)
-   * - read the input of the current execution, whether or not it has begun, and of a task run
-   *   (inspect/shows-the-input)
-   * - list work by execution and operation, at most `maxPending`: attempts, last failure, heartbeat, when it is due, and
-   *   who holds it (inspect/lists-pending-work, inspect/pending-work-is-bounded)
-   * - list work whose lease has expired as not held, due from the end of the lease
-   *   (inspect/a-lapsed-claim-is-not-held)
+   * - return `undefined` for an unknown id (inspect/an-unknown-id-is-undefined)
+   * - read the input of the current execution, started or not, and of a task run (inspect/shows-the-input)
+   * - list work by execution and operation, at most `maxPending`: attempts, last failure, heartbeat, due time and
+   *   holder (inspect/lists-pending-work, inspect/pending-work-is-bounded)
+   * - list work with an expired lease as not held, due from the end of the lease (inspect/a-lapsed-claim-is-not-held)
    */
   inspectInstance(params: {
     readonly instanceId: string;

@@ -1,34 +1,34 @@
 import type { InstanceStatus } from '../../model/status.ts';
 
-/** What a deletion took away. */
+/** The numbers of rows that a deletion deleted. */
 export interface DeleteInstanceResult {
   readonly instancesDeleted: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
-  /** Messages, timers and activities that were waiting or running. */
+  /** Messages, timers and activities that were queued or running. */
   readonly queueMessagesDeleted: number;
 }
 
-/** What a prune took away. */
+/** The numbers of rows that a prune deleted. */
 export interface PruneResult {
   readonly instancesProcessed: number;
   readonly executionsDeleted: number;
   readonly eventsDeleted: number;
 }
 
-/** What is kept of an operation on data that is no longer there. No ids: erasure means erasure. */
+/** The audit entry of a deletion or prune. It contains no ids, so that erased data leaves no trace. */
 export interface AuditEntry {
-  /** Unique; the deletes of one bulk operation share it, and their counts add up in one record. */
+  /** Unique. The deletions of one bulk operation share it, and their counts are summed in one record. */
   readonly auditId: string;
   readonly action: 'delete' | 'deleteBulk' | 'prune' | 'pruneBulk' | 'retention';
   readonly actor: string | null;
-  /** The shape of the filter as JSON text: which conditions, how many ids, never which. */
+  /** The shape of the filter as JSON text: which conditions and how many ids, but no values. */
   readonly filter: string;
 }
 
-/** An audit entry as it was kept. */
+/** A stored audit entry. */
 export interface AuditRecord extends AuditEntry {
-  /** Grows with every record: where the next page begins. */
+  /** Grows with every record. The cursor of a listing. */
   readonly auditKey: number;
   readonly at: number;
   readonly instancesDeleted: number;
@@ -37,47 +37,47 @@ export interface AuditRecord extends AuditEntry {
   readonly queueMessagesDeleted: number;
 }
 
-/** Instances that go together or not at all. */
+/** Instances to delete together or not at all. */
 export interface TreeDeletion {
   /** Children before their parents. */
   readonly instanceIds: readonly string[];
-  /** Only if the last of them, the root, still is this life of its id. Absent: whichever it is. */
+  /** Only if the last one, the root, has this incarnation. Absent: any. */
   readonly rootIncarnation?: string;
-  /** Also what is not over. */
+  /** Also delete instances that have not ended. */
   readonly force: boolean;
-  /** Judge and count as if, and change nothing. */
+  /** Return the result without changing anything. */
   readonly dryRun?: boolean;
-  /** Recorded in the same transaction. Absent: nothing is recorded. */
+  /** Recorded in the same transaction. Absent: not recorded. */
   readonly audit?: AuditEntry;
 }
 
-/** What became of a tree; all but `deleted` changed nothing. */
+/** The result of a tree. All kinds except `deleted` changed nothing. */
 export type TreeDeletionResult =
   /** Unknown ids count as nothing. */
   | { readonly kind: 'deleted'; readonly counts: DeleteInstanceResult }
-  /** One of them is not over, and there was no force. */
+  /** One of them has not ended, and `force` was not set. */
   | { readonly kind: 'running'; readonly instanceId: string; readonly status: InstanceStatus }
-  /** A child would lose its parent: it is not among the ids, or comes after it. */
+  /** A child would lose its parent: it is not among the ids, or comes after its parent. */
   | { readonly kind: 'orphan'; readonly instanceId: string; readonly parentInstanceId: string }
-  /** The root is another life of its id. */
+  /** The root is missing or has another incarnation. */
   | { readonly kind: 'replaced' };
 
-/** Executions of one instance that are to go. Conditions must all hold; the current one never goes. */
+/** Executions of one instance to delete. All conditions must hold. The current execution is never deleted. */
 export interface ExecutionPrune {
   readonly instanceId: string;
-  /** Only if it still is this life of its id. Absent: whichever it is. */
+  /** Only if it has this incarnation. Absent: any. */
   readonly incarnation?: string;
-  /** Spare the last so many, the current one among them. */
+  /** Keep this many of the latest executions, including the current one. */
   readonly keepLast?: number;
   /** Only those that ended before this time. */
   readonly endedBefore?: number;
-  /** At most so many executions in this transaction, the oldest first. */
+  /** Maximum executions to delete in this transaction, oldest first. */
   readonly max: number;
   readonly dryRun?: boolean;
   readonly audit?: AuditEntry;
 }
 
-/** What became of a prune; an unknown instance is not found and loses nothing. */
+/** The result of a prune. For an unknown instance `found` is `false`. */
 export interface ExecutionPruneResult {
   readonly found: boolean;
   readonly executionsDeleted: number;
@@ -87,11 +87,11 @@ export interface ExecutionPruneResult {
   readonly left: boolean;
 }
 
-/** A walk over instances in the order of their creation, a bounded number of rows at a time. */
+/** One step of a scan over instances in order of creation. */
 export interface ScanInstancesParams {
-  /** Where the last step ended; 0 at the beginning. */
+  /** The key after which the step starts. 0 at first. */
   readonly afterKey: number;
-  /** How many rows to look at, whether they match or not. */
+  /** Maximum rows to read, matching or not. */
   readonly maxScanned: number;
   /** Absent: any. */
   readonly statuses?: readonly InstanceStatus[];
@@ -101,11 +101,11 @@ export interface ScanInstancesParams {
   readonly rootsOnly?: boolean;
   /** Only those with an execution that ended by continue-as-new. */
   readonly withFinishedExecutions?: boolean;
-  /** The walk may end at the first row created at this time or later. */
+  /** The scan may stop at the first row created at this time or later. */
   readonly createdBefore?: number;
 }
 
-/** An instance that a walk found. */
+/** An instance that a scan found. */
 export interface ScannedInstance {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -115,50 +115,50 @@ export interface ScannedInstance {
   readonly endedAt: number | null;
 }
 
-/** What a step of a walk found. */
+/** The result of a step. */
 export interface ScanInstancesResult {
   readonly instances: readonly ScannedInstance[];
-  /** Where the next step begins; `null` when the walk is over. */
+  /** Where the next step starts. `null` at the end of the scan. */
   readonly nextKey: number | null;
 }
 
-/** How much waits in a queue. */
+/** The depth of a queue. */
 export interface QueueDepth {
-  /** May be claimed now. */
+  /** Entries that can be claimed now. */
   readonly ready: number;
-  /** Becomes visible later: timers, retries, what is held back. */
+  /** Entries that become visible later: timers, retries, held-back instances. */
   readonly delayed: number;
-  /** Held by a worker. */
+  /** Entries that a worker holds. */
   readonly claimed: number;
-  /** Since when the longest waiting of those that may be claimed now has been visible. */
+  /** Since when the longest-waiting claimable entry has been visible. */
   readonly oldestReadyAt: number | null;
 }
 
-/** How much waits in all queues. */
+/** The depths of all queues. */
 export interface QueueDepths {
   /** Instances with messages. */
   readonly orchestrations: QueueDepth;
   /** Activities. */
   readonly activities: QueueDepth;
-  /** Task runs, and handlers for their failures. */
+  /** Task runs and their `onFail` handlers. */
   readonly tasks: QueueDepth;
-  /** Messages to instances, timers included. */
+  /** Messages to instances, including timers. */
   readonly messages: number;
 }
 
-/** The whole store in figures. */
+/** Metrics of the whole store. */
 export interface SystemMetrics {
   readonly instances: Readonly<Record<InstanceStatus, number>>;
   /** Executions that ended by continue-as-new and were not pruned. */
   readonly finishedExecutions: number;
-  /** Roughly the bytes that the store takes up; what could be given back by a vacuum is in `reclaimableBytes`. */
+  /** Approximate size of the store in bytes. `reclaimableBytes` is the part that a vacuum can free. */
   readonly storageBytes: number;
   readonly reclaimableBytes: number;
-  /** Rows of deleted instances that are still to be taken away. */
+  /** Hidden rows of deleted instances that are not reclaimed yet. */
   readonly pendingReclaims: number;
 }
 
-/** What an instance holds in the store. */
+/** The numbers of rows of an instance. */
 export interface InstanceSize {
   readonly executions: number;
   readonly events: number;
@@ -167,70 +167,70 @@ export interface InstanceSize {
   readonly activities: number;
 }
 
-/** Deleting, pruning, and what operators read. */
+/** Deletes and prunes instances, and reads for operators. */
 export interface ManagementStore {
   /**
    * Lists the direct children of instances, by id.
    *
    * A provider must:
-   * - answer per id in the order asked; none for an unknown id or one without children, and detached ones are
-   *   nobody's children (family/children-come-in-the-order-asked, family/detached-ones-have-no-parent)
+   * - return one list per id in the order of the ids, empty for an unknown id or one without children; detached
+   *   instances are not children (family/children-come-in-the-order-asked, family/detached-ones-have-no-parent)
    */
   listChildren(instanceIds: readonly string[]): Promise<readonly (readonly string[])[]>;
 
   /**
-   * Names the parent of an instance.
+   * Returns the id of an instance's parent.
    *
    * A provider must:
-   * - answer `null` for a root, and `undefined` for an unknown id (family/a-parent-is-named)
+   * - return `null` for a root, and `undefined` for an unknown id (family/a-parent-is-named)
    */
   getParentId(instanceId: string): Promise<string | null | undefined>;
 
   /**
-   * Deletes trees, each in one transaction: gone for every reader at one moment, and nothing of it comes back.
+   * Deletes trees, each in one transaction that is visible to all readers at one time. Nothing of a tree reappears.
    *
    * A provider must, per tree:
    * - delete history, executions, messages, timers, work items, locks and rows of every instance in it, and of no
    *   other (delete/takes-everything, delete/a-tree-goes-whole, delete/a-large-tree-goes-at-one-moment,
    *   delete/nobody-is-left-to-tell)
-   * - judge inside the transaction: an instance that is pending, running, canceling or between two executions is
-   *   `running` without force, and so is a task run whose handler for failure has still to run (delete/what-is-not-over-needs-force, delete/between-two-executions-is-running,
-   *   delete/a-canceled-end-that-waits-is-running, delete/a-running-child-keeps-the-tree,
-   *   delete/every-end-is-an-end, on-fail/keeps-its-run-from-deletion)
-   * - refuse what would leave an orphan, with or without force: a child that is not among the ids, or comes after
+   * - check inside the transaction: without `force`, an instance that is pending, running, canceling or between two
+   *   executions is `running`, and so is a task run whose `onFail` handler has not finished
+   *   (delete/what-is-not-over-needs-force, delete/between-two-executions-is-running,
+   *   delete/a-canceled-end-that-waits-is-running, delete/a-running-child-keeps-the-tree, delete/every-end-is-an-end,
+   *   on-fail/keeps-its-run-from-deletion)
+   * - reject a tree that would leave an orphan, even with `force`: a child that is not among the ids, or comes after
    *   its parent (delete/refuses-to-leave-an-orphan, delete/children-come-before-their-parents,
    *   delete/a-child-born-meanwhile-is-no-orphan)
-   * - count exactly, and unknown ids and repeats as nothing (delete/takes-everything,
-   *   delete/unknown-ids-count-nothing, delete/concurrent-deletions-count-once)
-   * - answer `replaced`, changing nothing, when the root is gone or another life of its id
+   * - count exactly, and ignore unknown ids and repeats (delete/takes-everything, delete/unknown-ids-count-nothing,
+   *   delete/concurrent-deletions-count-once)
+   * - return `replaced`, changing nothing, if the root is missing or has another incarnation
    *   (delete/a-later-life-is-not-meant)
-   * - with `dryRun` answer the same and change nothing (delete/a-dry-run-changes-nothing)
-   * - make every later write with a token of the former life fail (former-life/a-turn-is-lost,
+   * - with `dryRun` return the same and change nothing (delete/a-dry-run-changes-nothing)
+   * - make every later write with a token of the deleted incarnation fail (former-life/a-turn-is-lost,
    *   former-life/a-first-turn-is-lost, former-life/a-result-is-lost, former-life/a-fast-turn-is-lost,
-   *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back,
-   *   former-life/has-no-point-of-no-return, former-life/a-claim-cannot-be-handed-back,
-   *   former-life/a-child-tells-nobody, former-life/a-canceling-instance-stays-gone,
-   *   former-life/a-race-ends-one-way)
-   * - leave the id free at once (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
-   * - tell of the ids with `finished`, and of claimed items with `cancelRequested`; a renewal of such an item then
-   *   answers `deleted` (delete/tells-whoever-waits, delete/tells-whoever-runs-its-work,
+   *   former-life/a-renewal-is-lost, former-life/work-cannot-be-handed-back, former-life/has-no-point-of-no-return,
+   *   former-life/a-claim-cannot-be-handed-back, former-life/a-child-tells-nobody,
+   *   former-life/a-canceling-instance-stays-gone, former-life/a-race-ends-one-way)
+   * - make the id available immediately (delete/leaves-the-id-free, delete/a-start-at-the-same-time-is-whole)
+   * - send `finished` for the ids and `cancelRequested` for claimed items; a renewal of such an item then returns
+   *   `deleted` (delete/tells-whoever-waits, delete/tells-whoever-runs-its-work,
    *   delete/tells-of-work-that-outlived-its-instance, shared/a-deletion-elsewhere-is-told)
-   * - record the audit entry in the same transaction, or add to the counts of the one with its id; what took nothing
-   *   away is not recorded (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
+   * - record the audit entry in the same transaction, or add to the counts of the one with its id; do not record an
+   *   operation that deleted nothing (audit/keeps-who-what-and-how-much, audit/one-operation-has-one-record,
    *   audit/nothing-taken-nothing-recorded)
-   * - where the rows are many, more than 500 events, hide them in the transaction and leave their removal to `reclaimDeleted`
-   *   (reclaim/what-is-hidden-is-gone, former-life/is-not-read)
-   * - keep one tree from spoiling its neighbours (delete/a-refused-tree-spares-its-neighbours)
+   * - delete all rows in the transaction or, for more than 500 events, hide them and leave their deletion to
+   *   `reclaimDeleted` (reclaim/what-is-hidden-is-gone, former-life/is-not-read)
+   * - isolate errors: one tree does not affect the others (delete/a-refused-tree-spares-its-neighbours)
    */
   deleteInstancesAtomic(trees: readonly TreeDeletion[]): Promise<readonly TreeDeletionResult[]>;
 
   /**
-   * Takes away rows that deletions have only hidden, about `maxRows` in one short transaction.
+   * Deletes rows that deletions have hidden, about `maxRows` in one short transaction.
    *
    * A provider must:
-   * - answer how many went and whether some are left, and touch nothing that lives
+   * - return how many were deleted and whether some are left, and change no existing instance
    *   (reclaim/goes-on-in-steps, reclaim/spares-what-was-kept)
-   * - go on with what a crash interrupted, whoever makes the call (shared/a-reclaim-goes-on-elsewhere)
+   * - continue what a crash interrupted, in any process (shared/a-reclaim-goes-on-elsewhere)
    */
   reclaimDeleted(maxRows: number): Promise<{ readonly rows: number; readonly left: boolean }>;
 
@@ -238,39 +238,39 @@ export interface ManagementStore {
    * Deletes finished executions, each instance in one transaction.
    *
    * A provider must, per instance:
-   * - never delete the current execution, whatever the conditions, and disturb no turn of it
-   *   (prune/never-takes-the-current-one, prune/leaves-a-turn-under-way, prune/leaves-the-time-to-clean-up)
-   * - delete only where all conditions hold (prune/spares-the-last, prune/takes-those-that-ended-before,
+   * - never delete the current execution, and do not affect its running turn (prune/never-takes-the-current-one,
+   *   prune/leaves-a-turn-under-way, prune/leaves-the-time-to-clean-up)
+   * - delete only executions that match all conditions (prune/spares-the-last, prune/takes-those-that-ended-before,
    *   prune/all-conditions-must-hold)
-   * - take the history and the outstanding items of the execution with it, and tell of claimed ones as a deletion
-   *   does (prune/takes-executions-with-their-history, prune/takes-outstanding-items,
-   *   prune/lets-a-canceled-end-come, prune/tells-whoever-runs-its-work)
-   * - delete at most `max`, the oldest first, and say whether some are left (prune/goes-on-in-steps)
+   * - delete the history and the outstanding items of the execution too, and report claimed ones as a deletion does
+   *   (prune/takes-executions-with-their-history, prune/takes-outstanding-items, prune/lets-a-canceled-end-come,
+   *   prune/tells-whoever-runs-its-work)
+   * - delete at most `max`, oldest first, and return whether some are left (prune/goes-on-in-steps)
    * - count, audit and `dryRun` as a deletion does (prune/each-of-a-batch-by-its-own-conditions,
    *   prune/a-dry-run-changes-nothing)
-   * - answer that an unknown instance, or another life of its id, is not found (prune/another-life-is-not-found)
+   * - return `found: false` for an unknown instance or another incarnation (prune/another-life-is-not-found)
    */
   pruneExecutionsAtomic(
     prunes: readonly ExecutionPrune[],
   ): Promise<readonly ExecutionPruneResult[]>;
 
   /**
-   * Walks over the instances.
+   * Scans the instances.
    *
    * A provider must:
-   * - answer in the order of creation those of the next `maxScanned` rows for which all conditions hold
-   *   (scan/tells-what-it-met, scan/finds-those-for-which-all-conditions-hold,
-   *   scan/looks-at-no-more-than-asked, scan/ends-where-it-is-told)
-   * - visit every row that stays, once (scan/visits-every-row-once, scan/goes-on-while-rows-go)
+   * - return, in order of creation, the matching instances among the next `maxScanned` rows (scan/tells-what-it-met,
+   *   scan/finds-those-for-which-all-conditions-hold, scan/looks-at-no-more-than-asked, scan/ends-where-it-is-told)
+   * - visit every row that is not deleted meanwhile exactly once (scan/visits-every-row-once,
+   *   scan/goes-on-while-rows-go)
    */
   scanInstances(params: ScanInstancesParams): Promise<ScanInstancesResult>;
 
   /**
-   * Lists audit records, the newest first.
+   * Lists audit records, newest first.
    *
    * A provider must:
    * - list at most `limit`, and only those older than `beforeKey` (audit/comes-in-pages-newest-first)
-   * - keep them through deletions, and at least the newest 10,000, but not for ever more (audit/is-bounded)
+   * - keep them through deletions, and keep at least the newest 10,000, with an upper bound (audit/is-bounded)
    */
   listAudit(params: {
     readonly limit: number;
@@ -278,15 +278,15 @@ export interface ManagementStore {
   }): Promise<readonly AuditRecord[]>;
 
   /**
-   * Counts what waits in the queues.
+   * Counts the entries of the queues.
    *
    * A provider must:
-   * - count each entry once, where it stands now (figures/queues-are-counted)
+   * - count each entry once, in its current state (figures/queues-are-counted)
    */
   queueDepths(): Promise<QueueDepths>;
 
   /**
-   * Counts what is in the store.
+   * Counts the rows of the store.
    *
    * A provider must:
    * - count exactly, except for bytes (figures/the-store-is-counted)
@@ -294,18 +294,18 @@ export interface ManagementStore {
   systemMetrics(): Promise<SystemMetrics>;
 
   /**
-   * Counts what an instance holds.
+   * Counts the rows of an instance.
    *
    * A provider must:
-   * - answer `undefined` for an unknown id (figures/an-instance-is-measured)
+   * - return `undefined` for an unknown id (figures/an-instance-is-measured)
    */
   measureInstance(instanceId: string): Promise<InstanceSize | undefined>;
 
   /**
-   * Takes or extends a lease that one process of all may hold, under a name.
+   * Takes or extends a named lease that only one process can hold.
    *
    * A provider must:
-   * - give it to an owner if it is free, expired, or the owner's own; `false` otherwise (lease/has-one-owner,
+   * - grant it if it is free, expired, or already the owner's; return `false` otherwise (lease/has-one-owner,
    *   lease/goes-on-when-it-has-expired, shared/a-lease-excludes-other-processes)
    */
   takeLease(lease: {
@@ -315,21 +315,21 @@ export interface ManagementStore {
   }): Promise<boolean>;
 
   /**
-   * Gives a lease back.
+   * Releases a lease.
    *
    * A provider must:
-   * - do so for its owner alone (lease/is-given-back-by-its-owner)
+   * - release it only for its owner (lease/is-given-back-by-its-owner)
    */
   releaseLease(lease: { readonly name: string; readonly owner: string }): Promise<void>;
 
   /**
-   * Reads a small record that belongs to the whole store, as text; `null` when there is none.
+   * Reads a small text record of the whole store. `null` if there is none.
    *
    * A provider must:
-   * - answer what was written last (record/is-kept-as-it-is)
+   * - return the value that was written last (record/is-kept-as-it-is)
    */
   readRecord(name: string): Promise<string | null>;
 
-  /** Writes such a record; `null` removes it. */
+  /** Writes such a record. `null` deletes it. */
   writeRecord(name: string, value: string | null): Promise<void>;
 }

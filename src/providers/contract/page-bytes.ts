@@ -1,12 +1,12 @@
 /**
- * Marks the entry that ends a page, because its payloads would take the page over `maxBytes`: it comes without them, and
- * the next page begins with it. The first entry of a page is never withheld, however large it is.
+ * Marks the entry that ends a page because its payloads would exceed `maxBytes`.
+ * It is returned without payloads, and the next page starts with it. The first entry of a page is never withheld.
  */
 export interface Withheld {
   readonly withheld?: true;
 }
 
-/** Reads rows up to the first that would take them over a number of bytes; that one is the last, and marked. */
+/** Returns rows up to a number of bytes, and the first row that exceeds it. */
 export function takeWithin<Row>(
   rows: Iterable<Row>,
   { maxBytes, bytesOf }: { readonly maxBytes: number; readonly bytesOf: (row: Row) => number },
@@ -21,7 +21,7 @@ export function takeWithin<Row>(
   return { rows: taken, withheld: undefined };
 }
 
-/** The bytes of stored texts in UTF-8. */
+/** The size of stored texts in UTF-8, in bytes. */
 export function bytesOfTexts(...texts: readonly (string | null)[]): number {
   return texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
 }

@@ -6,28 +6,28 @@ import type { Withheld } from './page-bytes.ts';
 import type { NewTask } from './tasks.ts';
 
 /**
- * `open`: takes jobs. `draining`: takes no more and waits for those it has. `closing`: stops them. `ended`: none of its
- * jobs runs any more.
+ * `open`: accepts jobs. `draining`: accepts no jobs and waits for existing ones. `closing`: stops them.
+ * `ended`: none of its jobs runs.
  */
 export type SessionState = 'open' | 'draining' | 'closing' | 'ended';
 
-/** Why a session ends: somebody asked for it, its client said goodbye, or its lease ran out. */
+/** Why a session ends: it was shut down, its client closed it, or its lease expired. */
 export type SessionEnd = 'shutdown' | 'goodbye' | 'expired';
 
-/** A session to be opened. */
+/** A session to open. */
 export interface NewSession {
   readonly sessionId: string;
   readonly label: string | null;
-  /** Who may use it; opaque to the store. */
+  /** The owner. Opaque to the store. */
   readonly owner: string | null;
-  /** How long it lives without a renewal. */
+  /** The lease without a renewal, in milliseconds. */
   readonly leaseMs: number;
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** What is known of a session. */
+/** A session as stored. */
 export interface SessionRecord extends Withheld {
-  /** Grows with every session that is opened; pages of a listing end at one. */
+  /** Grows with every session. The cursor of a listing. */
   readonly sessionKey: number;
   readonly sessionId: string;
   readonly label: string | null;
@@ -37,59 +37,59 @@ export interface SessionRecord extends Withheld {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly endedAt: number | null;
-  /** Set by the first wish that stops its jobs; of one that drained, at its end. */
+  /** Set by the first request that stops its jobs. For a drained session: at its end. */
   readonly end: SessionEnd | null;
   readonly variables: Readonly<Record<string, string>>;
-  /** Jobs whose run is not over, or whose late result is still to be disposed of: what keeps it from ending. */
+  /** Jobs whose run has not ended, or whose result is still to be disposed of. They keep the session from ending. */
   readonly openJobs: number;
 }
 
-/** A run to be created as a job of a session. */
+/** A run to create as a job of a session. */
 export type NewJob = {
   readonly sessionId: string;
-  /** Its definition disposes of a result that nobody takes. */
+  /** Whether its definition disposes of a result that is not taken. */
   readonly disposable: boolean;
 } & (
   | { readonly kind: 'orchestration'; readonly instance: Omit<NewInstance, 'firstTurn'> }
   | { readonly kind: 'task'; readonly task: NewTask }
 );
 
-/** What became of one job; nothing is half-created. */
+/** The result of one job. None is created partially. */
 export type SubmitJobResult =
   | { readonly kind: 'created' }
-  /** This very job, of this incarnation, was submitted before. */
+  /** A repeat: the job with this incarnation exists. */
   | { readonly kind: 'exists' }
-  /** The id belongs to another run, whatever its input. */
+  /** The id belongs to another run, with any input. */
   | { readonly kind: 'conflict'; readonly name: string }
   /** An active run holds the dedupe key of the task. */
   | { readonly kind: 'active'; readonly instanceId: string }
-  /** The session takes no jobs, or is not there. */
+  /** The session does not accept jobs, or is missing. */
   | { readonly kind: 'sessionClosed'; readonly state: SessionState | 'missing' }
-  /** The store could not take this one; its neighbours are not affected. */
+  /** The store rejected this one. Other items are not affected. */
   | { readonly kind: 'refused'; readonly error: Error };
 
-/** A job: the id of its run, and the one life of that id that is meant. */
+/** Identifies a job: the id and incarnation of its run, and its session. */
 export interface JobKey {
   readonly sessionId: string;
   readonly instanceId: string;
   readonly incarnation: string;
 }
 
-/** Which session a job belongs to. It never changes. */
+/** The session of a job. It never changes. */
 export interface JobBinding {
   readonly sessionId: string;
   /** The name of its orchestration or task. */
   readonly name: string;
 }
 
-/** A job whose caller has gone. */
+/** A job to abandon, because its caller is gone. */
 export interface AbandonJob extends JobKey {
   readonly reason: string;
   readonly actor: string | null;
   readonly cleanupMs: number;
 }
 
-/** A wish that a session end. */
+/** A request to end a session. */
 export interface ShutdownSession {
   readonly sessionId: string;
   readonly mode: 'graceful' | 'forceful';
@@ -97,77 +97,76 @@ export interface ShutdownSession {
 }
 
 /**
- * What became of the wish: `accepted` changed the session, `repeated` found it that far or ended, `downgrade` found it
- * stopping its jobs already and changed nothing.
+ * The result of the request. `accepted`: it changed the session. `repeated`: the session was in that state or had ended.
+ * `downgrade`: the session was already stopping its jobs, so nothing changed.
  */
 export interface ShutdownResult {
   readonly kind: 'accepted' | 'repeated' | 'downgrade' | 'missing';
   readonly session: SessionRecord | undefined;
 }
 
-/** What there is to do for sessions. */
+/** The work that is due for sessions. */
 export interface DueSessions {
-  /** Those to settle now. */
+  /** The sessions to settle now. */
   readonly sessionIds: readonly string[];
-  /** Whether late results wait for a worker that can dispose of them. */
+  /** Whether results of abandoned jobs wait for a worker that can dispose of them. */
   readonly hasAbandoned: boolean;
-  /** When to look again at the latest, unless more comes; `null` when there is nothing to look after. */
+  /** When to poll next at the latest. `null` if nothing is pending. */
   readonly nextAt: number | null;
 }
 
-/** A completed run whose caller has gone, claimed in order to dispose of its result. */
+/** A completed run of an abandoned job, claimed in order to dispose of its result. */
 export interface AbandonedResult {
   readonly key: JobKey;
   readonly kind: 'orchestration' | 'task';
   /** The name of the orchestration or task. */
   readonly name: string;
   readonly output: Payload | null;
-  /** How often it was claimed, this time included. */
+  /** The number of claims, including this one. */
   readonly attempt: number;
 }
 
-/** What became of an attempt to dispose of a result. */
+/** The outcome of an attempt to dispose of a result. */
 export interface SettledResult {
   readonly key: JobKey;
-  /** When to try again; `null`: it is done. */
+  /** When to retry. `null`: done. */
   readonly retryInMs: number | null;
 }
 
-/** What is known of a job. */
+/** A job as stored. */
 export interface JobRecord extends JobKey {
-  /** Grows with every job of the session; pages of a listing end at one. */
+  /** Grows with every job of the session. The cursor of a listing. */
   readonly jobKey: number;
   readonly kind: 'orchestration' | 'task';
   readonly name: string;
   readonly status: InstanceStatus;
   readonly disposable: boolean;
   readonly createdAt: number;
-  /** Since when its caller is gone. */
+  /** Since when it is abandoned. */
   readonly abandonedAt: number | null;
 }
 
-/** Conditions that must all hold, and where the page begins. */
+/** Conditions that must all hold, and the cursor of the page. */
 export interface ListSessionsParams {
   readonly state?: readonly SessionState[];
   readonly label?: string;
   readonly limit: number;
-  /** Only sessions older than this key: where the last page ended. */
+  /** Only sessions with a smaller key. Pass the last key of the previous page. */
   readonly after?: number;
-  /** End the page at the first entry whose variables would take it over so many bytes. Default: no bound. */
+  /** End the page at the entry whose variables exceed this total, in bytes. Default: no limit. */
   readonly maxBytes?: number;
 }
 
 /**
- * Sessions, and the jobs that belong to them. A job is a run (an instance) with a row that stands while somebody may
- * want its reply.
+ * Sessions and their jobs. A job is a run (an instance) with a row in `jobs` while a caller may want its reply.
  *
  * A provider must:
- * - let a session end once none of its jobs runs and no late result waits, and not before; it never changes again
- *   (session/ends-when-nothing-runs, session/waits-for-late-results, session/an-ended-one-stays-as-it-is)
+ * - end a session when none of its jobs runs and no result waits for disposal, and not before; never change it
+ *   afterwards (session/ends-when-nothing-runs, session/waits-for-late-results, session/an-ended-one-stays-as-it-is)
  * - delete the job and its chunks with its instance (job/goes-with-its-instance)
- * - leave runs that are nobody's job, and jobs of other sessions, alone (session/leaves-others-alone)
- * - keep text as it is: ids, labels, owners and variables (session/text-is-only-text)
- * - let every process see the same sessions (shared/a-session-is-seen-everywhere)
+ * - leave runs that are not jobs, and jobs of other sessions, unchanged (session/leaves-others-alone)
+ * - store text unchanged: ids, labels, owners and variables (session/text-is-only-text)
+ * - show the same sessions to every process (shared/a-session-is-seen-everywhere)
  */
 export interface SessionStore {
   /**
@@ -175,15 +174,15 @@ export interface SessionStore {
    *
    * A provider must:
    * - make it `open`, with a lease from now (session/opens-with-a-lease)
-   * - answer one that is there as it is, ended or not (session/opens-once)
+   * - return an existing one unchanged, ended or not (session/opens-once)
    */
   openSession(session: NewSession): Promise<SessionRecord>;
 
   /**
-   * Extends leases; answers in the order asked, with `undefined` for a missing one.
+   * Extends leases. Returns the sessions in the order of the ids, with `undefined` for a missing one.
    *
    * A provider must:
-   * - extend the lease from now, in every state but `ended`, also one that has run out but was not noticed
+   * - extend the lease from now in every state except `ended`, even if it has expired unnoticed
    *   (session/a-renewal-extends-the-lease, session/is-renewed-while-it-drains,
    *   session/comes-back-before-it-is-closed, session/an-ended-one-stays-as-it-is)
    */
@@ -195,83 +194,84 @@ export interface SessionStore {
    * A provider must, per job:
    * - do what `createInstances` or `createTasks` does, and insert the job in the same transaction
    *   (job/is-a-run-of-its-session, job/of-an-orchestration-is-claimed-as-any, job/names-the-run-with-its-key)
-   * - answer `exists` for the id with this incarnation, whatever became of its session, and `conflict` for any
-   *   other life of the id, also with the same input (job/the-same-submit-exists,
-   *   job/never-joins-a-run-of-others, job/concurrent-submits-have-one-winner)
-   * - answer `sessionClosed` unless its session is open, creating nothing, however they race
+   * - return `exists` for the id with this incarnation in any state of its session, and `conflict` for another
+   *   incarnation, even with the same input (job/the-same-submit-exists, job/never-joins-a-run-of-others,
+   *   job/concurrent-submits-have-one-winner)
+   * - return `sessionClosed` unless its session is open, creating nothing, also in a race with a shutdown
    *   (job/needs-an-open-session, job/races-with-a-shutdown)
-   * - keep one bad job from spoiling its neighbours (job/a-bad-one-spares-its-neighbours)
+   * - isolate errors: one bad job does not affect the others (job/a-bad-one-spares-its-neighbours)
    */
   submitJobs(jobs: readonly NewJob[]): Promise<readonly SubmitJobResult[]>;
 
   /**
-   * Notes that replies have reached their callers.
+   * Records that callers have their replies.
    *
    * A provider must, per job:
-   * - forget the job of a run that is over, with its chunks; its run stays (job/a-taken-reply-ends-it)
-   * - change nothing for a run that goes on, another incarnation or another session
-   *   (job/cannot-be-taken-early, job/is-meant-by-its-whole-key)
+   * - delete the job of an ended run, with its chunks; keep the run (job/a-taken-reply-ends-it)
+   * - change nothing for a live run, another incarnation or another session (job/cannot-be-taken-early,
+   *   job/is-meant-by-its-whole-key)
    */
   takeJobs(jobs: readonly JobKey[]): Promise<void>;
 
   /**
-   * Notes that callers have gone.
+   * Records that callers are gone.
    *
    * A provider must, per job:
-   * - mark it, drop its chunks and, unless its run is over, do what `requestCancel` does
+   * - mark it as abandoned, delete its chunks and, unless its run has ended, do what `requestCancel` does
    *   (job/an-abandoned-run-is-asked-to-stop, job/an-abandoned-pending-run-ends-at-once)
-   * - answer `found: false`, changing nothing, for another incarnation, another session or nobody; one whose reply
-   *   was taken is found and over (job/is-meant-by-its-whole-key, job/an-abandon-after-the-reply-changes-nothing,
-   *   job/what-is-none-is-told-how-its-run-stands)
-   * - make a completed run that is disposable ready for `claimAbandoned` (abandoned/a-result-that-came-before-it)
-   * - be harmless when repeated (job/can-be-abandoned-twice)
-   * - answer each of a batch for itself, whatever the others have come to (job/are-abandoned-each-for-itself)
+   * - return `found: false`, changing nothing, for another incarnation, another session or an unknown id; a job whose
+   *   reply was taken is found and has ended (job/is-meant-by-its-whole-key,
+   *   job/an-abandon-after-the-reply-changes-nothing, job/what-is-none-is-told-how-its-run-stands)
+   * - make the result of a completed disposable run available to `claimAbandoned`
+   *   (abandoned/a-result-that-came-before-it)
+   * - be idempotent (job/can-be-abandoned-twice)
+   * - return a result for each job of a batch, independent of the others (job/are-abandoned-each-for-itself)
    */
   abandonJobs(jobs: readonly AbandonJob[]): Promise<readonly StopResult[]>;
 
   /**
-   * Asks a session to end.
+   * Requests the end of a session.
    *
    * A provider must:
-   * - make an open one `draining` or, forcefully, `closing`; let `draining` become `closing` and never the reverse
-   *   (session/shutdown-goes-one-way, session/needs-to-be-there)
+   * - make an open one `draining` or, forcefully, `closing`; allow `draining` to become `closing` but never the
+   *   reverse (session/shutdown-goes-one-way, session/needs-to-be-there)
    * - keep the first reason for stopping jobs (session/keeps-the-first-reason)
-   * - not end it by itself: that is settled later (session/ends-when-nothing-runs)
+   * - not end it immediately: `settleSession` does (session/ends-when-nothing-runs)
    */
   shutdownSession(request: ShutdownSession): Promise<ShutdownResult>;
 
   /**
-   * Brings a session that is to end forward, by one step; to be repeated until it has `ended` or nothing changes.
+   * Runs one step of ending a session. Repeat it until the session has `ended` or nothing changes.
    *
    * A provider must:
-   * - in `closing`, abandon at most `limit` of the jobs that were not (session/closes-in-steps)
-   * - forget abandoned jobs of it whose run is over, and make late results ready for `claimAbandoned`
+   * - in `closing`, abandon at most `limit` jobs that are not abandoned (session/closes-in-steps)
+   * - delete abandoned jobs whose run has ended, and make disposable results available to `claimAbandoned`
    *   (session/ends-when-nothing-runs, session/waits-for-late-results)
-   * - make it `ended` when no run of its jobs goes on, with the reason `shutdown` if none was given; replies that were
-   *   not taken stay (session/a-drained-one-keeps-its-replies, session/an-open-one-is-not-settled)
+   * - make it `ended` when no run of its jobs is live, with the reason `shutdown` if none was given; keep replies
+   *   that were not taken (session/a-drained-one-keeps-its-replies, session/an-open-one-is-not-settled)
    */
   settleSession(sessionId: string, limit: number): Promise<SessionRecord | undefined>;
 
   /**
-   * Finds what there is to do, and does what needs no step of its own.
+   * Returns the due sessions, and runs the maintenance that needs no settlement.
    *
    * A provider must:
-   * - close a session whose lease has run out, with the reason `expired`, and answer it
+   * - close a session whose lease has expired, with the reason `expired`, and return it
    *   (session/an-expired-lease-closes-it, session/an-expired-lease-closes-a-draining-one)
-   * - answer at most `limit` sessions that are draining or closing, each to one caller for a while
+   * - return at most `limit` sessions that are draining or closing, each to one caller for a while
    *   (session/is-handed-to-one-settler-at-a-time)
-   * - forget abandoned jobs whose runs are over, whatever their session does, and make late results of disposable
-   *   ones ready (job/an-abandoned-one-is-forgotten-at-its-end, abandoned/a-late-result-is-claimed)
-   * - remove sessions a day after their end, with what is left of their jobs (session/is-removed-a-day-later)
-   * - only read when nothing is due, and tell when something will be (session/tells-when-to-look-again)
+   * - delete abandoned jobs whose runs have ended, in any state of their session, and make disposable results
+   *   available (job/an-abandoned-one-is-forgotten-at-its-end, abandoned/a-late-result-is-claimed)
+   * - delete sessions a day after their end, with the rest of their jobs (session/is-removed-a-day-later)
+   * - only read if nothing is due, and return when something will be (session/tells-when-to-look-again)
    */
   dueSessions(limit: number): Promise<DueSessions>;
 
   /**
-   * Claims completed runs whose callers have gone.
+   * Claims completed runs of abandoned jobs.
    *
    * A provider must:
-   * - claim only runs of these names that are disposable and completed, each for `lockMs`, and count the claims
+   * - claim only disposable, completed runs of these names, each for `lockMs`, and count the claims
    *   (abandoned/a-late-result-is-claimed, abandoned/only-named-ones, abandoned/only-completed-disposable-ones,
    *   abandoned/has-one-claimant-at-a-time)
    */
@@ -283,10 +283,10 @@ export interface SessionStore {
   }): Promise<readonly AbandonedResult[]>;
 
   /**
-   * Tells what became of claimed results.
+   * Records the outcomes of claimed results.
    *
    * A provider must:
-   * - forget the job of one that is done, and hand the others out again after their delay
+   * - delete the job of a result that is done, and return the others again after their delay
    *   (abandoned/is-retried-until-done)
    */
   settleAbandoned(settled: readonly SettledResult[]): Promise<void>;
@@ -295,25 +295,25 @@ export interface SessionStore {
    * Reads sessions by id.
    *
    * A provider must:
-   * - answer in the order asked, with `undefined` for a missing one (session/can-be-read)
+   * - return them in the order of the ids, with `undefined` for a missing one (session/can-be-read)
    */
   getSessions(sessionIds: readonly string[]): Promise<readonly (SessionRecord | undefined)[]>;
 
   /**
-   * Lists sessions, the newest first, one page at a time.
+   * Lists sessions, newest first, one page at a time.
    *
    * A provider must:
-   * - list at most `limit` of those for which all conditions hold (session/is-listed-newest-first)
-   * - with `maxBytes`, end the page with the first entry, but never the first of the page, whose variables would take it
-   *   over so many bytes; that one is `withheld` and has none (session/list-ends-at-its-bytes)
+   * - list at most `limit` sessions that match all conditions (session/is-listed-newest-first)
+   * - with `maxBytes`, end the page with the first entry whose variables would exceed this size, unless it is the
+   *   first of the page; that entry is `withheld` and has none (session/list-ends-at-its-bytes)
    */
   listSessions(params: ListSessionsParams): Promise<readonly SessionRecord[]>;
 
   /**
-   * Sets variables of a session that has not ended, and removes those set to `null`; answers the session.
+   * Sets variables of a session that has not ended. `null` deletes a variable. Returns the session.
    *
    * A provider must:
-   * - leave the others as they are (session/has-variables)
+   * - keep the other variables (session/has-variables)
    */
   setSessionVariables(request: {
     readonly sessionId: string;
@@ -321,10 +321,10 @@ export interface SessionStore {
   }): Promise<SessionRecord | undefined>;
 
   /**
-   * Reads which sessions jobs belong to; answers in the order asked.
+   * Reads the sessions of jobs, in the order of the keys.
    *
    * A provider must:
-   * - answer `undefined` for an unknown id, another incarnation, a run that is no job, and a job that was forgotten
+   * - return `undefined` for an unknown id, another incarnation, a run that is not a job, and a deleted job
    *   (job/is-bound-to-its-session)
    */
   getJobBindings(
@@ -332,10 +332,10 @@ export interface SessionStore {
   ): Promise<readonly (JobBinding | undefined)[]>;
 
   /**
-   * Lists the jobs of a session, the oldest first, one page at a time.
+   * Lists the jobs of a session, oldest first, one page at a time.
    *
    * A provider must:
-   * - list at most `limit`, those after a key (job/is-listed-oldest-first)
+   * - list at most `limit`, after a key (job/is-listed-oldest-first)
    */
   listJobs(params: {
     readonly sessionId: string;

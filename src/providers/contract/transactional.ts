@@ -2,7 +2,7 @@ import type { CancellationStore } from './cancellation.ts';
 import type { InstanceStore } from './instances.ts';
 import type { TaskStore } from './tasks.ts';
 
-/** A connection of the application, with a transaction begun on it: a client of `pg`, or what queries like one. */
+/** A connection of the application with an open transaction: a client of `pg`, or a compatible object. */
 export interface TransactionConnection {
   query(statement: {
     readonly text: string;
@@ -10,7 +10,7 @@ export interface TransactionConnection {
   }): Promise<{ readonly rows: object[]; readonly rowCount: number | null }>;
 }
 
-/** What a store can write as a part of the application's own transaction. */
+/** Writes that a store can make within a transaction of the application. */
 export type TransactionalWrites = Pick<InstanceStore, 'createInstances' | 'enqueueMessages'> &
   Pick<TaskStore, 'createTasks'> &
   Pick<CancellationStore, 'requestCancel'>;

@@ -58,7 +58,7 @@ export class DeferredWrites {
   }
 
   /** Discards everything collected, after a rollback. */
-  forget(): void {
+  discard(): void {
     this.#events = [];
     this.#ended = [];
   }

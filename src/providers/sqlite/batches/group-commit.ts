@@ -221,8 +221,8 @@ export class GroupCommit {
       if (this.#db.inTransaction) {
         this.#rollback.run();
       }
-      this.#definitions.forgetUnconfirmed();
-      this.#deferred.forget();
+      this.#definitions.dropUnconfirmed();
+      this.#deferred.discard();
     }
   }
 
@@ -247,8 +247,8 @@ export class GroupCommit {
       if (!isFaultOfItem(error) || !this.#db.inTransaction) throw error;
       this.#rollbackTo.run();
       this.#release.run();
-      this.#definitions.forgetUnconfirmed();
-      this.#deferred.forget();
+      this.#definitions.dropUnconfirmed();
+      this.#deferred.discard();
       effects.rollbackTo(mark);
       return { ok: false, error: toProviderError(operation, error) };
     }

@@ -42,7 +42,7 @@ export function createProcessStore(store: ProcessParts): ProcessStore {
 export class Processes {
   readonly #parts: Claims;
   readonly #register;
-  readonly #forgetOld;
+  readonly #deleteOld;
   readonly #list;
   readonly #longestLease;
   readonly #delete;
@@ -57,7 +57,7 @@ export class Processes {
        ON CONFLICT (process_id) DO UPDATE SET host_id = excluded.host_id, pid = excluded.pid,
          start_time = excluded.start_time, lease_ms = excluded.lease_ms, registered_at = excluded.registered_at`,
     );
-    this.#forgetOld = db.prepare<[number]>('DELETE FROM processes WHERE registered_at < ?');
+    this.#deleteOld = db.prepare<[number]>('DELETE FROM processes WHERE registered_at < ?');
     this.#list = db.prepare<[string, string], ProcessRecord>(
       `SELECT process_id AS processId, pid, start_time AS startTime FROM processes
        WHERE host_id = ? AND process_id <> ?`,
@@ -85,7 +85,7 @@ export class Processes {
     const { processId } = this.#parts.secrets;
     const leaseMs = Math.ceil(process.leaseMs);
     this.#register.run({ ...process, leaseMs, processId, now });
-    this.#forgetOld.run(now - registrationMs);
+    this.#deleteOld.run(now - registrationMs);
   }
 
   unregister(): void {

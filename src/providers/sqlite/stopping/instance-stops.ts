@@ -121,7 +121,7 @@ export class InstanceStops {
     const { now, effects } = scope;
     this.#rows.cancelPending(row.instanceKey, { reason, actor, requestedAt: now });
     this.#record(row, { kind: 'executionCanceled', at: now, reason });
-    this.#forget(row.instanceKey);
+    this.#deleteMessagesAndLock(row.instanceKey);
     this.#notifyParentOfCancel(scope, row, reason);
     effects.finished.push(row.instanceId);
   }
@@ -155,7 +155,7 @@ export class InstanceStops {
     // Event times never decrease within an execution, even if the clock was set back.
     const at = Math.max(now, this.#history.timeOf(instanceKey, executionId, historyLength));
     this.#record(row, { kind: 'executionTerminated', at, reason, actor });
-    this.#forget(instanceKey);
+    this.#deleteMessagesAndLock(instanceKey);
     this.#cancelItems(scope, 'terminate', row, reason);
     const message = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
     const failure = platformFailure('INSTANCE_TERMINATED', message);
@@ -198,7 +198,7 @@ export class InstanceStops {
     this.#history.insert([[instanceKey, executionId, historyLength + 1, kind, at, data, payload]]);
   }
 
-  #forget(instanceKey: number): void {
+  #deleteMessagesAndLock(instanceKey: number): void {
     this.#messages.deleteAll(instanceKey);
     this.#locks.delete(instanceKey);
   }

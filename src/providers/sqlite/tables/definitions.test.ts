@@ -52,7 +52,7 @@ describe('Definitions', () => {
     db.exec('BEGIN');
     const lost = definitions.intern('activity', 'lost', null);
     db.exec('ROLLBACK');
-    definitions.forgetUnconfirmed();
+    definitions.dropUnconfirmed();
     commit(() => expect(definitions.intern('activity', 'other', null)).toBe(lost));
     expect(definitions.find('activity', 'lost', null)).toBeUndefined();
     expect(definitions.get(lost)).toMatchObject({ name: 'other', version: null });
@@ -63,10 +63,10 @@ describe('Definitions', () => {
     const key = definitions.intern('activity', 'lost', null);
     db.exec('SAVEPOINT item');
     db.exec('ROLLBACK TO item');
-    definitions.forgetUnconfirmed();
+    definitions.dropUnconfirmed();
     expect(definitions.find('activity', 'lost', null)).toBe(key);
     db.exec('ROLLBACK');
-    definitions.forgetUnconfirmed();
+    definitions.dropUnconfirmed();
     expect(definitions.find('activity', 'lost', null)).toBeUndefined();
   });
 

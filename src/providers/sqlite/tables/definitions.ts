@@ -90,7 +90,7 @@ export class Definitions {
   }
 
   /** Call it after a rollback: new definitions may be gone. */
-  forgetUnconfirmed(): void {
+  dropUnconfirmed(): void {
     this.#knownUpTo = this.#confirmedUpTo;
     if (this.#unconfirmed.length === 0) return;
     for (const { definitionKey, kind, name, version } of this.#unconfirmed) {
