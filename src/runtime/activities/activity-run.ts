@@ -192,18 +192,18 @@ export class ActivityRun implements LoopHolder {
       const input = await this.#prepare();
       if (input === undefined) return;
       const { handler } = this.#params;
-      if (handler.isUnwanted !== undefined) {
-        const unwanted = await this.#begin(() => {
+      if (handler.isSkipped !== undefined) {
+        const skipped = await this.#begin(() => {
           this.#hasBegun = true;
-          return handler.isUnwanted?.(this.#context, input.value, this.item);
+          return handler.isSkipped?.(this.#context, input.value, this.item);
         });
-        if (unwanted?.value === true) this.#end({ kind: 'skipped' });
-        if (unwanted?.value !== false) return;
+        if (skipped?.value === true) this.#end({ kind: 'skipped' });
+        if (skipped?.value !== false) return;
       }
       const output = await this.#begin(() => this.#runHandler(input.value));
       if (output === undefined) return;
       const result = this.#completed(output.value);
-      if (this.#isUnwanted) await this.#dispose(result);
+      if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
       this.#end(this.#toResult(error));
@@ -299,7 +299,7 @@ export class ActivityRun implements LoopHolder {
   }
 
   /** Whether the result has no recipient. */
-  get #isUnwanted(): boolean {
+  get #hasNoRecipient(): boolean {
     const stopping = this.#stopping;
     if (stopping === undefined || stopping === this.#attemptTimeout) return false;
     if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
