@@ -50,7 +50,7 @@ interface StartLeases {
   pendingRenewal(lockToken: string): Promise<unknown> | undefined;
 }
 
-/** One attempt of an activity or task: runs the handler, cancels it, and turns its end into a result. */
+/** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
 export class ActivityRun implements LoopHolder {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
@@ -318,7 +318,7 @@ export class ActivityRun implements LoopHolder {
     await disposeOf(this.#params, result.payload);
   }
 
-  /** Disposes of the result if the store rejects it because of a cancel that had not reached this worker. */
+  /** Disposes of a result that the store rejects. A cancel may be stored before it reaches this worker. */
   get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
     if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
     return (payload) => disposeOf(this.#params, payload);

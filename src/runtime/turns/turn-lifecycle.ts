@@ -199,7 +199,7 @@ export interface FirstTurnsParams {
   readonly replays: FreshReplays;
 }
 
-/** Creates an instance together with its first turn, if its code is registered in this process (fast path). */
+/** Creates an instance together with its first turn (fast path). Needs its code in this process. */
 export class FirstTurns {
   readonly #params: FirstTurnsParams;
   readonly #pending = new Set<Promise<unknown>>();

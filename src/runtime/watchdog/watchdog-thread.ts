@@ -1,4 +1,4 @@
-/** The entry of the watchdog thread: pings the event loop of the workers, and acts if it does not respond. */
+/** The entry of the watchdog thread. Pings the workers' event loop, and acts if it does not respond. */
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
@@ -112,7 +112,7 @@ interface Sightings {
 /** A period in which the event loop does not respond. */
 class BlockedPeriod {
   readonly #since: number;
-  /** By description of the code: a period may consist of many short turns, none of which blocks for long. */
+  /** By description of the code. A period may consist of many short turns, none of which blocks for long. */
   readonly #seen = new Map<string, Sightings>();
   #hold: LoopHold | undefined;
   #stack: string | undefined;
@@ -196,7 +196,7 @@ class BlockedPeriod {
     return this.#hold?.watchdogId === undefined ? undefined : workers.get(this.#hold.watchdogId);
   }
 
-  /** Renews the claim until the code exceeds its lease, so that no other worker runs the same code. */
+  /** Renews the claim until the code exceeds its lease. Otherwise another worker would run the same code. */
   async #renew(hold: LoopHold, worker: WatchedWorker, leaseMs: number): Promise<void> {
     if (worker.reopening === undefined) return;
     const items = hold.kind === 'handler' ? [hold.lockToken] : (hold.items ?? []);
@@ -265,7 +265,7 @@ class BlockedPeriod {
 }
 
 /**
- * Loads the store modules after the first pong, because a lease that is about to expire leaves no time.
+ * Loads the store modules after the first pong. Later, an expiring lease leaves no time for it.
  * A process that ends earlier, like many tests, does not load them.
  */
 function loadStores(): void {
