@@ -36,7 +36,7 @@ export interface WorkerOptions {
   /** Time that `stop()` lets running handlers finish before it aborts their signals. Default: 10 s. */
   readonly shutdownGrace?: Duration;
   /**
-   * Kills the process (`SIGKILL`) once its event loop is blocked for this long, so that its supervisor restarts it.
+   * Kills the process (`SIGKILL`) once its event loop is blocked for this long. Its supervisor should restart it.
    * `true`: the longer of the two leases. Default: never.
    */
   readonly exitWhenBlocked?: Duration | boolean;

@@ -293,7 +293,7 @@ export class Worker {
     void this.#activityLeases.renewNow(unknown);
   }
 
-  /** Requests a turn for an instance whose code failed between two turns, so that the turn records the failure. */
+  /** Requests a turn that records a failure of orchestration code between two turns. */
   #reportFault({ instanceId, turnId, failure }: FaultReport): void {
     const message = encodeMessage({ kind: 'wake', broken: { turnId, failure } });
     this.#context.provider.enqueueMessages([{ instanceId, message }]).catch((error: unknown) => {

@@ -54,7 +54,7 @@ interface StartLeases {
   pendingRenewal(lockToken: string): Promise<unknown> | undefined;
 }
 
-/** One attempt of an activity or task: runs the handler, cancels it, and turns its end into a result. */
+/** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
 export class ActivityRun implements LoopHolder {
   readonly item: WorkItem;
   readonly #params: ActivityRunParams;
@@ -196,18 +196,18 @@ export class ActivityRun implements LoopHolder {
       const input = await this.#prepare();
       if (input === undefined) return;
       const { handler } = this.#params;
-      if (handler.isUnwanted !== undefined) {
-        const unwanted = await this.#begin(() => {
+      if (handler.isSkipped !== undefined) {
+        const skipped = await this.#begin(() => {
           this.#hasBegun = true;
-          return handler.isUnwanted?.(this.#context, input.value, this.item);
+          return handler.isSkipped?.(this.#context, input.value, this.item);
         });
-        if (unwanted?.value === true) this.#end({ kind: 'skipped' });
-        if (unwanted?.value !== false) return;
+        if (skipped?.value === true) this.#end({ kind: 'skipped' });
+        if (skipped?.value !== false) return;
       }
       const output = await this.#begin(() => this.#runHandler(input.value));
       if (output === undefined) return;
       const result = this.#completed(output.value);
-      if (this.#isUnwanted) await this.#dispose(result);
+      if (this.#hasNoRecipient) await this.#dispose(result);
       this.#end(result);
     } catch (error) {
       this.#end(this.#toResult(error));
@@ -303,7 +303,7 @@ export class ActivityRun implements LoopHolder {
   }
 
   /** Whether the result has no recipient. */
-  get #isUnwanted(): boolean {
+  get #hasNoRecipient(): boolean {
     const stopping = this.#stopping;
     if (stopping === undefined || stopping === this.#attemptTimeout) return false;
     if (stopping.trigger === 'shutdown' || stopping.trigger === 'lease_lost') return false;
@@ -322,7 +322,7 @@ export class ActivityRun implements LoopHolder {
     await disposeOf(this.#params, result.payload);
   }
 
-  /** Disposes of the result if the store rejects it because of a cancel that had not reached this worker. */
+  /** Disposes of a result that the store rejects. A cancel may be stored before it reaches this worker. */
   get onDiscarded(): ((payload: Payload | null) => Promise<void>) | undefined {
     if (this.#isDisposed || this.#params.handler.onAbandoned === undefined) return undefined;
     return (payload) => disposeOf(this.#params, payload);

@@ -80,7 +80,7 @@ export class TaskLimiter {
 const sliceMs = 2;
 
 /**
- * Spreads the starts of handlers over several event loop iterations, so that a cancel can arrive between two of them.
+ * Spreads the starts of handlers over several event loop iterations. A cancel can then arrive between two starts.
  * Otherwise 100 handlers that each compute for 5 ms would start as one block of half a second.
  */
 export class StartSlices {

@@ -25,7 +25,7 @@ export class LateResults {
   readonly #hooks: Readonly<
     Record<AbandonedResult['kind'], ReadonlyMap<string, OnAbandoned<unknown>>>
   >;
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #pending = new Set<Promise<void>>();
 
   constructor(params: LateResultsParams) {
     this.#params = params;
@@ -38,14 +38,14 @@ export class LateResults {
   }
 
   /** Whether a definition of this worker has `onAbandoned`. */
-  get isWanted(): boolean {
+  get hasHooks(): boolean {
     return this.#hooks.orchestration.size > 0 || this.#hooks.task.size > 0;
   }
 
   /** Starts to dispose of waiting results. Returns whether there were any. */
   async disposeDue(): Promise<boolean> {
-    const limit = maxAtOnce - this.#underWay.size;
-    if (!this.isWanted || limit < 1) return false;
+    const limit = maxAtOnce - this.#pending.size;
+    if (!this.hasHooks || limit < 1) return false;
     const claimed = await this.#params.store.claimAbandoned({
       orchestrations: [...this.#hooks.orchestration.keys()],
       tasks: [...this.#hooks.task.keys()],
@@ -58,7 +58,7 @@ export class LateResults {
 
   /** Resolves when no call of `onAbandoned` is running. */
   async idle(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
   async #dispose(result: AbandonedResult): Promise<void> {
@@ -84,8 +84,8 @@ export class LateResults {
   }
 
   #track(work: Promise<void>): void {
-    this.#underWay.add(work);
-    void work.finally(() => this.#underWay.delete(work));
+    this.#pending.add(work);
+    void work.finally(() => this.#pending.delete(work));
   }
 }
 

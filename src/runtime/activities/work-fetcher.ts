@@ -125,7 +125,7 @@ export class WorkFetcher {
     } else await this.#untilWoken(limiter.availableAt);
   }
 
-  /** Fetches by priority: first at most the smallest capacity of the limited tasks, then of the other work. */
+  /** Fetches by priority. No limited task gets more than its capacity; the other work fills the remaining slots. */
   async #fetchByPriority({ names, tasks }: Names): Promise<void> {
     const { clock, slots } = this.#params;
     const { signal } = this.#stopping;

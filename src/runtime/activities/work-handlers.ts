@@ -71,7 +71,7 @@ export interface WorkHandler {
   /** Returns the attempt options. Throws `UNDECODABLE` for options that cannot be decoded. */
   options(item: WorkItem): WorkOptions;
   /** Whether the task's condition is false, so that the run is skipped. */
-  isUnwanted?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
+  isSkipped?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
   run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
   /** Disposes of a result whose caller no longer exists. */
   readonly onAbandoned?: OnAbandoned<unknown>;
@@ -103,11 +103,11 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
     isolated: definition.isolated,
     limiter: TaskLimiter.of(definition),
     hasOnFail: definition.onFail !== undefined,
-    options: (item) => checked(item, options),
+    options: (item) => withCheckedHeaders(item, options),
     ...(definition.condition !== undefined && {
       // The condition applies only before the first failed attempt.
-      isUnwanted: async (context, input, item) =>
-        item.failures === 0 && (await isUnwanted(definition, taskContext(context), input)),
+      isSkipped: async (context, input, item) =>
+        item.failures === 0 && (await isSkipped(definition, taskContext(context), input)),
     }),
     run: (context, input) => definition.handler(taskContext(context), input),
     ...(definition.onAbandoned !== undefined && {
@@ -119,16 +119,17 @@ function taskHandler(definition: TaskDefinition): WorkHandler {
 /** The `onFail` handler of a task. */
 function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHandler {
   const { onFail } = definition;
-  const what = `onFail of task ${JSON.stringify(definition.name)}`;
+  const label = `the onFail handler of task ${JSON.stringify(definition.name)}`;
   const options = attemptOptions(onFail ?? {});
   return {
-    label: what,
+    label,
     // Not validated: the run may have failed because of its input. `onFail` gets the input as stored.
     inputSchema: undefined,
     hasOnFail: false,
-    options: (item) => checked(item, options),
+    options: (item) => withCheckedHeaders(item, options),
     run: async (context, input, item) => {
-      if (onFail === undefined) throw toError(platformFailure('UNREGISTERED', gone(what)));
+      if (onFail === undefined)
+        throw toError(platformFailure('UNREGISTERED', noOnFail(definition.name)));
       return onFail.handler(taskContext(context), await readFailedRun(provider, item, input));
     },
   };
@@ -146,7 +147,7 @@ function attemptOptions({
 }
 
 /** Decodes the headers early, so that corrupt headers fail the attempt before the handler runs. */
-function checked(item: WorkItem, options: WorkOptions): WorkOptions {
+function withCheckedHeaders(item: WorkItem, options: WorkOptions): WorkOptions {
   decodeHeaders(item.options);
   return options;
 }
@@ -156,23 +157,23 @@ function taskContext(context: RunningActivityContext): RunningTaskContext {
   throw new Error('A task handler got the context of an activity.');
 }
 
-async function isUnwanted(
+async function isSkipped(
   definition: TaskDefinition,
   context: RunningTaskContext,
   input: unknown,
 ): Promise<boolean> {
-  let wanted: unknown;
+  let condition: unknown;
   try {
-    wanted = await definition.condition?.(input, context);
+    condition = await definition.condition?.(input, context);
   } catch (cause) {
     context.throwIfCanceled();
     throw conditionFailed(definition.name, 'threw', cause);
   }
-  if (typeof wanted !== 'boolean') {
-    throw conditionFailed(definition.name, `returned ${typeof wanted} instead of a boolean`);
+  if (typeof condition !== 'boolean') {
+    throw conditionFailed(definition.name, `returned ${typeof condition} instead of a boolean`);
   }
   context.throwIfCanceled();
-  return !wanted;
+  return !condition;
 }
 
 // Not retryable: a condition that throws would throw again.
@@ -195,8 +196,8 @@ async function readFailedRun(
   return { input, failure: decodeFailure(failure ?? null), attempts: record.task?.failures ?? 0 };
 }
 
-function gone(what: string): string {
-  return `This worker has no ${what}. Restore \`onFail\` in the definition, or run a worker that has it.`;
+function noOnFail(task: string): string {
+  return `Task ${JSON.stringify(task)} has no \`onFail\` in this worker. Restore it in the definition, or run a worker that has it.`;
 }
 
 /** Calls `onAbandoned` with a result that came too late. Logs an error that it throws. */

@@ -54,7 +54,7 @@ function exists(pid: number): boolean {
   }
 }
 
-/** Returns the state and the start time in clock ticks since boot, or `undefined` if they cannot be read. */
+/** Returns state and start time (clock ticks since boot), or `undefined` if unreadable. */
 function readStat(pid: number): { readonly state: string; readonly startTime: string } | undefined {
   let stat: string;
   try {

@@ -178,7 +178,7 @@ export class Leases<L extends Lease> {
 }
 
 /**
- * Returns the monotonic time at which a lease started, for a claim that the store made at `nowMs` of its clock.
+ * Returns the monotonic time at which the lease of a claim started. `nowMs` is the store's time of the claim.
  *
  * A fetch may wait before it claims, so the store's clock gives the age of the claim. The clocks may differ by any
  * amount, but a claim is never older than `askedAt`, the start of its fetch.

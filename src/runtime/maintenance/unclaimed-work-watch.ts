@@ -14,7 +14,7 @@ export interface UnclaimedWorkWatchParams {
   readonly tasks: readonly string[];
 }
 
-/** How long work must have been due before a warning: a worker that has its code claims it sooner. */
+/** Minimum time that work is due before a warning. A worker with its code claims it sooner. */
 const minWaitMs = 10_000;
 const firstQueryMs = 15_000;
 const queryEveryMs = 30_000;
@@ -22,8 +22,10 @@ const warnEveryMs = 60_000;
 const maxEntries = 100;
 
 /**
- * Warns of due work that this worker cannot run and that no other worker claims: a misspelled name, a removed version, a
- * definition that was never registered. Queries when the worker polls, every 30 s, and warns once per name and minute.
+ * Warns of due work that neither this worker nor another one claims. Typical causes: a misspelled name, a removed
+ * version,
+ * a definition that was never registered. Queries every 30 s, at a poll of the worker; warns once per name and
+ * minute.
  */
 export class UnclaimedWorkWatch {
   readonly #params: UnclaimedWorkWatchParams;

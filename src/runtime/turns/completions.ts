@@ -60,7 +60,7 @@ export class Completions {
   readonly #params: CompletionsParams;
   #dueInstances: WarmInstance[] = [];
   readonly #ended: SettledActivity[] = [];
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #pending = new Set<Promise<void>>();
 
   constructor(params: CompletionsParams) {
     this.#params = params;
@@ -115,10 +115,10 @@ export class Completions {
 
   /** Resolves when no commit is pending. */
   async drained(): Promise<void> {
-    while (this.#dueInstances.length > 0 || this.#ended.length > 0 || this.#underWay.size > 0) {
+    while (this.#dueInstances.length > 0 || this.#ended.length > 0 || this.#pending.size > 0) {
       this.#flush();
       this.#flushEnded();
-      await Promise.all(this.#underWay);
+      await Promise.all(this.#pending);
     }
   }
 
@@ -230,8 +230,8 @@ export class Completions {
   }
 
   #track(work: Promise<void>): void {
-    this.#underWay.add(work);
-    void work.finally(() => this.#underWay.delete(work));
+    this.#pending.add(work);
+    void work.finally(() => this.#pending.delete(work));
   }
 }
 

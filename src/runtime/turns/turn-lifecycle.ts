@@ -199,10 +199,10 @@ export interface FirstTurnsParams {
   readonly replays: FreshReplays;
 }
 
-/** Creates an instance together with its first turn, if its code is registered in this process (fast path). */
+/** Creates an instance together with its first turn (fast path). Needs its code in this process. */
 export class FirstTurns {
   readonly #params: FirstTurnsParams;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #pending = new Set<Promise<unknown>>();
   #stopped = false;
 
   constructor(params: FirstTurnsParams) {
@@ -212,7 +212,7 @@ export class FirstTurns {
   /** Declines new starts, and waits for the pending ones. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.allSettled(this.#underWay);
+    await Promise.allSettled(this.#pending);
   }
 
   /** Returns `undefined` if this process cannot run the instance. */
@@ -222,8 +222,8 @@ export class FirstTurns {
     if (this.#stopped || version === undefined) return undefined;
     if (registry.find(newInstance.name, version) === undefined) return undefined;
     const created = this.#create(newInstance, version);
-    this.#underWay.add(created);
-    const forget = (): boolean => this.#underWay.delete(created);
+    this.#pending.add(created);
+    const forget = (): boolean => this.#pending.delete(created);
     created.then(forget, forget);
     return created;
   }

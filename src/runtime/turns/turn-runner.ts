@@ -57,7 +57,7 @@ const maxBackoffMs = 60_000;
 // Instances that end in another process are not removed one by one.
 const maxBackoffEntries = 10_000;
 
-/** Runs one turn for each claimed instance: on its warm copy, or after a replay of its history. */
+/** Runs one turn for each claimed instance. Uses its warm copy, or replays its history. */
 export class TurnRunner {
   readonly #params: TurnRunnerParams;
   /** The next retry delay of each blocked instance. */

@@ -33,7 +33,7 @@ export type ToWatchdog =
   | { readonly kind: 'pong' };
 
 /** Messages from the watchdog's thread to the worker's. */
-export type FromWatchdog = { readonly kind: 'ping' } | ({ readonly kind: 'over' } & Blockage);
+export type FromWatchdog = { readonly kind: 'ping' } | ({ readonly kind: 'ended' } & Blockage);
 
 /** The JSON that the function in `describeProperty` returns. */
 export interface HoldDescription {

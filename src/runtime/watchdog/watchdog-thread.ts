@@ -1,4 +1,4 @@
-/** The entry of the watchdog thread: pings the event loop of the workers, and acts if it does not respond. */
+/** The entry of the watchdog thread. Pings the workers' event loop, and acts if it does not respond. */
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
@@ -35,7 +35,7 @@ let beatAt: number | undefined;
 const awake = workerData as Int32Array;
 /** Time in which the process was suspended. It does not count as blocked. */
 let stoppedMs = 0;
-let blocking: Blocking | undefined;
+let period: BlockedPeriod | undefined;
 let isLoaded = false;
 
 function send(message: FromWatchdog): void {
@@ -92,14 +92,14 @@ function beat(): void {
   }
   const blockedMs = now - pingedAt;
   if (blockedMs < shortestLeaseMs() / 4) return;
-  blocking ??= new Blocking(pingedAt);
-  blocking.proceed(blockedMs);
+  period ??= new BlockedPeriod(pingedAt);
+  period.proceed(blockedMs);
 }
 
 function onPong(): void {
   if (!isLoaded) loadStores();
-  if (blocking !== undefined && pingedAt !== undefined) blocking.end(awakeMs() - pingedAt);
-  blocking = undefined;
+  if (period !== undefined && pingedAt !== undefined) period.end(awakeMs() - pingedAt);
+  period = undefined;
   pingedAt = undefined;
 }
 
@@ -110,9 +110,9 @@ interface Sightings {
 }
 
 /** A period in which the event loop does not respond. */
-class Blocking {
+class BlockedPeriod {
   readonly #since: number;
-  /** By description of the code: a period may consist of many short turns, none of which blocks for long. */
+  /** By description of the code. A period may consist of many short turns, none of which blocks for long. */
   readonly #seen = new Map<string, Sightings>();
   #hold: LoopHold | undefined;
   #stack: string | undefined;
@@ -168,7 +168,7 @@ class Blocking {
     this.#seen.set(key, seen);
     const leaseMs = leaseOf(hold, worker);
     // Time at a breakpoint does not count.
-    if (blocking !== this || this.#isDebugged || seen.count < minSightings) return;
+    if (period !== this || this.#isDebugged || seen.count < minSightings) return;
     const heldMs = awakeMs() - seen.since;
     if (heldMs >= leaseMs) this.#acting ??= this.#act(hold, worker, heldMs);
   }
@@ -185,7 +185,7 @@ class Blocking {
 
   end(blockedMs: number): void {
     const [hold, stack, action] = [this.#hold, this.#stack, this.#action];
-    send({ kind: 'over', blockedMs: Math.round(blockedMs), hold, stack, action });
+    send({ kind: 'ended', blockedMs: Math.round(blockedMs), hold, stack, action });
     const store = this.#store;
     void Promise.resolve(this.#acting)
       .then(async () => (await store)?.close())
@@ -196,7 +196,7 @@ class Blocking {
     return this.#hold?.watchdogId === undefined ? undefined : workers.get(this.#hold.watchdogId);
   }
 
-  /** Renews the claim until the code exceeds its lease, so that no other worker runs the same code. */
+  /** Renews the claim until the code exceeds its lease. Otherwise another worker would run the same code. */
   async #renew(hold: LoopHold, worker: WatchedWorker, leaseMs: number): Promise<void> {
     if (worker.reopening === undefined) return;
     const items = hold.kind === 'handler' ? [hold.lockToken] : (hold.items ?? []);
@@ -265,7 +265,7 @@ class Blocking {
 }
 
 /**
- * Loads the store modules after the first pong, because a lease that is about to expire leaves no time.
+ * Loads the store modules after the first pong. Later, an expiring lease leaves no time for it.
  * A process that ends earlier, like many tests, does not load them.
  */
 function loadStores(): void {

@@ -29,17 +29,15 @@ export function watchdogMs(): number {
   return thread === undefined ? 0 : Atomics.load(awake, 0);
 }
 
-/**
- * Whether the process was suspended for most of the time since `begunMs`, by a signal or with its machine.
- * The watchdog did not run then either.
- */
+/** Whether the process was suspended for most of the time since `begunMs`. The watchdog did not run then either. */
 export function wasStopped(begunMs: number, leaseMs: number): boolean {
   return begunMs !== 0 && ((watchdogMs() - begunMs) | 0) < leaseMs / 2;
 }
 
 /**
- * Registers a worker with the watchdog: one thread per process that detects a blocked event loop, logs its cause, and
- * acts for the worker in the store. While the loop is not blocked, it costs one ping per second.
+ * Registers a worker with the watchdog, one thread per process. It detects a blocked event loop, logs the cause, and
+ * acts
+ * for the worker in the store. While the loop is not blocked, it costs one ping per second.
  */
 export class WatchdogRegistration {
   readonly id = ++lastId;

@@ -119,8 +119,8 @@ describeEngine('isolated activities', (open) => {
 
   it.each([
     ['fail', 'too far'],
-    ['exit', 'ended with code 3'],
-    ['missing', 'has no function'],
+    ['exit', 'exited with code 3'],
+    ['missing', 'does not export a function'],
   ])('a handler that does not work (%s) fails its call', async (exportName, message) => {
     const broken = isolatedActivity('broken', { module, exportName });
     const run = orchestration('run', async (ctx) => ctx.call(broken));
