@@ -28,7 +28,6 @@ import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
 import { RejectionLog, type ServerMetrics } from './monitoring/server-metrics.ts';
 import {
-  authorizeTimeout,
   bodyTimeout,
   HttpError,
   requestTimeout,
@@ -212,10 +211,9 @@ export class RequestPipeline {
       return anonymous;
     }
     const found = authentication.identify(request.headers, () => toAuthorizeRequest(context));
-    const caller =
-      found instanceof Promise
-        ? await withTimeout(found, limits.requestMs, authorizeTimeout)
-        : found;
+    const timeout = (): HttpError => unavailable('Authentication timed out.');
+    const isAsync = found instanceof Promise;
+    const caller = isAsync ? await withTimeout(found, limits.requestMs, timeout) : found;
     if (caller === undefined) {
       admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();

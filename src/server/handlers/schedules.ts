@@ -3,7 +3,6 @@ import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';
 
-/** Handlers of the schedule routes. */
 export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
   listSchedules({ query }, { client }) {
     return client.schedules.list(query);

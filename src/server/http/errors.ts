@@ -78,11 +78,6 @@ export function invalidRequest(message: string, issues?: WireError['issues']): H
   });
 }
 
-/** 503: `authorize` or `tokens` did not return within `requestMs`. */
-export function authorizeTimeout(): HttpError {
-  return unavailable('Authentication timed out.');
-}
-
 /** 503: `close()` was called. */
 export function serverClosing(): HttpError {
   return unavailable('The server is closing.');

@@ -75,7 +75,6 @@ const flowItems: z.ZodType<FlowItemPage> = z.strictObject({
   nextAfter: z.number().exactOptional(),
 });
 
-/** Routes of flows and flow runs. */
 export const flowRoutes = {
   listFlows: route({
     method: 'GET',
@@ -125,8 +124,7 @@ export const flowRoutes = {
     method: 'POST',
     path: '/v1/flow-runs/{id}/signals',
     role: 'operate',
-    summary:
-      'Sends a signal to a flow run. Waits until the run has received it or `timeoutMs` has passed.',
+    summary: 'Sends a signal to a flow run. Waits for its delivery, up to `timeoutMs`.',
     params: byId,
     body: z.strictObject({
       name,

@@ -34,14 +34,12 @@ import { longestPollMs, route } from './route.ts';
 
 const position = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** Routes of instances: start, read, wait, signal, stop. */
 export const instanceRoutes = {
   startInstance: route({
     method: 'POST',
     path: '/v1/instances',
     role: 'operate',
-    summary:
-      'Starts an instance. A repeated start with the same `id` and input returns the existing instance.',
+    summary: 'Starts an instance. A repeat with the same `id` returns the existing instance.',
     body: z.strictObject({
       name,
       input: json.optional(),
@@ -91,8 +89,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/wait',
     role: 'read',
-    summary:
-      'Waits until an instance has ended or `timeoutMs` has passed. `over` is true if it has ended.',
+    summary: 'Waits until an instance has ended (`over: true`) or `timeoutMs` has passed.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
     response: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
@@ -122,8 +119,7 @@ export const instanceRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/events',
     role: 'operate',
-    summary:
-      'Sends an external event to an instance. It is buffered until `ctx.waitFor` consumes it.',
+    summary: 'Sends an external event to an instance, buffered until the code waits for it.',
     params: byId,
     body: z.strictObject({ name, payload: json.optional() }),
     response: done,
@@ -132,8 +128,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/tree',
     role: 'read',
-    summary:
-      'Returns the ids of an instance and all its descendants. Above 8 MiB of ids: `PAYLOAD_TOO_LARGE`.',
+    summary: 'Returns the ids of an instance and all its descendants, up to 8 MiB.',
     params: byId,
     response: instanceTree,
   }),
@@ -141,8 +136,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/history',
     role: 'read',
-    summary:
-      'Returns a page of the history of an execution. Default: the current one. A page ends at 8 MiB.',
+    summary: 'Returns a page of the history of an execution. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
       executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),

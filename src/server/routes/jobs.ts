@@ -3,14 +3,10 @@ import { longestPollMs, route } from './route.ts';
 import { wireError, instanceInfo, stopResult } from './response-schemas.ts';
 import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
 
-const incarnation = z
-  .string()
-  .min(8)
-  .max(100)
-  .meta({
-    description:
-      'Random id chosen by the submitter. Distinguishes the job from a deleted one with the same id.',
-  });
+const incarnation = z.string().min(8).max(100).meta({
+  description:
+    'Random id chosen by the submitter. Distinguishes the job from a deleted one with the same id.',
+});
 const key = z.strictObject({ id, incarnation });
 const jobKeys = z.array(key).min(1).max(1_000);
 const byJob = z.strictObject({ id, jobId: id });
@@ -31,12 +27,9 @@ export const newJob = z.strictObject({
   name,
   version: version.optional(),
   input: json.optional(),
-  disposable: z
-    .boolean()
-    .optional()
-    .meta({
-      description: 'Whether the definition has a hook for results that the caller gave up.',
-    }),
+  disposable: z.boolean().optional().meta({
+    description: 'Whether the definition has a hook for results that the caller gave up.',
+  }),
   task: z
     .strictObject({
       priority: z.number().optional(),
@@ -62,7 +55,6 @@ const chunk = z.strictObject({ seq: z.number(), value: json.exactOptional() });
 
 const position = z.int().min(0);
 
-/** Routes of jobs: runs attached to a session. */
 export const jobRoutes = {
   submitJobs: route({
     method: 'POST',

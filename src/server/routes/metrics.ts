@@ -41,7 +41,6 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
   pendingReclaims: count,
 });
 
-/** Routes of health, metrics, changes and the API description. */
 export const metricRoutes = {
   health: route({
     method: 'GET',
@@ -68,8 +67,7 @@ export const metricRoutes = {
     method: 'GET',
     path: '/v1/metrics',
     role: 'read',
-    summary:
-      'Returns the metrics of the store, the queues and the server in the text format of Prometheus.',
+    summary: 'Returns the metrics of the store and the server in the format of Prometheus.',
     as: 'text',
   }),
   openApi: route({

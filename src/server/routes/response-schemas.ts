@@ -16,7 +16,6 @@ import { headers, json, moment, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
 
-/** A failure of user code. */
 export const failure: z.ZodType<Failure> = z
   .strictObject({
     name: z.string(),
@@ -50,7 +49,6 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
-/** An activity or task run without an outcome. */
 export const pendingWork: z.ZodType<PendingWork> = z
   .strictObject({
     kind: z.enum(['activity', 'task', 'onFail']),
@@ -109,7 +107,6 @@ const infoFields = {
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
 
-/** An instance. */
 export const instanceInfo: z.ZodType<InstanceInfo> = z
   .strictObject(infoFields)
   .meta({ id: 'Instance', description: 'An instance with its status, payloads and active work.' });
@@ -126,13 +123,11 @@ export const measuredInstance: z.ZodType<MeasuredInstance> = z.strictObject({
   }),
 });
 
-/** A page of instances. */
 export const instancePage: z.ZodType<InstancePage> = z.strictObject({
   items: z.array(instanceInfo),
   nextCursor: z.string().exactOptional(),
 });
 
-/** The result of a cancel or terminate. */
 export const stopResult: z.ZodType<StopResult> = z
   .strictObject({ found: z.boolean(), changed: z.boolean(), status: status.nullable() })
   .meta({
@@ -141,7 +136,6 @@ export const stopResult: z.ZodType<StopResult> = z
       'The result of a cancel or terminate. An unknown id is not an error: `found` is false.',
   });
 
-/** An instance with all its descendants. */
 export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
   rootId: z.string(),
   allIds: z.array(z.string()),
@@ -150,14 +144,11 @@ export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
 });
 
 // The engine defines the kinds and fields of events, so the schema is loose.
-const historyEvent = z
-  .looseObject({ kind: z.string(), at: moment })
-  .meta({
-    id: 'HistoryEvent',
-    description: 'An event of a history. Its `kind` defines the other fields.',
-  }) as unknown as z.ZodType<HistoryEvent>;
+const historyEvent = z.looseObject({ kind: z.string(), at: moment }).meta({
+  id: 'HistoryEvent',
+  description: 'An event of a history. Its `kind` defines the other fields.',
+}) as unknown as z.ZodType<HistoryEvent>;
 
-/** A page of a history. */
 export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
   executionId: z.number(),
   items: z.array(z.strictObject({ id: z.number(), event: historyEvent })),
@@ -184,7 +175,6 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
   historyLength: z.number(),
 });
 
-/** A page of executions. */
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({
   items: z.array(executionRecord),
   nextAfter: z.number().exactOptional(),
@@ -222,7 +212,6 @@ export const wireError = z
   })
   .meta({ id: 'Error', description: 'An error, without SQL, file paths or secrets.' });
 
-/** A serialized error. */
 export type WireError = z.output<typeof wireError>;
 
 /** The body of every error response. */

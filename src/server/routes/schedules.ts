@@ -79,7 +79,6 @@ const newSchedule = z.union([
   }),
 ]);
 
-/** Routes of schedules. */
 export const scheduleRoutes = {
   listSchedules: route({
     method: 'GET',

@@ -47,7 +47,6 @@ const jobPage: z.ZodType<JobPage> = z.strictObject({
 
 const after = z.string().min(1).max(1_000).optional();
 
-/** Routes of sessions. */
 export const sessionRoutes = {
   openSession: route({
     method: 'POST',

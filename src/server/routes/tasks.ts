@@ -27,7 +27,6 @@ export const taskRequest = z.strictObject({
 
 const taskRun = z.strictObject({ id: z.string(), created: z.boolean() });
 
-/** Routes of tasks. */
 export const taskRoutes = {
   runTask: route({
     method: 'POST',
