@@ -148,7 +148,7 @@ export class RequestPipeline {
   /** The steps of a request. A step that throws ends it with an error response. */
   async #runSteps(context: RequestContext): Promise<Response> {
     const { headers } = context.request;
-    this.#assertOpen();
+    if (this.#closed) throw serverClosing();
     this.#params.origins.check(headers);
     const preflight = this.#respondToPreflight(context);
     if (preflight !== undefined) return preflight;
@@ -184,10 +184,6 @@ export class RequestPipeline {
       isStreaming: false,
       caller: undefined,
     };
-  }
-
-  #assertOpen(): void {
-    if (this.#closed) throw serverClosing();
   }
 
   #respondToPreflight({ request, requestId }: RequestContext): Response | undefined {

@@ -142,14 +142,13 @@ const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   CLOSED: 503,
 };
 
-/** Returns the HTTP status for an error. */
 export function statusOf(error: unknown): number {
   if (error instanceof HttpError) return error.status;
   if (error instanceof ProviderError) return error.retryable ? 503 : 500;
   return (isPerdureError(error) ? statusByCode[error.code] : undefined) ?? 500;
 }
 
-/** Serializes an error for the caller, without stacks, SQL, paths or data of other callers. */
+/** Serializes an error for the caller, without SQL or paths. Stacks need `showStacks`. */
 export function toWireError(error: unknown, showStacks: boolean): WireError {
   if (!isPerdureError(error)) {
     return {

@@ -9,7 +9,7 @@ import {
   cursor,
   id,
   limit,
-  moment,
+  time,
   name,
   terminalStatus,
   done,
@@ -44,7 +44,7 @@ const many = <Item extends z.ZodType>(item: Item, max: number) =>
 
 const filter = z.strictObject({
   instanceIds: z.array(id).max(100_000).optional(),
-  completedBefore: moment.optional(),
+  completedBefore: time.optional(),
   status: many(terminalStatus, 20).optional(),
   name: many(name, 100).optional(),
   limit: z.int().min(0).optional(),
@@ -57,7 +57,7 @@ const all = z
 
 const conditions = {
   keepLast: z.int().min(0).optional(),
-  completedBefore: moment.optional(),
+  completedBefore: time.optional(),
   dryRun: z.boolean().optional(),
   actor: actor.optional(),
 };
@@ -70,7 +70,7 @@ const auditPage: z.ZodType<AuditPage> = z.strictObject({
       action: z.enum(['delete', 'deleteBulk', 'prune', 'pruneBulk', 'retention']),
       actor: z.string().nullable(),
       filter: z.string(),
-      at: moment,
+      at: time,
       ...deletedCounts,
     }),
   ),
@@ -153,8 +153,8 @@ const policy: z.ZodType<RetentionPolicy> = z.union([
 ]);
 
 const report: z.ZodType<RetentionReport> = z.strictObject({
-  startedAt: moment,
-  endedAt: moment,
+  startedAt: time,
+  endedAt: time,
   sweeper: z.string(),
   dryRun: z.boolean(),
   outcome: z.enum(['done', 'paused', 'stopped', 'lostLease', 'failed']),
@@ -165,10 +165,10 @@ const report: z.ZodType<RetentionReport> = z.strictObject({
 });
 
 const retentionStatus: z.ZodType<RetentionStatus> = z.strictObject({
-  paused: z.strictObject({ at: moment, actor: z.string().nullable() }).nullable(),
+  paused: z.strictObject({ at: time, actor: z.string().nullable() }).nullable(),
   lastReport: report.nullable(),
   policies: z.array(policy).nullable(),
-  fullWalkAt: moment.nullable(),
+  fullWalkAt: time.nullable(),
 });
 
 export const retentionRoutes = {

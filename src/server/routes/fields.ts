@@ -16,7 +16,7 @@ export const actor = text(200);
 export const duration = z
   .union([z.number(), z.string().max(60)])
   .meta({ description: 'Milliseconds, or a string such as 250ms, 30s, 5m, 1h or 30d.' });
-export const moment = z.number().meta({ description: 'Milliseconds since the Unix epoch.' });
+export const time = z.number().meta({ description: 'Milliseconds since the Unix epoch.' });
 export const json = z.unknown().meta({ description: 'Any JSON value.' });
 export const headers = z.record(z.string().max(256), z.string().max(65_536));
 
@@ -32,7 +32,7 @@ export const terminalStatus: z.ZodType<TerminalStatus> = z.enum([
   'expired',
 ]);
 
-export function whole(min: number, max: number) {
+export function integer(min: number, max: number) {
   return z
     .string()
     .regex(/^-?\d{1,16}$/, 'must be an integer')
@@ -40,24 +40,24 @@ export function whole(min: number, max: number) {
     .pipe(z.int().min(min).max(max));
 }
 
-export const flag = z
+export const queryBoolean = z
   .enum(['true', 'false'])
   .transform((value) => value === 'true')
   .pipe(z.boolean());
 
 /** One or more values in a query, as a repeated parameter. */
-export function several<Item extends z.ZodType>(item: Item) {
+export function oneOrMore<Item extends z.ZodType>(item: Item) {
   return z.preprocess(
     (value) => (typeof value === 'string' ? [value] : value),
     z.array(item).min(1).max(20),
   );
 }
 
-export const limit = whole(1, 1_000);
+export const limit = integer(1, 1_000);
 export const cursor = z.string().max(100);
 /** Timeout of a long poll, in milliseconds. */
-export const timeoutMs = whole(0, longestPollMs);
-export const queryMoment = whole(-8_640_000_000_000_000, 8_640_000_000_000_000);
+export const timeoutMs = integer(0, longestPollMs);
+export const queryTime = integer(-8_640_000_000_000_000, 8_640_000_000_000_000);
 
 /** Path parameters of routes for one id. */
 export const byId = z.strictObject({ id });

@@ -3,17 +3,17 @@ import {
   byId,
   cursor,
   done,
-  flag,
+  queryBoolean,
   id,
   json,
   limit,
   name,
-  queryMoment,
-  several,
+  queryTime,
+  oneOrMore,
   status,
   timeoutMs,
   version,
-  whole,
+  integer,
   actor,
   duration,
   reason,
@@ -32,7 +32,7 @@ import {
 } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
-const position = whole(0, Number.MAX_SAFE_INTEGER);
+const position = integer(0, Number.MAX_SAFE_INTEGER);
 
 export const instanceRoutes = {
   startInstance: route({
@@ -55,15 +55,15 @@ export const instanceRoutes = {
     summary:
       'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
-      status: several(status).optional(),
+      status: oneOrMore(status).optional(),
       kind: z.enum(['orchestration', 'task', 'flow']).optional(),
       name: name.optional(),
       idPrefix: id.optional(),
       parentId: id.optional(),
-      createdFrom: queryMoment.optional(),
-      createdBefore: queryMoment.optional(),
-      blocked: flag.optional(),
-      payloads: flag.optional(),
+      createdFrom: queryTime.optional(),
+      createdBefore: queryTime.optional(),
+      blocked: queryBoolean.optional(),
+      payloads: queryBoolean.optional(),
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
@@ -139,7 +139,7 @@ export const instanceRoutes = {
     summary: 'Returns a page of the history of an execution. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
-      executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),
+      executionId: integer(1, Number.MAX_SAFE_INTEGER).optional(),
       after: position.optional(),
       limit: limit.optional(),
     }),
@@ -151,7 +151,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Exports the history of an execution, for replay tests.',
     params: byId,
-    query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
+    query: z.strictObject({ executionId: integer(1, Number.MAX_SAFE_INTEGER).optional() }),
     response: exportedHistory,
     exports: true,
   }),

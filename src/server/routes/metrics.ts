@@ -4,14 +4,14 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
-import { moment } from './fields.ts';
+import { time } from './fields.ts';
 import { route } from './route.ts';
 
 const depth: z.ZodType<QueueDepth> = z.strictObject({
   ready: z.number(),
   delayed: z.number(),
   claimed: z.number(),
-  oldestReadyAt: moment.nullable(),
+  oldestReadyAt: time.nullable(),
 });
 
 const queueDepths: z.ZodType<QueueDepths> = z.strictObject({

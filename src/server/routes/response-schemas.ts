@@ -12,7 +12,7 @@ import type { Failure } from '../../model/failures/failure.ts';
 import type { ExecutionStatus } from '../../model/status.ts';
 import type { RunningItem, StopResult } from '../../providers/contract/cancellation.ts';
 import type { ExecutionRecord } from '../../providers/contract/instances.ts';
-import { headers, json, moment, status } from './fields.ts';
+import { headers, json, time, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
 
@@ -35,7 +35,7 @@ export const failure: z.ZodType<Failure> = z
 const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
   reason: z.string(),
   actor: z.string().nullable(),
-  requestedAt: moment,
+  requestedAt: time,
 });
 
 /** An activity claimed by a worker. */
@@ -44,8 +44,8 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   name: z.string(),
   attempt: z.number(),
   worker: z.string().nullable(),
-  claimedAt: moment,
-  lockedUntil: moment,
+  claimedAt: time,
+  lockedUntil: time,
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
@@ -60,11 +60,11 @@ export const pendingWork: z.ZodType<PendingWork> = z
     lastFailure: z
       .strictObject({ name: z.string(), message: z.string(), code: z.string().exactOptional() })
       .exactOptional(),
-    nextTryAt: moment.exactOptional(),
+    nextTryAt: time.exactOptional(),
     heartbeat: json.exactOptional(),
     worker: z.string().exactOptional(),
-    claimedAt: moment.exactOptional(),
-    lockedUntil: moment.exactOptional(),
+    claimedAt: time.exactOptional(),
+    lockedUntil: time.exactOptional(),
     cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
   })
   .meta({ id: 'PendingWork', description: 'An activity or task run without an outcome.' });
@@ -72,8 +72,8 @@ export const pendingWork: z.ZodType<PendingWork> = z
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   priority: z.number(),
   dedupeKey: z.string().exactOptional(),
-  runAt: moment.exactOptional(),
-  expiresAt: moment.exactOptional(),
+  runAt: time.exactOptional(),
+  expiresAt: time.exactOptional(),
   failures: z.number(),
   headers,
   onFail: z.enum(['queued', 'running', 'completed', 'failed']).exactOptional(),
@@ -93,16 +93,16 @@ const infoFields = {
   failure: failure.exactOptional(),
   customStatus: json.exactOptional(),
   customStatusVersion: z.number().exactOptional(),
-  createdAt: moment,
-  startedAt: moment.exactOptional(),
-  endedAt: moment.exactOptional(),
+  createdAt: time,
+  startedAt: time.exactOptional(),
+  endedAt: time.exactOptional(),
   cancel: cancelRequest.exactOptional(),
   cleanupSkipped: z.literal(true).exactOptional(),
   leaked: z.number().exactOptional(),
   pending: z.array(pendingWork).exactOptional(),
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
-  blocked: z.strictObject({ reason: z.string(), at: moment }).exactOptional(),
+  blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
@@ -144,7 +144,7 @@ export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
 });
 
 // The engine defines the kinds and fields of events, so the schema is loose.
-const historyEvent = z.looseObject({ kind: z.string(), at: moment }).meta({
+const historyEvent = z.looseObject({ kind: z.string(), at: time }).meta({
   id: 'HistoryEvent',
   description: 'An event of a history. Its `kind` defines the other fields.',
 }) as unknown as z.ZodType<HistoryEvent>;
@@ -170,8 +170,8 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
   executionId: z.number(),
   status: executionStatus,
   version: z.string().nullable(),
-  startedAt: moment.nullable(),
-  endedAt: moment.nullable(),
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
   historyLength: z.number(),
 });
 

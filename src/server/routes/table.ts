@@ -21,7 +21,6 @@ export const routes = {
   ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
-/** The type of the route table. */
 export type Routes = typeof routes;
 
 /** The name of a route. */

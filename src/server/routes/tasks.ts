@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { duration, headers, id, json, moment, name } from './fields.ts';
+import { duration, headers, id, json, time, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
 const taskRunFields = {
   priority: z.number().optional(),
   delay: duration.optional(),
-  runAt: moment.optional(),
+  runAt: time.optional(),
   expiresIn: duration.optional(),
-  expiresAt: moment.optional(),
+  expiresAt: time.optional(),
   dedupeKey: id.optional(),
   headers: headers.optional(),
   onFail: z
