@@ -30,9 +30,9 @@ const prunedCounts = {
 };
 
 /** Number of deleted rows of a deletion. */
-export const deleted: z.ZodType<DeleteInstanceResult> = z.strictObject(deletedCounts);
+const deleted: z.ZodType<DeleteInstanceResult> = z.strictObject(deletedCounts);
 /** Number of deleted rows of a prune. */
-export const pruned: z.ZodType<PruneResult> = z.strictObject(prunedCounts);
+const pruned: z.ZodType<PruneResult> = z.strictObject(prunedCounts);
 
 const finished = z.boolean().meta({
   description:
