@@ -10,7 +10,7 @@ export { serve } from './server/serve.ts';
 export type { PerdureServer, ServeOptions } from './server/serve.ts';
 export { createToken } from './server/access/tokens.ts';
 export type { ServerToken } from './server/access/tokens.ts';
-export type { LoadTokens } from './server/access/token-source.ts';
+export type { LoadTokens } from './server/access/tokens.ts';
 export type {
   Authorize,
   AuthorizedCaller,

@@ -28,7 +28,6 @@ import type { CheckedOptions } from './handler.ts';
 import { handlers } from './handlers/table.ts';
 import { RejectionLog, type ServerMetrics } from './monitoring/server-metrics.ts';
 import {
-  authorizeTimeout,
   bodyTimeout,
   HttpError,
   requestTimeout,
@@ -149,7 +148,7 @@ export class RequestPipeline {
   /** The steps of a request. A step that throws ends it with an error response. */
   async #runSteps(context: RequestContext): Promise<Response> {
     const { headers } = context.request;
-    this.#assertOpen();
+    if (this.#closed) throw serverClosing();
     this.#params.origins.check(headers);
     const preflight = this.#respondToPreflight(context);
     if (preflight !== undefined) return preflight;
@@ -187,10 +186,6 @@ export class RequestPipeline {
     };
   }
 
-  #assertOpen(): void {
-    if (this.#closed) throw serverClosing();
-  }
-
   #respondToPreflight({ request, requestId }: RequestContext): Response | undefined {
     if (request.method !== 'OPTIONS') return undefined;
     const headers = this.#params.origins.preflightHeaders(request.headers);
@@ -212,10 +207,9 @@ export class RequestPipeline {
       return anonymous;
     }
     const found = authentication.identify(request.headers, () => toAuthorizeRequest(context));
-    const caller =
-      found instanceof Promise
-        ? await withTimeout(found, limits.requestMs, authorizeTimeout)
-        : found;
+    const timeout = (): HttpError => unavailable('Authentication timed out.');
+    const isAsync = found instanceof Promise;
+    const caller = isAsync ? await withTimeout(found, limits.requestMs, timeout) : found;
     if (caller === undefined) {
       admission.countWrongToken(networkOf(connection.remoteAddress ?? ''));
       throw unauthenticated();

@@ -32,7 +32,6 @@ export function readDefinitions(option: string, value: unknown): AllowedDefiniti
   return patterns && new AllowedDefinitions(patterns);
 }
 
-/** Whether a caller may use a definition. */
 export function allows({ definitions }: Caller, name: string): boolean {
   return definitions === undefined || definitions.has(name);
 }

@@ -1,8 +1,7 @@
 import { readFields } from '../../model/option-fields.ts';
 import { HttpError } from '../http/errors.ts';
 import { roles, type Role, type RouteShape } from '../routes/route.ts';
-import { TokenSource } from './token-source.ts';
-import { readCaller, type Caller, type Tokens } from './tokens.ts';
+import { TokenSource, readCaller, type Caller, type Tokens } from './tokens.ts';
 
 /** A request as passed to `authorize`: without its body. */
 export interface AuthorizeRequest {

@@ -1,7 +1,8 @@
 import { assertMeant } from '../../management/instance-filter.ts';
-import { PerdureError, notFound } from '../../model/failures/errors.ts';
+import { notFound } from '../../model/failures/errors.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
 import type { ServerContext, Handlers } from '../server-context.ts';
+import { scheduleNotFound } from '../handlers/schedules.ts';
 import { handlers } from '../handlers/table.ts';
 import { HttpError, toWireError } from '../http/errors.ts';
 import type { ResponseOf, RequestOf } from '../routes/route.ts';
@@ -29,6 +30,7 @@ type ScheduleRoute = {
     : never;
 }[RouteName];
 
+type StopRoute = 'cancelInstance' | 'terminateInstance';
 type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
 
@@ -200,42 +202,38 @@ function assertAllowed(caller: Caller, name: string): void {
   if (!allows(caller, name)) throw forbiddenDefinition(name);
 }
 
-/** Guards a route: throws `INSTANCE_NOT_FOUND` unless the caller may use the instance. */
+/** Throws `INSTANCE_NOT_FOUND` unless the caller may use the instance. */
 function forInstance<Name extends InstanceRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
-    await assertVisible(call, context);
-    return (handlers[name] as unknown as AnyHandler)(call, context);
-  };
-  return guarded as unknown as Handlers<Routes>[Name];
+  return guarded(name, assertVisible);
 }
 
-/** Guards a stop: returns `found: false` unless the caller may use the instance. */
-function forStop<Name extends 'cancelInstance' | 'terminateInstance'>(
-  name: Name,
-): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
-    const { params, caller } = call as unknown as Named;
+/** Returns `found: false` unless the caller may use the instance. */
+function forStop<Name extends StopRoute>(name: Name): Handlers<Routes>[Name] {
+  return guarded(name, async ({ params, caller }: CallOf<StopRoute>, context) => {
     const hidden = await hiddenIds([params.id], caller, context);
-    if (hidden.length > 0) return { found: false, changed: false, status: null };
-    return (handlers[name] as unknown as AnyHandler)(call, context);
-  };
-  return guarded as unknown as Handlers<Routes>[Name];
+    return hidden.length > 0 ? { found: false, changed: false, status: null } : undefined;
+  });
 }
 
-/** Guards a route: throws `SCHEDULE_NOT_FOUND` unless the caller may start the definition of the schedule. */
+/** Throws `SCHEDULE_NOT_FOUND` unless the caller may start the definition of the schedule. */
 function forSchedule<Name extends ScheduleRoute>(name: Name): Handlers<Routes>[Name] {
-  const guarded = async (call: CallOf<Name>, context: ServerContext): Promise<unknown> => {
-    const { params, caller } = call as unknown as CallOf<'getSchedule'>;
-    const schedule = await context.client.schedules.get(params.name);
+  return guarded(name, async ({ params, caller }: CallOf<'getSchedule'>, { client }) => {
+    const schedule = await client.schedules.get(params.name);
     if (schedule === undefined || !mayStart(caller, schedule.definition)) {
-      throw new PerdureError(
-        'SCHEDULE_NOT_FOUND',
-        `Schedule ${JSON.stringify(params.name)} does not exist.`,
-      );
+      throw scheduleNotFound(params.name);
     }
-    return (handlers[name] as unknown as AnyHandler)(call, context);
-  };
-  return guarded as unknown as Handlers<Routes>[Name];
+  });
+}
+
+/** Runs `check` before the handler of a route. A value that it returns is the response. */
+function guarded<Name extends RouteName>(
+  name: Name,
+  check: (call: never, context: ServerContext) => Promise<unknown>,
+): Handlers<Routes>[Name] {
+  const handler = handlers[name] as unknown as AnyHandler;
+  const run: AnyHandler = async (call, context) =>
+    (await check(call as never, context)) ?? handler(call, context);
+  return run as unknown as Handlers<Routes>[Name];
 }
 
 function mayStart(

@@ -6,7 +6,6 @@ import type { flowRoutes } from '../routes/flows.ts';
 import { longestPollMs } from '../routes/route.ts';
 import { toFlowRunResponse, toStepResponse } from './serializers.ts';
 
-/** Handlers of the flow routes. */
 export const flowHandlers: Handlers<typeof flowRoutes> = {
   async listFlows(_, { flows }) {
     const items = [...flows.values()].map(({ name, graph }) => ({ name, graph: { ...graph } }));

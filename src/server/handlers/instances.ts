@@ -10,7 +10,6 @@ import { actorOf } from '../access/tokens.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
 import { toHistoryResponse, toInstanceResponse, toExportChunks } from './serializers.ts';
 
-/** Handlers of the instance routes. */
 export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
     const { name, input, id, version } = body;

@@ -36,7 +36,6 @@ const defaultChunkLimit = 100;
 // Reading deletes the chunks before. A small page limits what a broken connection loses.
 const streamPageSize = 16;
 
-/** Handlers of the job routes. */
 export const jobHandlers: Handlers<typeof jobRoutes> = {
   async submitJobs({ params, body, caller }, context) {
     const { jobs, owners, bindings, payloadLimitBytes, showStacks } = context;

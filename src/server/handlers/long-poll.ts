@@ -60,11 +60,9 @@ export function pageByBytes<Item>(
   return end === -1 ? items : items.slice(0, Math.max(1, end));
 }
 
-/** Limits of the reads for one response. */
 interface Bounds {
   /** No read starts once the earlier ones returned this many bytes. */
   readonly maxBytes: number;
-  /** Maximum concurrent reads. */
   readonly concurrency: number;
 }
 

@@ -2,7 +2,6 @@ import type { Handlers } from '../server-context.ts';
 import { toPrometheus } from '../monitoring/prometheus.ts';
 import type { metricRoutes } from '../routes/metrics.ts';
 
-/** Handlers of the health, metrics and change routes. */
 export const metricHandlers: Handlers<typeof metricRoutes> = {
   async health(_, { checkHealth }) {
     await checkHealth();

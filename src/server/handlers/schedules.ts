@@ -3,7 +3,6 @@ import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
 import { taskWith } from './tasks.ts';
 
-/** Handlers of the schedule routes. */
 export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
   listSchedules({ query }, { client }) {
     return client.schedules.list(query);
@@ -11,10 +10,7 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
   async getSchedule({ params }, { client }) {
     const schedule = await client.schedules.get(params.name);
     if (schedule !== undefined) return schedule;
-    throw new PerdureError(
-      'SCHEDULE_NOT_FOUND',
-      `Schedule ${JSON.stringify(params.name)} does not exist.`,
-    );
+    throw scheduleNotFound(params.name);
   },
   putSchedule({ params, body }, { client }) {
     if (!('task' in body)) return client.schedules.put(params.name, body);
@@ -37,3 +33,7 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     return { runs: runs.map((date) => date.getTime()) };
   },
 };
+
+export function scheduleNotFound(name: string): PerdureError {
+  return new PerdureError('SCHEDULE_NOT_FOUND', `Schedule ${JSON.stringify(name)} does not exist.`);
+}

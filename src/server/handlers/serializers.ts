@@ -5,7 +5,8 @@ import type { HistoryEvent } from '../../model/event.ts';
 import type { Failure } from '../../model/failures/failure.ts';
 import { toFailureResponse } from '../http/errors.ts';
 
-/** Removes the stacks of an instance unless `showStacks` is set. */
+// The functions of this module remove the stacks of failures unless `showStacks` is set.
+
 export function toInstanceResponse<Info extends InstanceInfo>(
   info: Info,
   showStacks: boolean,
@@ -20,7 +21,6 @@ export function toInstanceResponse<Info extends InstanceInfo>(
   };
 }
 
-/** Removes the stacks of a history page unless `showStacks` is set. */
 export function toHistoryResponse(page: HistoryPage, showStacks: boolean): HistoryPage {
   return {
     ...page,
@@ -43,7 +43,6 @@ export async function* toExportChunks(
   yield ']}';
 }
 
-/** Removes the stacks of a flow run unless `showStacks` is set. */
 export function toFlowRunResponse(run: FlowRun, showStacks: boolean): FlowRun {
   return {
     ...withFailure(run, run.failure, showStacks),
@@ -52,7 +51,6 @@ export function toFlowRunResponse(run: FlowRun, showStacks: boolean): FlowRun {
   };
 }
 
-/** Removes the stack of a step or an item unless `showStacks` is set. */
 export function toStepResponse<State extends StepState | FlowItem>(
   state: State,
   showStacks: boolean,

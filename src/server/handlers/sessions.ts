@@ -12,7 +12,6 @@ import type { Caller } from '../access/tokens.ts';
 
 const defaultLimit = 100;
 
-/** Handlers of the session routes. */
 export const sessionHandlers: Handlers<typeof sessionRoutes> = {
   async openSession({ body, caller }, { jobs, owners }) {
     const session = await jobs.openSession({

@@ -1,11 +1,10 @@
 import type { Handlers } from '../server-context.ts';
 import type { Routes } from '../routes/table.ts';
-import { deletionHandlers } from './deletion.ts';
+import { deletionHandlers, retentionHandlers } from './deletion.ts';
 import { metricHandlers } from './metrics.ts';
 import { flowHandlers } from './flows.ts';
 import { instanceHandlers } from './instances.ts';
 import { jobHandlers } from './jobs.ts';
-import { retentionHandlers } from './retention.ts';
 import { scheduleHandlers } from './schedules.ts';
 import { sessionHandlers } from './sessions.ts';
 import { taskHandlers } from './tasks.ts';

@@ -3,7 +3,6 @@ import type { TaskRef } from '../../model/definition.ts';
 import type { Handlers } from '../server-context.ts';
 import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
 
-/** Handlers of the task routes. */
 export const taskHandlers: Handlers<typeof taskRoutes> = {
   async runTask({ body }, { client }) {
     const { task, input, options } = toRequest(body);

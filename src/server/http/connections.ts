@@ -1,14 +1,12 @@
 import type { Server } from 'node:http';
 import { isIPv6, type Socket } from 'node:net';
 
-/** Limits on the connections of a server. */
 export interface ConnectionLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
   readonly anonymousIdleMs: number;
 }
 
-/** The state of one connection. */
 interface ConnectionState {
   readonly network: string;
   /** Requests without a complete response. */
@@ -36,7 +34,6 @@ export class Connections {
     server.on('connection', (socket: Socket) => this.#add(socket));
   }
 
-  /** Call when a request arrives. */
   requestStarted(socket: Socket): void {
     const open = this.#open.get(socket);
     if (open === undefined) return;
@@ -50,7 +47,6 @@ export class Connections {
     if (open !== undefined) open.isAuthenticated = true;
   }
 
-  /** Whether a request on the connection was authenticated. */
   isAuthenticated(socket: Socket): boolean {
     return this.#open.get(socket)?.isAuthenticated === true;
   }

@@ -78,11 +78,6 @@ export function invalidRequest(message: string, issues?: WireError['issues']): H
   });
 }
 
-/** 503: `authorize` or `tokens` did not return within `requestMs`. */
-export function authorizeTimeout(): HttpError {
-  return unavailable('Authentication timed out.');
-}
-
 /** 503: `close()` was called. */
 export function serverClosing(): HttpError {
   return unavailable('The server is closing.');
@@ -147,14 +142,13 @@ const statusByCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   CLOSED: 503,
 };
 
-/** Returns the HTTP status for an error. */
 export function statusOf(error: unknown): number {
   if (error instanceof HttpError) return error.status;
   if (error instanceof ProviderError) return error.retryable ? 503 : 500;
   return (isPerdureError(error) ? statusByCode[error.code] : undefined) ?? 500;
 }
 
-/** Serializes an error for the caller, without stacks, SQL, paths or data of other callers. */
+/** Serializes an error for the caller, without SQL or paths. Stacks need `showStacks`. */
 export function toWireError(error: unknown, showStacks: boolean): WireError {
   if (!isPerdureError(error)) {
     return {

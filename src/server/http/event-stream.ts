@@ -1,4 +1,3 @@
-/** Options of an event stream. */
 export interface EventStreamOptions {
   readonly heartbeatMs: number;
   /** Returns the data of the `error` event that ends a failed stream. */

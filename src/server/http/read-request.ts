@@ -88,7 +88,6 @@ export interface CheckedRequest {
 const maxIssues = 10;
 const maxIssueLength = 300;
 
-/** Validates the path and the query of a request. */
 export function checkPathAndQuery(
   { shape, params }: Match,
   url: URL,
@@ -105,7 +104,6 @@ export function checkPathAndQuery(
   };
 }
 
-/** Validates the body of a request. */
 export function checkBody(schema: z.ZodType, body: unknown): CheckedRequest {
   return { body: check(schema, body, 'body') };
 }

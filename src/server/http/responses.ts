@@ -6,7 +6,6 @@ const commonHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** Status and headers of a response. */
 export interface ResponseOptions {
   readonly status?: number;
   readonly requestId: string;
@@ -29,7 +28,6 @@ export function textResponse(
   return toResponse(body, 'text/plain; version=0.0.4; charset=utf-8', options);
 }
 
-/** Creates a response of server-sent events. */
 export function eventResponse(
   stream: ReadableStream<Uint8Array>,
   options: ResponseOptions,
@@ -91,13 +89,11 @@ export function toByteStream(
   );
 }
 
-/** Options of a text stream. */
 export interface TextStreamOptions {
   readonly signal: AbortSignal;
   /** Whether an abort of the signal ends the stream with an error. */
   readonly failsOnAbort: () => boolean;
   readonly onError: (error: unknown) => void;
-  /** Called once when the stream ends, for any reason. */
   readonly onEnd: () => void;
 }
 

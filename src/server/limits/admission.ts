@@ -72,7 +72,6 @@ export class Admission {
     throw rateLimited('This token sends too many writes.', this.#writes.refillMs(caller));
   }
 
-  /** Opens the reservation for the bytes of a request body. */
   openBody({ urgent }: RouteShape, caller: string): ByteReservation {
     return (urgent === true ? this.#urgentBodies : this.#bodies).open(caller);
   }

@@ -1,6 +1,5 @@
 import { rateLimited, unavailable } from '../http/errors.ts';
 
-/** Limits of a budget: in total and per caller. */
 export interface ByteBudgetParams {
   readonly totalBytes: number;
   readonly bytesPerCaller: number;
@@ -8,7 +7,6 @@ export interface ByteBudgetParams {
   readonly what: string;
 }
 
-/** The bytes reserved for one request. */
 export interface ByteReservation {
   /** Reserves more bytes. Throws 429 or 503, and reserves nothing, if a limit is exceeded. */
   readonly add: (bytes: number) => void;
@@ -26,7 +24,6 @@ export class ByteBudget {
     this.#params = params;
   }
 
-  /** Bytes reserved now. */
   get held(): number {
     return this.#held;
   }

@@ -1,6 +1,5 @@
 import { rateLimited, unavailable } from '../http/errors.ts';
 
-/** Limits on active and queued requests: in total and per caller. */
 export interface ConcurrencyLimitParams {
   readonly max: number;
   readonly maxPerCaller: number;
@@ -8,7 +7,6 @@ export interface ConcurrencyLimitParams {
   readonly maxQueuedPerCaller: number;
 }
 
-/** The active and queued requests of one caller. */
 interface Share {
   active: number;
   readonly queue: Set<() => void>;

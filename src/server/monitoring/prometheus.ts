@@ -8,7 +8,6 @@ import type { ServerMetrics } from './server-metrics.ts';
 type Labels = Readonly<Record<string, string | number>>;
 type Sample = readonly [labels: Labels, value: number];
 
-/** Formats metrics in the text format of Prometheus. */
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
@@ -22,55 +21,48 @@ export function toPrometheus(params: {
   const byState = depths.flatMap(([queue, depth]): readonly Sample[] =>
     (['ready', 'delayed', 'claimed'] as const).map((state) => [{ queue, state }, depth[state]]),
   );
+  const ages = depths.map(([queue, depth]): Sample => [{ queue }, ageOf(depth, nowMs)]);
+  const load = server.gauges.map(([what, value]): Sample => [{ what }, value]);
+  const responses = server.responses.map(({ route, status, count }): Sample => [
+    { route, status },
+    count,
+  ]);
+  const rejections = server.rejections.map(({ status, reason, count }): Sample => [
+    { status, reason },
+    count,
+  ]);
+  const { finishedExecutions, storageBytes, reclaimableBytes, pendingReclaims } = system;
   return [
-    metric(
-      'perdure_instances',
-      'gauge',
-      'Instances by status.',
-      bySubject('status', system.instances),
-    ),
-    metric(
+    gauge('perdure_instances', 'Instances by status.', bySubject('status', system.instances)),
+    gauge(
       'perdure_finished_executions',
-      'gauge',
       'Executions that continued as new and are not pruned.',
-      [[{}, system.finishedExecutions]],
+      finishedExecutions,
     ),
-    metric('perdure_storage_bytes', 'gauge', 'Size of the store, in bytes.', [
-      [{}, system.storageBytes],
-    ]),
-    metric('perdure_reclaimable_bytes', 'gauge', 'Bytes that a vacuum could reclaim.', [
-      [{}, system.reclaimableBytes],
-    ]),
-    metric('perdure_pending_reclaims', 'gauge', 'Rows of deleted instances that await deletion.', [
-      [{}, system.pendingReclaims],
-    ]),
-    metric('perdure_queue_depth', 'gauge', 'Queue entries by queue and state.', byState),
-    metric(
+    gauge('perdure_storage_bytes', 'Size of the store, in bytes.', storageBytes),
+    gauge('perdure_reclaimable_bytes', 'Bytes that a vacuum could reclaim.', reclaimableBytes),
+    gauge(
+      'perdure_pending_reclaims',
+      'Rows of deleted instances that await deletion.',
+      pendingReclaims,
+    ),
+    gauge('perdure_queue_depth', 'Queue entries by queue and state.', byState),
+    gauge(
       'perdure_queue_oldest_ready_seconds',
-      'gauge',
       'Age of the oldest claimable entry, in seconds.',
-      depths.map(([queue, depth]) => [{ queue }, ageOf(depth, nowMs)]),
+      ages,
     ),
-    metric('perdure_queue_messages', 'gauge', 'Messages to instances, including timers.', [
-      [{}, queues.messages],
-    ]),
-    metric(
+    gauge('perdure_queue_messages', 'Messages to instances, including timers.', queues.messages),
+    gauge(
       'perdure_server_under_way',
-      'gauge',
       'Current load of the server: requests, streams and bytes.',
-      server.gauges.map(([what, value]) => [{ what }, value]),
+      load,
     ),
-    metric(
-      'perdure_server_answers_total',
-      'counter',
-      'Responses by route and status.',
-      server.responses.map(({ route, status, count }) => [{ route, status }, count]),
-    ),
-    metric(
+    counter('perdure_server_answers_total', 'Responses by route and status.', responses),
+    counter(
       'perdure_server_refused_total',
-      'counter',
       'Requests rejected with 401 or 403, by status and reason.',
-      server.rejections.map(({ status, reason, count }) => [{ status, reason }, count]),
+      rejections,
     ),
   ].join('');
 }
@@ -81,6 +73,14 @@ function bySubject(name: string, counts: Readonly<Record<string, number>>): read
 
 function ageOf({ oldestReadyAt }: QueueDepth, nowMs: number): number {
   return oldestReadyAt === null ? 0 : Math.max(0, nowMs - oldestReadyAt) / 1_000;
+}
+
+function gauge(name: string, help: string, value: number | readonly Sample[]): string {
+  return metric(name, 'gauge', help, typeof value === 'number' ? [[{}, value]] : value);
+}
+
+function counter(name: string, help: string, samples: readonly Sample[]): string {
+  return metric(name, 'counter', help, samples);
 }
 
 // No name or label value needs escaping: none comes from a user.

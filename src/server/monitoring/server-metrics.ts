@@ -4,14 +4,12 @@ import type { RejectionReason } from '../http/errors.ts';
 import { RateLimit } from '../limits/rate-limit.ts';
 import type { RouteName } from '../routes/table.ts';
 
-/** Number of responses by route and status. */
 interface ResponseCount {
   readonly route: RouteName | 'none';
   readonly status: number;
   count: number;
 }
 
-/** Number of rejected requests by status and reason. */
 interface RejectionCount {
   readonly status: number;
   readonly reason: RejectionReason;

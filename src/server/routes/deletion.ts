@@ -1,7 +1,20 @@
 import { z } from 'zod';
 import type { AuditPage } from '../../client/reading/audit-list.ts';
+import type { RetentionPolicy } from '../../management/retention-policy.ts';
+import type { RetentionReport, RetentionStatus } from '../../management/retention-records.ts';
 import type { DeleteInstanceResult, PruneResult } from '../../providers/contract/management.ts';
-import { actor, byId, cursor, id, limit, moment, name, terminalStatus } from './fields.ts';
+import {
+  actor,
+  byId,
+  cursor,
+  id,
+  limit,
+  time,
+  name,
+  terminalStatus,
+  done,
+  duration,
+} from './fields.ts';
 import { route } from './route.ts';
 
 const deletedCounts = {
@@ -17,9 +30,9 @@ const prunedCounts = {
 };
 
 /** Number of deleted rows of a deletion. */
-export const deleted: z.ZodType<DeleteInstanceResult> = z.strictObject(deletedCounts);
+const deleted: z.ZodType<DeleteInstanceResult> = z.strictObject(deletedCounts);
 /** Number of deleted rows of a prune. */
-export const pruned: z.ZodType<PruneResult> = z.strictObject(prunedCounts);
+const pruned: z.ZodType<PruneResult> = z.strictObject(prunedCounts);
 
 const finished = z.boolean().meta({
   description:
@@ -31,7 +44,7 @@ const many = <Item extends z.ZodType>(item: Item, max: number) =>
 
 const filter = z.strictObject({
   instanceIds: z.array(id).max(100_000).optional(),
-  completedBefore: moment.optional(),
+  completedBefore: time.optional(),
   status: many(terminalStatus, 20).optional(),
   name: many(name, 100).optional(),
   limit: z.int().min(0).optional(),
@@ -44,7 +57,7 @@ const all = z
 
 const conditions = {
   keepLast: z.int().min(0).optional(),
-  completedBefore: moment.optional(),
+  completedBefore: time.optional(),
   dryRun: z.boolean().optional(),
   actor: actor.optional(),
 };
@@ -57,14 +70,13 @@ const auditPage: z.ZodType<AuditPage> = z.strictObject({
       action: z.enum(['delete', 'deleteBulk', 'prune', 'pruneBulk', 'retention']),
       actor: z.string().nullable(),
       filter: z.string(),
-      at: moment,
+      at: time,
       ...deletedCounts,
     }),
   ),
   nextCursor: z.string().exactOptional(),
 });
 
-/** Routes to delete and prune instances, and to list the audit log. */
 export const deletionRoutes = {
   deleteInstance: route({
     method: 'POST',
@@ -125,5 +137,74 @@ export const deletionRoutes = {
     summary: 'Lists deletions and prunes, the newest first.',
     query: z.strictObject({ limit: limit.optional(), cursor: cursor.optional() }),
     response: auditPage,
+  }),
+};
+
+const names = z.union([name, z.array(name).max(100)]).exactOptional();
+const statuses = z.union([terminalStatus, z.array(terminalStatus).max(20)]).exactOptional();
+
+const policy: z.ZodType<RetentionPolicy> = z.union([
+  z.strictObject({ statuses, names, keepFor: duration }),
+  z.strictObject({
+    names,
+    keepExecutions: z.int().min(0),
+    keepExecutionsFor: duration.exactOptional(),
+  }),
+]);
+
+const report: z.ZodType<RetentionReport> = z.strictObject({
+  startedAt: time,
+  endedAt: time,
+  sweeper: z.string(),
+  dryRun: z.boolean(),
+  outcome: z.enum(['done', 'paused', 'stopped', 'lostLease', 'failed']),
+  deleted,
+  pruned,
+  left: z.number(),
+  errors: z.array(z.string()),
+});
+
+const retentionStatus: z.ZodType<RetentionStatus> = z.strictObject({
+  paused: z.strictObject({ at: time, actor: z.string().nullable() }).nullable(),
+  lastReport: report.nullable(),
+  policies: z.array(policy).nullable(),
+  fullWalkAt: time.nullable(),
+});
+
+export const retentionRoutes = {
+  getRetention: route({
+    method: 'GET',
+    path: '/v1/retention',
+    role: 'read',
+    summary: 'Returns the policies, the pause and the last report of retention.',
+    response: retentionStatus,
+  }),
+  pauseRetention: route({
+    method: 'POST',
+    path: '/v1/retention/pause',
+    role: 'admin',
+    summary: 'Pauses the retention sweeps of all workers.',
+    body: z.strictObject({ actor: actor.optional() }),
+    response: done,
+  }),
+  resumeRetention: route({
+    method: 'POST',
+    path: '/v1/retention/resume',
+    role: 'admin',
+    summary: 'Resumes retention sweeps.',
+    body: z.strictObject({}),
+    response: done,
+  }),
+  runRetention: route({
+    method: 'POST',
+    path: '/v1/retention/run',
+    role: 'admin',
+    summary: 'Runs a sweep now. `report` is null if another sweep is running.',
+    body: z.strictObject({
+      policies: z.array(policy).max(1_000).optional(),
+      dryRun: z.boolean().optional(),
+      actor: actor.optional(),
+    }),
+    response: z.strictObject({ report: report.nullable() }),
   }),
 };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { FlowItemPage, FlowRun, StepState } from '../../flows/reading/flow-run.ts';
-import { byId, done, id, json, limit, moment, name, status, version, whole } from './fields.ts';
+import { byId, done, id, json, limit, time, name, status, version, integer } from './fields.ts';
 import { failure } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
@@ -17,9 +17,9 @@ const stepStatus = z.enum([
 const stateFields = {
   status: stepStatus,
   attempts: z.number().exactOptional(),
-  queuedAt: moment.exactOptional(),
-  startedAt: moment.exactOptional(),
-  endedAt: moment.exactOptional(),
+  queuedAt: time.exactOptional(),
+  startedAt: time.exactOptional(),
+  endedAt: time.exactOptional(),
   output: json.exactOptional(),
   outputOmitted: z.literal(true).exactOptional(),
   failure: failure.exactOptional(),
@@ -38,14 +38,14 @@ const flowRun: z.ZodType<FlowRun> = z
     input: json.exactOptional(),
     output: json.exactOptional(),
     failure: failure.exactOptional(),
-    createdAt: moment,
-    startedAt: moment.exactOptional(),
-    endedAt: moment.exactOptional(),
+    createdAt: time,
+    startedAt: time.exactOptional(),
+    endedAt: time.exactOptional(),
     cancel: z
-      .strictObject({ reason: z.string(), actor: z.string().nullable(), requestedAt: moment })
+      .strictObject({ reason: z.string(), actor: z.string().nullable(), requestedAt: time })
       .exactOptional(),
-    canceledAt: moment.exactOptional(),
-    blocked: z.strictObject({ reason: z.string(), at: moment }).exactOptional(),
+    canceledAt: time.exactOptional(),
+    blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
     completedEarly: z.strictObject({ step: z.string(), reason: z.string() }).exactOptional(),
     signals: z.array(z.string()),
     steps: z.array(
@@ -74,7 +74,6 @@ const flowItems: z.ZodType<FlowItemPage> = z.strictObject({
   nextAfter: z.number().exactOptional(),
 });
 
-/** Routes of flows and flow runs. */
 export const flowRoutes = {
   listFlows: route({
     method: 'GET',
@@ -115,7 +114,7 @@ export const flowRoutes = {
     params: byId,
     query: z.strictObject({
       step: name,
-      after: whole(-1, Number.MAX_SAFE_INTEGER).optional(),
+      after: integer(-1, Number.MAX_SAFE_INTEGER).optional(),
       limit: limit.optional(),
     }),
     response: flowItems,
@@ -124,8 +123,7 @@ export const flowRoutes = {
     method: 'POST',
     path: '/v1/flow-runs/{id}/signals',
     role: 'operate',
-    summary:
-      'Sends a signal to a flow run. Waits until the run has received it or `timeoutMs` has passed.',
+    summary: 'Sends a signal to a flow run. Waits for its delivery, up to `timeoutMs`.',
     params: byId,
     body: z.strictObject({
       name,

@@ -3,17 +3,17 @@ import {
   byId,
   cursor,
   done,
-  flag,
+  queryBoolean,
   id,
   json,
   limit,
   name,
-  queryMoment,
-  several,
+  queryTime,
+  oneOrMore,
   status,
   timeoutMs,
   version,
-  whole,
+  integer,
   actor,
   duration,
   reason,
@@ -32,16 +32,14 @@ import {
 } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
 
-const position = whole(0, Number.MAX_SAFE_INTEGER);
+const position = integer(0, Number.MAX_SAFE_INTEGER);
 
-/** Routes of instances: start, read, wait, signal, stop. */
 export const instanceRoutes = {
   startInstance: route({
     method: 'POST',
     path: '/v1/instances',
     role: 'operate',
-    summary:
-      'Starts an instance. A repeated start with the same `id` and input returns the existing instance.',
+    summary: 'Starts an instance. A repeat with the same `id` returns the existing instance.',
     body: z.strictObject({
       name,
       input: json.optional(),
@@ -57,15 +55,15 @@ export const instanceRoutes = {
     summary:
       'Lists instances, the newest first. `payloads=true` adds outputs and custom statuses. A page ends at 8 MiB.',
     query: z.strictObject({
-      status: several(status).optional(),
+      status: oneOrMore(status).optional(),
       kind: z.enum(['orchestration', 'task', 'flow']).optional(),
       name: name.optional(),
       idPrefix: id.optional(),
       parentId: id.optional(),
-      createdFrom: queryMoment.optional(),
-      createdBefore: queryMoment.optional(),
-      blocked: flag.optional(),
-      payloads: flag.optional(),
+      createdFrom: queryTime.optional(),
+      createdBefore: queryTime.optional(),
+      blocked: queryBoolean.optional(),
+      payloads: queryBoolean.optional(),
       limit: limit.optional(),
       cursor: cursor.optional(),
     }),
@@ -91,8 +89,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/wait',
     role: 'read',
-    summary:
-      'Waits until an instance has ended or `timeoutMs` has passed. `over` is true if it has ended.',
+    summary: 'Waits until an instance has ended (`over: true`) or `timeoutMs` has passed.',
     params: byId,
     query: z.strictObject({ timeoutMs: timeoutMs.optional() }),
     response: z.strictObject({ over: z.boolean(), instance: instanceInfo }),
@@ -122,8 +119,7 @@ export const instanceRoutes = {
     method: 'POST',
     path: '/v1/instances/{id}/events',
     role: 'operate',
-    summary:
-      'Sends an external event to an instance. It is buffered until `ctx.waitFor` consumes it.',
+    summary: 'Sends an external event to an instance, buffered until the code waits for it.',
     params: byId,
     body: z.strictObject({ name, payload: json.optional() }),
     response: done,
@@ -132,8 +128,7 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/tree',
     role: 'read',
-    summary:
-      'Returns the ids of an instance and all its descendants. Above 8 MiB of ids: `PAYLOAD_TOO_LARGE`.',
+    summary: 'Returns the ids of an instance and all its descendants, up to 8 MiB.',
     params: byId,
     response: instanceTree,
   }),
@@ -141,11 +136,10 @@ export const instanceRoutes = {
     method: 'GET',
     path: '/v1/instances/{id}/history',
     role: 'read',
-    summary:
-      'Returns a page of the history of an execution. Default: the current one. A page ends at 8 MiB.',
+    summary: 'Returns a page of the history of an execution. A page ends at 8 MiB.',
     params: byId,
     query: z.strictObject({
-      executionId: whole(1, Number.MAX_SAFE_INTEGER).optional(),
+      executionId: integer(1, Number.MAX_SAFE_INTEGER).optional(),
       after: position.optional(),
       limit: limit.optional(),
     }),
@@ -157,7 +151,7 @@ export const instanceRoutes = {
     role: 'read',
     summary: 'Exports the history of an execution, for replay tests.',
     params: byId,
-    query: z.strictObject({ executionId: whole(1, Number.MAX_SAFE_INTEGER).optional() }),
+    query: z.strictObject({ executionId: integer(1, Number.MAX_SAFE_INTEGER).optional() }),
     response: exportedHistory,
     exports: true,
   }),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { longestPollMs, route } from './route.ts';
 import { wireError, instanceInfo, stopResult } from './response-schemas.ts';
-import { actor, byId, done, headers, id, json, moment, name, reason, version } from './fields.ts';
+import { actor, byId, done, headers, id, json, time, name, reason, version } from './fields.ts';
 
 const incarnation = z.string().min(8).max(100).meta({
   description:
@@ -34,9 +34,9 @@ export const newJob = z.strictObject({
     .strictObject({
       priority: z.number().optional(),
       delayMs: ms.optional(),
-      runAt: moment.optional(),
+      runAt: time.optional(),
       expiresInMs: ms.optional(),
-      expiresAt: moment.optional(),
+      expiresAt: time.optional(),
       dedupeKey: id.optional(),
       headers: headers.optional(),
       onFail: z.boolean().optional(),
@@ -55,7 +55,6 @@ const chunk = z.strictObject({ seq: z.number(), value: json.exactOptional() });
 
 const position = z.int().min(0);
 
-/** Routes of jobs: runs attached to a session. */
 export const jobRoutes = {
   submitJobs: route({
     method: 'POST',

@@ -4,14 +4,14 @@ import type {
   QueueDepths,
   SystemMetrics,
 } from '../../providers/contract/management.ts';
-import { moment } from './fields.ts';
+import { time } from './fields.ts';
 import { route } from './route.ts';
 
 const depth: z.ZodType<QueueDepth> = z.strictObject({
   ready: z.number(),
   delayed: z.number(),
   claimed: z.number(),
-  oldestReadyAt: moment.nullable(),
+  oldestReadyAt: time.nullable(),
 });
 
 const queueDepths: z.ZodType<QueueDepths> = z.strictObject({
@@ -41,7 +41,6 @@ const systemMetrics: z.ZodType<SystemMetrics> = z.strictObject({
   pendingReclaims: count,
 });
 
-/** Routes of health, metrics, changes and the API description. */
 export const metricRoutes = {
   health: route({
     method: 'GET',
@@ -68,8 +67,7 @@ export const metricRoutes = {
     method: 'GET',
     path: '/v1/metrics',
     role: 'read',
-    summary:
-      'Returns the metrics of the store, the queues and the server in the text format of Prometheus.',
+    summary: 'Returns the metrics of the store and the server in the format of Prometheus.',
     as: 'text',
   }),
   openApi: route({

@@ -12,11 +12,10 @@ import type { Failure } from '../../model/failures/failure.ts';
 import type { ExecutionStatus } from '../../model/status.ts';
 import type { RunningItem, StopResult } from '../../providers/contract/cancellation.ts';
 import type { ExecutionRecord } from '../../providers/contract/instances.ts';
-import { headers, json, moment, status } from './fields.ts';
+import { headers, json, time, status } from './fields.ts';
 
 const trigger = z.enum(['cancel', 'timeout', 'race_lost', 'shutdown', 'lease_lost', 'deleted']);
 
-/** A failure of user code. */
 export const failure: z.ZodType<Failure> = z
   .strictObject({
     name: z.string(),
@@ -36,7 +35,7 @@ export const failure: z.ZodType<Failure> = z
 const cancelRequest: z.ZodType<CancelRequest> = z.strictObject({
   reason: z.string(),
   actor: z.string().nullable(),
-  requestedAt: moment,
+  requestedAt: time,
 });
 
 /** An activity claimed by a worker. */
@@ -45,12 +44,11 @@ const runningItem: z.ZodType<RunningItem> = z.strictObject({
   name: z.string(),
   attempt: z.number(),
   worker: z.string().nullable(),
-  claimedAt: moment,
-  lockedUntil: moment,
+  claimedAt: time,
+  lockedUntil: time,
   cancel: z.strictObject({ reason: z.string(), trigger }).nullable(),
 });
 
-/** An activity or task run without an outcome. */
 export const pendingWork: z.ZodType<PendingWork> = z
   .strictObject({
     kind: z.enum(['activity', 'task', 'onFail']),
@@ -62,11 +60,11 @@ export const pendingWork: z.ZodType<PendingWork> = z
     lastFailure: z
       .strictObject({ name: z.string(), message: z.string(), code: z.string().exactOptional() })
       .exactOptional(),
-    nextTryAt: moment.exactOptional(),
+    nextTryAt: time.exactOptional(),
     heartbeat: json.exactOptional(),
     worker: z.string().exactOptional(),
-    claimedAt: moment.exactOptional(),
-    lockedUntil: moment.exactOptional(),
+    claimedAt: time.exactOptional(),
+    lockedUntil: time.exactOptional(),
     cancel: z.strictObject({ reason: z.string(), trigger }).exactOptional(),
   })
   .meta({ id: 'PendingWork', description: 'An activity or task run without an outcome.' });
@@ -74,8 +72,8 @@ export const pendingWork: z.ZodType<PendingWork> = z
 const taskInfo: z.ZodType<TaskInfo> = z.strictObject({
   priority: z.number(),
   dedupeKey: z.string().exactOptional(),
-  runAt: moment.exactOptional(),
-  expiresAt: moment.exactOptional(),
+  runAt: time.exactOptional(),
+  expiresAt: time.exactOptional(),
   failures: z.number(),
   headers,
   onFail: z.enum(['queued', 'running', 'completed', 'failed']).exactOptional(),
@@ -95,21 +93,20 @@ const infoFields = {
   failure: failure.exactOptional(),
   customStatus: json.exactOptional(),
   customStatusVersion: z.number().exactOptional(),
-  createdAt: moment,
-  startedAt: moment.exactOptional(),
-  endedAt: moment.exactOptional(),
+  createdAt: time,
+  startedAt: time.exactOptional(),
+  endedAt: time.exactOptional(),
   cancel: cancelRequest.exactOptional(),
   cleanupSkipped: z.literal(true).exactOptional(),
   leaked: z.number().exactOptional(),
   pending: z.array(pendingWork).exactOptional(),
   running: z.array(runningItem).exactOptional(),
   terminated: z.strictObject({ reason: z.string(), actor: z.string().nullable() }).exactOptional(),
-  blocked: z.strictObject({ reason: z.string(), at: moment }).exactOptional(),
+  blocked: z.strictObject({ reason: z.string(), at: time }).exactOptional(),
   task: taskInfo.exactOptional(),
   undecodable: z.array(z.enum(['input', 'output', 'customStatus'])).exactOptional(),
 };
 
-/** An instance. */
 export const instanceInfo: z.ZodType<InstanceInfo> = z
   .strictObject(infoFields)
   .meta({ id: 'Instance', description: 'An instance with its status, payloads and active work.' });
@@ -126,13 +123,11 @@ export const measuredInstance: z.ZodType<MeasuredInstance> = z.strictObject({
   }),
 });
 
-/** A page of instances. */
 export const instancePage: z.ZodType<InstancePage> = z.strictObject({
   items: z.array(instanceInfo),
   nextCursor: z.string().exactOptional(),
 });
 
-/** The result of a cancel or terminate. */
 export const stopResult: z.ZodType<StopResult> = z
   .strictObject({ found: z.boolean(), changed: z.boolean(), status: status.nullable() })
   .meta({
@@ -141,7 +136,6 @@ export const stopResult: z.ZodType<StopResult> = z
       'The result of a cancel or terminate. An unknown id is not an error: `found` is false.',
   });
 
-/** An instance with all its descendants. */
 export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
   rootId: z.string(),
   allIds: z.array(z.string()),
@@ -150,12 +144,11 @@ export const instanceTree: z.ZodType<InstanceTree> = z.strictObject({
 });
 
 // The engine defines the kinds and fields of events, so the schema is loose.
-const historyEvent = z.looseObject({ kind: z.string(), at: moment }).meta({
+const historyEvent = z.looseObject({ kind: z.string(), at: time }).meta({
   id: 'HistoryEvent',
   description: 'An event of a history. Its `kind` defines the other fields.',
 }) as unknown as z.ZodType<HistoryEvent>;
 
-/** A page of a history. */
 export const historyPage: z.ZodType<HistoryPage> = z.strictObject({
   executionId: z.number(),
   items: z.array(z.strictObject({ id: z.number(), event: historyEvent })),
@@ -177,12 +170,11 @@ const executionRecord: z.ZodType<ExecutionRecord> = z.strictObject({
   executionId: z.number(),
   status: executionStatus,
   version: z.string().nullable(),
-  startedAt: moment.nullable(),
-  endedAt: moment.nullable(),
+  startedAt: time.nullable(),
+  endedAt: time.nullable(),
   historyLength: z.number(),
 });
 
-/** A page of executions. */
 export const executionPage: z.ZodType<ExecutionPage> = z.strictObject({
   items: z.array(executionRecord),
   nextAfter: z.number().exactOptional(),
@@ -220,7 +212,6 @@ export const wireError = z
   })
   .meta({ id: 'Error', description: 'An error, without SQL, file paths or secrets.' });
 
-/** A serialized error. */
 export type WireError = z.output<typeof wireError>;
 
 /** The body of every error response. */

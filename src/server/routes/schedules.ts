@@ -9,10 +9,10 @@ import {
   id,
   json,
   limit,
-  moment,
+  time,
   name,
   version,
-  whole,
+  integer,
 } from './fields.ts';
 import { route } from './route.ts';
 
@@ -22,19 +22,19 @@ const schedule: z.ZodType<ScheduleInfo> = z
   .strictObject({
     name: z.string(),
     paused: z.boolean(),
-    nextAt: moment.exactOptional(),
-    lastTickAt: moment.exactOptional(),
+    nextAt: time.exactOptional(),
+    lastTickAt: time.exactOptional(),
     lastInstanceId: z.string().exactOptional(),
     lastError: z.string().exactOptional(),
-    createdAt: moment,
-    updatedAt: moment,
+    createdAt: time,
+    updatedAt: time,
     definition: z
       .strictObject({
         cron: z.string().exactOptional(),
         timeZone: z.string().exactOptional(),
         everyMs: z.number().exactOptional(),
-        startAt: moment.exactOptional(),
-        endAt: moment.exactOptional(),
+        startAt: time.exactOptional(),
+        endAt: time.exactOptional(),
         catchUp,
         starts: z.strictObject({ kind: z.enum(['task', 'orchestration']), name: z.string() }),
       })
@@ -51,8 +51,8 @@ const timing = {
   cron: z.string().max(200).optional(),
   timeZone: z.string().max(100).optional(),
   every: duration.optional(),
-  startAt: moment.optional(),
-  endAt: moment.optional(),
+  startAt: time.optional(),
+  endAt: time.optional(),
   catchUp: catchUp.optional(),
 };
 
@@ -79,7 +79,6 @@ const newSchedule = z.union([
   }),
 ]);
 
-/** Routes of schedules. */
 export const scheduleRoutes = {
   listSchedules: route({
     method: 'GET',
@@ -139,7 +138,7 @@ export const scheduleRoutes = {
     role: 'read',
     summary: 'Returns the next ticks of a schedule.',
     params: byName,
-    query: z.strictObject({ count: whole(1, 1_000).optional() }),
-    response: z.strictObject({ runs: z.array(moment) }),
+    query: z.strictObject({ count: integer(1, 1_000).optional() }),
+    response: z.strictObject({ runs: z.array(time) }),
   }),
 };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { JobPage, SessionInfo, SessionPage } from '../../jobs/session-info.ts';
-import { byId, id, limit, moment, name, several, status, timeoutMs } from './fields.ts';
+import { byId, id, limit, time, name, oneOrMore, status, timeoutMs } from './fields.ts';
 import { route } from './route.ts';
 
 const state = z.enum(['open', 'draining', 'closing', 'ended']);
@@ -14,9 +14,9 @@ const session: z.ZodType<SessionInfo> = z
     state,
     end: z.enum(['shutdown', 'goodbye', 'expired']).exactOptional(),
     idleTimeoutMs: z.number(),
-    createdAt: moment,
-    expiresAt: moment,
-    endedAt: moment.exactOptional(),
+    createdAt: time,
+    expiresAt: time,
+    endedAt: time.exactOptional(),
     variables: z.record(z.string(), z.string()),
     variablesHidden: z.literal(true).exactOptional().meta({
       description:
@@ -38,8 +38,8 @@ const jobPage: z.ZodType<JobPage> = z.strictObject({
       kind: z.enum(['orchestration', 'task']),
       name: z.string(),
       status,
-      createdAt: moment,
-      abandonedAt: moment.exactOptional(),
+      createdAt: time,
+      abandonedAt: time.exactOptional(),
     }),
   ),
   nextAfter: z.string().exactOptional(),
@@ -47,7 +47,6 @@ const jobPage: z.ZodType<JobPage> = z.strictObject({
 
 const after = z.string().min(1).max(1_000).optional();
 
-/** Routes of sessions. */
 export const sessionRoutes = {
   openSession: route({
     method: 'POST',
@@ -69,7 +68,7 @@ export const sessionRoutes = {
     role: 'read',
     summary: 'Lists sessions, the newest first. A page ends at 8 MiB.',
     query: z.strictObject({
-      state: several(state).optional(),
+      state: oneOrMore(state).optional(),
       label: name.optional(),
       limit: limit.optional(),
       after,

@@ -1,9 +1,8 @@
-import { deletionRoutes } from './deletion.ts';
+import { deletionRoutes, retentionRoutes } from './deletion.ts';
 import { metricRoutes } from './metrics.ts';
 import { flowRoutes } from './flows.ts';
 import { instanceRoutes } from './instances.ts';
 import { jobRoutes } from './jobs.ts';
-import { retentionRoutes } from './retention.ts';
 import type { RouteShape } from './route.ts';
 import { scheduleRoutes } from './schedules.ts';
 import { sessionRoutes } from './sessions.ts';
@@ -22,7 +21,6 @@ export const routes = {
   ...metricRoutes,
 } satisfies Readonly<Record<string, RouteShape>>;
 
-/** The type of the route table. */
 export type Routes = typeof routes;
 
 /** The name of a route. */

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { duration, headers, id, json, moment, name } from './fields.ts';
+import { duration, headers, id, json, time, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
 const taskRunFields = {
   priority: z.number().optional(),
   delay: duration.optional(),
-  runAt: moment.optional(),
+  runAt: time.optional(),
   expiresIn: duration.optional(),
-  expiresAt: moment.optional(),
+  expiresAt: time.optional(),
   dedupeKey: id.optional(),
   headers: headers.optional(),
   onFail: z
@@ -27,7 +27,6 @@ export const taskRequest = z.strictObject({
 
 const taskRun = z.strictObject({ id: z.string(), created: z.boolean() });
 
-/** Routes of tasks. */
 export const taskRoutes = {
   runTask: route({
     method: 'POST',

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { systemClock } from '../../model/clock.ts';
 import { silentLogger } from '../../model/logger.ts';
-import { TokenSource } from './token-source.ts';
-import { createToken } from './tokens.ts';
+import { TokenSource, createToken } from './tokens.ts';
 
 it('a load that never settles keeps the last list in use and is retried', async () => {
   const { token, sha256 } = createToken();
@@ -14,7 +13,7 @@ it('a load that never settles keeps the last list in use and is retried', async 
     clock: systemClock,
     logger: silentLogger,
     maxAgeMs: 0,
-    longestLoadMs: 20,
+    loadTimeoutMs: 20,
   });
   await source.start();
   await expect.poll(() => source.find(token)).toMatchObject({ name: 'a' });
