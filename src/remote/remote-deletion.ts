@@ -1,10 +1,16 @@
 import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
 import {
-  assertMeant,
+  assertHasCondition,
   readInstanceFilter,
   type InstanceFilter,
 } from '../management/instance-filter.ts';
-import { checkCallback, readActor, readFlag, readSignal, readPruneConditions } from '../management/management-options.ts';
+import {
+  checkCallback,
+  readActor,
+  readFlag,
+  readSignal,
+  readPruneConditions,
+} from '../management/management-options.ts';
 import type { BulkPruneOptions, PruneOptions } from '../management/prune-executions.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { readFields } from '../model/option-fields.ts';
@@ -43,7 +49,7 @@ export class RemoteDeletion {
   ): Promise<DeleteInstanceResult> {
     const { limit, ...selection } = toWireFilter(filter);
     const given = readFields(options, 'options', bulkDeleteKeys, invalidAs);
-    assertMeant(filter, given.all);
+    assertHasCondition(filter, given.all);
     checkCallback('onProgress', given.onProgress);
     const common = {
       all: readFlag('all', given.all),
@@ -78,7 +84,7 @@ export class RemoteDeletion {
   ): Promise<PruneResult> {
     const given = readFields(options, 'options', bulkPruneKeys, invalidAs);
     const { keepLast, completedBefore } = given;
-    assertMeant(filter, given.all, { keepLast, completedBefore });
+    assertHasCondition(filter, given.all, { keepLast, completedBefore });
     checkCallback('onProgress', given.onProgress);
     const body = {
       filter: toWireFilter(filter),

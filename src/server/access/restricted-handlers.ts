@@ -1,4 +1,4 @@
-import { assertMeant } from '../../management/instance-filter.ts';
+import { assertHasCondition } from '../../management/instance-filter.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { notFound } from '../../model/failures/not-found.ts';
 import { allows, forbiddenDefinition, withoutNames } from './allowed-definitions.ts';
@@ -96,13 +96,13 @@ export const restrictedHandlers: Handlers<Routes> = {
   pruneExecutions: ofInstance('pruneExecutions'),
   async deleteInstances(call, backstage) {
     const { filter, all } = call.body;
-    assertMeant(filter, all);
+    assertHasCondition(filter, all);
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.deleteInstances({ ...call, body }, backstage);
   },
   async pruneExecutionsBulk(call, backstage) {
     const { filter, all, keepLast, completedBefore } = call.body;
-    assertMeant(filter, all, { keepLast, completedBefore });
+    assertHasCondition(filter, all, { keepLast, completedBefore });
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.pruneExecutionsBulk({ ...call, body }, backstage);
   },
