@@ -16,7 +16,7 @@ import type { InstanceRule, RetentionRules } from './retention-policy.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 
 /** The parameters of a sweep. */
-export interface SweepParams {
+interface SweepParams {
   readonly rules: RetentionRules;
   /** The current time for the ages of instances. */
   readonly nowMs: number;
@@ -47,7 +47,7 @@ class Interrupted extends Error {
 const unlimited = Number.MAX_SAFE_INTEGER;
 
 /** Applies the policies to the whole store once. Never rejects: errors are in the result. */
-export async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
+async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
   const { rules, dryRun, actor, signal } = params;
   const sum = { deleted: nothingDeleted, pruned: nothingPruned, left: 0 };
   const audit = newAuditEntry('retention', actor, shapeOf(rules));

@@ -136,7 +136,7 @@ export class Sweeper {
 }
 
 /** The duration of the sweep lease: how long a crashed sweeper prevents other sweeps. */
-export const sweepLeaseMs = 60_000;
+const sweepLeaseMs = 60_000;
 
 /** The lease that allows one process at a time to sweep a store. */
 export class SweepLease {
