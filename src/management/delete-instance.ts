@@ -5,7 +5,7 @@ import type { InstanceStatus } from '../model/status.ts';
 import type { DeleteInstanceResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import { addDeleted, deleteSelected, nothingDeleted } from './delete-selected.ts';
-import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import { assertHasCondition, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import { readInstanceTree } from './instance-tree.ts';
 import {
   checkCallback,
@@ -16,19 +16,22 @@ import {
 } from './management-options.ts';
 import { Pacer, reclaim } from './pacer.ts';
 
-/** How to delete one instance. */
+/** Options of `deleteInstance`. */
 export interface DeleteOptions {
-  /** Also when it is not over. Its handlers are told, its code gets no say: prefer to cancel it first. */
+  /**
+   * Deletes the tree even if it has not ended. Running handlers are signaled, but the orchestration cannot clean up: prefer
+   * to cancel it first. Default: false.
+   */
   readonly force?: boolean | undefined;
-  /** Who asks, for the audit. */
+  /** The actor in the audit. */
   readonly actor?: string | undefined;
 }
 
-// A tree that grows under the deletion is read again so often, and then stopped first.
-const quietTries = 5;
-const maxTries = 10;
+// If children are added during the deletion, retry. After the first attempts, `force` terminates the tree first.
+const attemptsBeforeTerminate = 5;
+const maxAttempts = 10;
 
-/** Deletes a root with all its descendants, whole or not at all. */
+/** Deletes a root and all its descendants in one transaction. */
 export async function deleteInstance(
   store: Provider,
   id: string,
@@ -38,9 +41,9 @@ export async function deleteInstance(
   const given = readFields(options, 'options', ['force', 'actor'] as const, 'INVALID_OPTION');
   const force = readFlag('force', given.force);
   const audit = newAuditEntry('delete', readActor(given.actor), { instanceIds: 1, force });
-  for (let tries = 1; tries <= maxTries; tries += 1) {
+  for (let attempt = 1; attempt <= maxAttempts; attempt += 1) {
     const rootIncarnation = await checkIsRoot(store, instanceId);
-    if (force && tries > quietTries) await stopTree(store, instanceId);
+    if (force && attempt > attemptsBeforeTerminate) await terminateTree(store, instanceId);
     const { allIds } = await readInstanceTree(store, instanceId);
     const tree = { instanceIds: allIds, rootIncarnation, force, audit };
     const [result] = await store.deleteInstancesAtomic([tree]);
@@ -52,11 +55,11 @@ export async function deleteInstance(
   }
   throw new PerdureError(
     'INSTANCE_STILL_RUNNING',
-    `Instance ${quote(instanceId)} starts children faster than they can be deleted, so nothing was deleted. Cancel or terminate it, then delete it.`,
+    `Instance ${quote(instanceId)} was not deleted: it starts children faster than they can be deleted. Cancel or terminate it, then delete it.`,
   );
 }
 
-/** Answers the incarnation of a root; refuses a child, whose parent would wait for it for ever. */
+/** Returns the incarnation of a root. Throws for a child, because its parent would wait for it forever. */
 async function checkIsRoot(store: Provider, instanceId: string): Promise<string> {
   const [record] = await store.getInstances([instanceId]);
   if (record === undefined) throw notFound(instanceId);
@@ -64,8 +67,8 @@ async function checkIsRoot(store: Provider, instanceId: string): Promise<string>
   const rootId = await findRoot(store, record.parentInstanceId);
   const advice =
     rootId === undefined
-      ? 'Its ancestors form a circle: the store is damaged.'
-      : `Delete its root ${quote(rootId)}, and the whole tree goes.`;
+      ? 'Its ancestors form a cycle: the store is damaged.'
+      : `Delete its root ${quote(rootId)}, which deletes the whole tree.`;
   throw new PerdureError(
     'CANNOT_DELETE_SUB_ORCHESTRATION',
     `Instance ${quote(instanceId)} is a child of ${quote(record.parentInstanceId)} and cannot be deleted alone. ${advice}`,
@@ -83,8 +86,8 @@ async function findRoot(store: Provider, from: string): Promise<string | undefin
   return undefined;
 }
 
-/** Keeps a tree from growing. */
-async function stopTree(store: Provider, instanceId: string): Promise<void> {
+/** Terminates a tree, so that it starts no more children. */
+async function terminateTree(store: Provider, instanceId: string): Promise<void> {
   await store.terminate([{ instanceId, reason: 'deleted', actor: null, tree: true }]);
 }
 
@@ -98,7 +101,7 @@ function stillRunning(
       : `Instance ${quote(found.instanceId)}, a descendant of ${quote(rootId)},`;
   return new PerdureError(
     'INSTANCE_STILL_RUNNING',
-    `${which} is ${found.status}, so nothing was deleted. Cancel it and wait, terminate it, or delete with force: true.`,
+    `${which} is ${found.status}, so nothing was deleted. Cancel it and wait, terminate it, or pass \`force: true\`.`,
   );
 }
 
@@ -106,31 +109,31 @@ function quote(id: string): string {
   return JSON.stringify(id);
 }
 
-/** How far a bulk deletion has come. */
+/** The progress of a bulk deletion. */
 export interface DeleteProgress extends DeleteInstanceResult {
-  /** Trees that went. */
+  /** Deleted trees. */
   readonly rootsDeleted: number;
-  /** Trees that stay because something of them runs. */
+  /** Trees that were skipped, because an instance of them has not ended. */
   readonly rootsSkipped: number;
 }
 
-/** How to delete many instances. */
+/** Options of `deleteInstanceBulk`. */
 export interface BulkDeleteOptions {
-  /** Confirms a filter without any condition, which selects every instance. Default false. */
+  /** Confirms a filter without conditions, which selects all instances. Default: false. */
   readonly all?: boolean | undefined;
-  /** Count what would go, and change nothing. */
+  /** Only counts the instances to delete. Default: false. */
   readonly dryRun?: boolean | undefined;
-  /** Who asks, for the audit. */
+  /** The actor in the audit. */
   readonly actor?: string | undefined;
-  /** Called after each transaction, with the sums so far. */
+  /** Called after each transaction, with the totals so far. */
   readonly onProgress?: ((progress: DeleteProgress) => void) | undefined;
-  /** Stops between two transactions; the call rejects with the signal's reason, and what went is gone. */
+  /** Stops before the next transaction and rejects with the signal's reason. Committed deletions stay. */
   readonly signal?: AbortSignal | undefined;
 }
 
 const optionKeys = ['all', 'dryRun', 'actor', 'onProgress', 'signal'] as const;
 
-/** Deletes the trees of all terminal roots that a filter selects, in small transactions. */
+/** Deletes the trees of all ended roots that match a filter, in small transactions. */
 export async function deleteInstanceBulk(
   store: Provider,
   filter?: InstanceFilter,
@@ -138,7 +141,7 @@ export async function deleteInstanceBulk(
 ): Promise<DeleteInstanceResult> {
   const { limit, shape, ...selection } = readInstanceFilter(filter);
   const given = readFields(options, 'options', optionKeys, 'INVALID_OPTION');
-  assertMeant(filter, given.all);
+  assertHasCondition(filter, given.all);
   const dryRun = readFlag('dryRun', given.dryRun);
   checkCallback('onProgress', given.onProgress);
   const pacer = new Pacer(readSignal(given.signal));

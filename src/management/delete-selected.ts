@@ -8,32 +8,32 @@ import { readInstanceTrees, type InstanceTree } from './instance-tree.ts';
 import type { Pacer } from './pacer.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
 
-/** A deletion of many trees. */
+/** A bulk deletion. */
 export interface SelectedDeletion {
   readonly selection: Selection;
-  /** Roots to delete at most; those that stay because something of them runs do not count. */
+  /** Maximum roots to delete. Skipped roots do not count. */
   readonly limit: number;
   readonly dryRun: boolean;
   readonly audit: AuditEntry;
   readonly pacer: Pacer;
-  /** After each transaction; what it throws ends the deletion. */
+  /** Called after each transaction. An error from it ends the deletion. */
   readonly onStep: (step: DeletionStep) => void;
 }
 
-/** What one transaction did. */
+/** The result of one transaction. */
 interface DeletionStep {
   readonly counts: DeleteInstanceResult;
-  /** Roots that were looked at: the first of those given. */
+  /** The number of processed roots, from the start of the batch. */
   readonly rootsTaken: number;
   readonly rootsDeleted: number;
-  /** Roots that stay because they, or something below them, run. */
+  /** Roots that were skipped, because an instance of their tree has not ended. */
   readonly rootsSkipped: number;
 }
 
-// Small roots before large trees say nothing of these: about 6 ms on SQLite, unless a single tree is larger.
+// The pacer cannot foresee a large tree after small ones, so limit the instances, too: about 6 ms on SQLite.
 const instancesPerStep = 1_000;
 
-/** Deletes the trees of the roots that are selected, some in each transaction. */
+/** Deletes the trees of the selected roots, several per transaction. */
 export async function deleteSelected(store: Provider, deletion: SelectedDeletion): Promise<void> {
   const { selection, pacer, onStep } = deletion;
   let remaining = deletion.limit;
@@ -43,7 +43,7 @@ export async function deleteSelected(store: Provider, deletion: SelectedDeletion
       const batch = roots.slice(from, from + Math.min(pacer.size, remaining));
       const step = await pacer.step(() => deleteTrees(store, batch, deletion));
       from += step.rootsTaken;
-      pacer.weigh(step.rootsTaken, rowsOf(step.counts));
+      pacer.adjust(step.rootsTaken, rowsOf(step.counts));
       remaining -= step.rootsDeleted;
       onStep(step);
     }
@@ -51,13 +51,13 @@ export async function deleteSelected(store: Provider, deletion: SelectedDeletion
   }
 }
 
-/** Deletes the trees of as many of the roots, from the first on, as one transaction should hold. */
+/** Deletes trees in one transaction: the first of the roots, up to `instancesPerStep` instances. */
 async function deleteTrees(
   store: Provider,
   roots: readonly ScannedInstance[],
   { dryRun, audit }: SelectedDeletion,
 ): Promise<DeletionStep> {
-  const trees = takeFitting(
+  const trees = limitInstances(
     await readInstanceTrees(
       store,
       roots.map(({ instanceId }) => instanceId),
@@ -79,14 +79,14 @@ async function deleteTrees(
       counts = addDeleted(counts, result.counts);
       if (result.counts.instancesDeleted > 0) rootsDeleted += 1;
     } else if (result.kind !== 'replaced') {
-      // An orphan is a child that was born just now: something of this tree runs.
+      // `orphan`: a child was started after the tree was read, so an instance of it is running.
       rootsSkipped += 1;
     }
   }
   return { counts, rootsTaken: trees.length, rootsDeleted, rootsSkipped };
 }
 
-function takeFitting(trees: readonly InstanceTree[]): readonly InstanceTree[] {
+function limitInstances(trees: readonly InstanceTree[]): readonly InstanceTree[] {
   let instances = 0;
   const tooMany = trees.findIndex(({ size }, index) => {
     instances += size;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { matchNames, readNamePatterns } from './instance-filter.ts';
 
-describe('a pattern of names', () => {
+describe('name patterns', () => {
   it.each([
     ['order', 'order', true],
     ['order', 'orders', false],
@@ -17,25 +17,25 @@ describe('a pattern of names', () => {
     ['ab*ba', 'abba', true],
     ['a.c', 'abc', false],
     ['[a-z]', 'b', false],
-  ])('%s and %s: %s', (pattern, name, expected) => {
+  ])('%s matches %s: %s', (pattern, name, expected) => {
     expect(matchNames([pattern])(name)).toBe(expected);
   });
 
-  it('matches any name when there is none, and any of several', () => {
+  it('no pattern matches any name, and several match any of their names', () => {
     expect(matchNames(undefined)('x')).toBe(true);
     expect(matchNames(['a', 'b*'])('bc')).toBe(true);
     expect(matchNames(['a', 'b*'])('c')).toBe(false);
   });
 
-  it('of many stars takes no longer for it', () => {
+  it('a pattern with many stars takes linear time', () => {
     const name = 'a'.repeat(250);
-    const begun = performance.now();
+    const startedAt = performance.now();
     expect(matchNames([`${'a*'.repeat(100)}b`])(name)).toBe(false);
-    // By going back at every star it would take longer than anyone lives.
-    expect(performance.now() - begun).toBeLessThan(5_000);
+    // Backtracking would take exponential time.
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it('is refused when it is no text', () => {
+  it('rejects a pattern that is not a non-empty string', () => {
     expect(() => readNamePatterns('name', 5)).toThrow(/must be a string/);
     expect(() => readNamePatterns('name', [])).toThrow(/empty/);
     expect(() => readNamePatterns('name', [''])).toThrow(/empty/);

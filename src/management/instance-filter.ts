@@ -4,28 +4,28 @@ import type { TerminalStatus } from '../model/status.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
 import { readCount, readFlag, readMoment, readTerminalStatuses } from './management-options.ts';
 
-/** Which instances a bulk operation concerns: all conditions must hold, and an absent one always does. */
+/** Selects the instances of a bulk operation. Conditions are combined with AND. */
 export interface InstanceFilter {
-  /** Only these; repeats count once, unknown ones as nothing. */
+  /** Instance ids. Duplicates and unknown ids are ignored. */
   readonly instanceIds?: readonly string[] | undefined;
-  /** Only those that ended before this moment, however they ended. */
+  /** Matches instances that ended before this time, with any terminal status. */
   readonly completedBefore?: Date | number | undefined;
-  /** Only those that ended so. */
+  /** Terminal statuses. Default: all. */
   readonly status?: TerminalStatus | readonly TerminalStatus[] | undefined;
-  /** Only those of orchestrations with these names, 100 at most; `*` stands for any text. */
+  /** Names of orchestrations or tasks, at most 100. `*` matches any text. */
   readonly name?: string | readonly string[] | undefined;
-  /** At most so many, applied last. Default 1,000. */
+  /** Maximum instances, applied last. Default: 1,000. */
   readonly limit?: number | undefined;
 }
 
-/** A filter that was checked. */
+/** A validated filter. */
 export interface CheckedFilter {
   readonly instanceIds?: readonly string[];
   readonly endedBefore?: number;
   readonly statuses: readonly TerminalStatus[];
   readonly names?: readonly string[];
   readonly limit: number;
-  /** What is recorded of it: the conditions, and never which ids. */
+  /** The conditions in the audit. It has the number of ids, not the ids. */
   readonly shape: object;
 }
 
@@ -34,25 +34,25 @@ const defaultLimit = 1_000;
 const conditionNames = ['instanceIds', 'completedBefore', 'status', 'name'] as const;
 
 /**
- * Refuses a bulk operation without any condition unless its caller says `all: true`: a filter that came out empty by
- * mistake would select everything. A `limit` is no condition.
+ * Throws `INVALID_OPTION` for a bulk operation without conditions, unless `all: true` is passed. It protects against a
+ * filter that is empty by mistake. `limit` is not a condition.
  */
-export function assertMeant(
+export function assertHasCondition(
   filter: Readonly<Partial<Record<(typeof conditionNames)[number], unknown>>> | undefined,
   all: unknown,
   others: Readonly<Record<string, unknown>> = {},
 ): void {
-  const isMeant = readFlag('all', all);
+  const isConfirmed = readFlag('all', all);
   const conditions = [...conditionNames.map((name) => filter?.[name]), ...Object.values(others)];
-  if (isMeant || conditions.some((condition) => condition !== undefined)) return;
+  if (isConfirmed || conditions.some((condition) => condition !== undefined)) return;
   const names = [...conditionNames, ...Object.keys(others)];
   throw new PerdureError(
     'INVALID_OPTION',
-    `The filter has no condition, so it would select every instance. Pass ${names.join(', ')}, or \`all: true\`.`,
+    `The filter has no condition, so it would select all instances. Pass ${names.join(', ')}, or \`all: true\`.`,
   );
 }
 
-/** Checks a filter; bad values are `INVALID_OPTION`, bad ids `INVALID_ID`. */
+/** Validates a filter. Throws `INVALID_OPTION`, or `INVALID_ID` for an invalid id. */
 export function readInstanceFilter(filter: unknown): CheckedFilter {
   const given = readFields(
     filter,
@@ -61,9 +61,9 @@ export function readInstanceFilter(filter: unknown): CheckedFilter {
     'INVALID_OPTION',
   );
   const { completedBefore, status, name } = given;
-  // No ids where some were meant would select everything.
+  // An explicit `instanceIds: undefined` is probably a mistake, and would select all instances.
   if (Object.hasOwn(Object(filter) as object, 'instanceIds') && given.instanceIds === undefined) {
-    throw invalidOption('instanceIds', undefined, 'an array of instance ids, or left out');
+    throw invalidOption('instanceIds', undefined, 'an array of instance ids, or absent');
   }
   const instanceIds = given.instanceIds === undefined ? undefined : readIds(given.instanceIds);
   const endedBefore =
@@ -92,32 +92,34 @@ function readIds(ids: unknown): readonly string[] {
   return [...new Set(ids.map(checkInstanceId))];
 }
 
-/** Says whether a name is meant. */
+/** Whether a name matches. */
 export type NameMatcher = (name: string) => boolean;
 
-// Every name is compared with each of them, and audit records keep them all.
+// Each name is compared with all patterns, and audit entries store them.
 const maxPatterns = 100;
 
-/** Reads one or several patterns of names, in which `*` stands for any text; absent: any name. */
+/** Validates one or several name patterns, in which `*` matches any text. `undefined` matches any name. */
 export function readNamePatterns(option: string, value: unknown): readonly string[] | undefined {
   if (value === undefined) return undefined;
   const patterns: readonly unknown[] = Array.isArray(value) ? value : [value];
   if (patterns.length === 0 || patterns.length > maxPatterns) {
     const found = patterns.length === 0 ? 'empty' : `a list of ${patterns.length}`;
-    throw invalidOption(option, found, `1 to ${maxPatterns} names, in which * stands for any text`);
+    throw invalidOption(option, found, `1 to ${maxPatterns} names, in which * matches any text`);
   }
   return patterns.map((pattern) => checkName(pattern, option));
 }
 
-/** Makes patterns a question. */
+/** Returns a function that matches names against the patterns. */
 export function matchNames(patterns: readonly string[] | undefined): NameMatcher {
   if (patterns === undefined) return () => true;
   const literal = new Set(patterns.filter((pattern) => !pattern.includes('*')));
-  const wild = patterns.filter((pattern) => pattern.includes('*')).map((one) => one.split('*'));
-  return (name) => literal.has(name) || wild.some((parts) => matchesParts(name, parts));
+  const wildcards = patterns
+    .filter((pattern) => pattern.includes('*'))
+    .map((one) => one.split('*'));
+  return (name) => literal.has(name) || wildcards.some((parts) => matchesParts(name, parts));
 }
 
-// Not a regular expression: a pattern of many stars would make one backtrack for ever.
+// Not a regular expression: a pattern with many stars would backtrack exponentially.
 function matchesParts(name: string, parts: readonly string[]): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';

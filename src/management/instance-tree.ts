@@ -1,18 +1,18 @@
 import type { ManagementStore } from '../providers/contract/management.ts';
 
-/** An instance with all its descendants. */
+/** An instance and all its descendants. */
 export interface InstanceTree {
   readonly rootId: string;
-  /** Every id once, children before their parents: the order in which they can be deleted. */
+  /** The distinct ids, children before their parents: a valid order of deletion. */
   readonly allIds: readonly string[];
   readonly size: number;
   /** Whether there are no descendants. */
   readonly isRootOnly: boolean;
 }
 
-const idsAtOnce = 1_000;
+const maxIdsPerQuery = 1_000;
 
-/** Reads the trees below several instances, level by level, all together. */
+/** Reads the trees of several instances, one query per level for all of them. */
 export async function readInstanceTrees(
   store: Pick<ManagementStore, 'listChildren'>,
   rootIds: readonly string[],
@@ -28,7 +28,7 @@ export async function readInstanceTrees(
     for (const [index, { tree }] of level.entries()) {
       const ids = trees[tree];
       for (const id of children[index] ?? []) {
-        // In a damaged store an instance may be its own ancestor.
+        // In a damaged store, an instance may be its own ancestor.
         if (ids === undefined || ids.has(id)) continue;
         ids.add(id);
         below.push({ id, tree });
@@ -39,7 +39,7 @@ export async function readInstanceTrees(
   return trees.map((ids, index) => toTree(rootIds[index] ?? '', ids));
 }
 
-/** Reads the tree below one instance. */
+/** Reads the tree of one instance. */
 export async function readInstanceTree(
   store: Pick<ManagementStore, 'listChildren'>,
   rootId: string,
@@ -48,7 +48,7 @@ export async function readInstanceTree(
   return tree ?? toTree(rootId, new Set([rootId]));
 }
 
-// Ids were added level by level, so backwards they come with children before parents.
+// Ids were added level by level, so the reversed order has children before their parents.
 function toTree(rootId: string, ids: ReadonlySet<string>): InstanceTree {
   return {
     rootId,
@@ -63,9 +63,9 @@ async function listChildren(
   ids: readonly string[],
 ): Promise<readonly (readonly string[])[]> {
   const children: (readonly string[])[] = [];
-  for (let from = 0; from < ids.length; from += idsAtOnce) {
-    const answered = await store.listChildren(ids.slice(from, from + idsAtOnce));
-    for (const list of answered) children.push(list);
+  for (let from = 0; from < ids.length; from += maxIdsPerQuery) {
+    const lists = await store.listChildren(ids.slice(from, from + maxIdsPerQuery));
+    for (const list of lists) children.push(list);
   }
   return children;
 }

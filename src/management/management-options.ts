@@ -4,41 +4,41 @@ import { checkName } from '../model/values/names.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { AuditEntry } from '../providers/contract/management.ts';
 
-/** Reads a whole number of 0 or more. */
+/** Validates a non-negative integer. */
 export function readCount(option: string, value: unknown): number {
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-  throw invalidOption(option, value, 'a whole number of 0 or more');
+  throw invalidOption(option, value, 'a non-negative integer');
 }
 
 const maxTimeMs = 8.64e15;
 
-/** Reads a moment, as a Date or as milliseconds since the epoch; one in the future is as good as any. */
+/** Validates a time, past or future, and returns it in milliseconds since the epoch. */
 export function readMoment(option: string, value: unknown): number {
   const ms = value instanceof Date ? value.getTime() : value;
   if (Number.isSafeInteger(ms) && (ms as number) >= 0 && (ms as number) <= maxTimeMs) {
     return ms as number;
   }
-  throw invalidOption(option, value, 'a valid Date, or whole milliseconds since the epoch');
+  throw invalidOption(option, value, 'a valid Date, or an integer of milliseconds since the epoch');
 }
 
-/** Reads a yes or no, by default no. */
+/** Validates a boolean. Default: false. */
 export function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
   throw invalidOption(option, value, 'true or false');
 }
 
-/** Reads who asks, for the audit. */
+/** Validates the actor of an operation. Default: `null`. */
 export function readActor(actor: unknown): string | null {
   return actor === undefined || actor === null ? null : checkName(actor, 'Actor');
 }
 
-/** Reads a signal that stops long work. */
+/** Validates an `AbortSignal`. */
 export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal;
   throw invalidOption('signal', signal, 'an AbortSignal');
 }
 
-/** Refuses what cannot be called. */
+/** Throws `INVALID_OPTION` if the value is not a function. */
 export function checkCallback(option: string, value: unknown): void {
   if (value === undefined || typeof value === 'function') return;
   throw invalidOption(option, value, 'a function');
@@ -46,7 +46,7 @@ export function checkCallback(option: string, value: unknown): void {
 
 const terminalStatuses = instanceStatuses.filter((status) => isTerminal(status));
 
-/** Reads which ends are meant; absent: any. What is not over is never meant. */
+/** Validates one or several terminal statuses. Default: all. */
 export function readTerminalStatuses(option: string, value: unknown): readonly TerminalStatus[] {
   if (value === undefined) return terminalStatuses;
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
@@ -56,25 +56,25 @@ export function readTerminalStatuses(option: string, value: unknown): readonly T
   throw invalidOption(
     option,
     value,
-    `one or several of ${terminalStatuses.join(', ')}; what is not over has to be canceled or terminated first`,
+    `one or several of ${terminalStatuses.join(', ')}: cancel or terminate running instances first`,
   );
 }
 
-/** Which finished executions go: all conditions must hold. The current execution never goes. */
+/** Selects the finished executions to prune. Conditions are combined with AND. The current execution always stays. */
 export interface PruneConditions {
-  /** Spare the last so many, the current one among them; with 0 or 1 only the current one is spared. */
+  /** Number of latest executions to keep, including the current one. 0 and 1 keep only the current one. */
   readonly keepLast?: number | undefined;
-  /** Only those that ended before this moment. */
+  /** Prunes executions that ended before this time. */
   readonly completedBefore?: Date | number | undefined;
 }
 
-/** Conditions that were checked. */
+/** Validated prune conditions. */
 export interface CheckedPrune {
   readonly keepLast?: number;
   readonly endedBefore?: number;
 }
 
-/** Checks conditions; bad values are `INVALID_OPTION`. */
+/** Validates prune conditions. Throws `INVALID_OPTION`. */
 export function readPruneConditions(given: {
   readonly keepLast?: unknown;
   readonly completedBefore?: unknown;
@@ -88,7 +88,7 @@ export function readPruneConditions(given: {
   };
 }
 
-/** What is recorded of conditions. */
+/** The conditions as stored in the audit. */
 export function pruneShape({ keepLast, endedBefore }: CheckedPrune): object {
   return {
     ...(keepLast !== undefined && { keepLast }),
@@ -96,7 +96,7 @@ export function pruneShape({ keepLast, endedBefore }: CheckedPrune): object {
   };
 }
 
-/** Begins the record of an operation: who, what, and the shape of the filter. */
+/** Creates the audit entry of an operation. */
 export function newAuditEntry(
   action: AuditEntry['action'],
   actor: string | null,

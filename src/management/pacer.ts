@@ -2,51 +2,51 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { ManagementStore } from '../providers/contract/management.ts';
 
-// Instances, executions, events and messages that one transaction may take away: about 3 ms on SQLite.
+// Target number of deleted rows per transaction: about 3 ms on SQLite.
 const rowsPerStep = 250;
-const firstSize = 16;
+const initialSize = 16;
 const maxSize = 256;
-const maxRestMs = 250;
+const maxPauseMs = 250;
 
 /**
- * Keeps long work from starving what runs beside it: short steps, and after each a rest about as long as it took.
- * By the machine's time, because it is the machine that others wait for.
+ * Throttles bulk work, so that it does not starve other work: short steps, each followed by a pause of about the same
+ * length. It measures real time, also under a fake clock.
  */
 export class Pacer {
   readonly #signal: AbortSignal | undefined;
-  readonly #assertGoingOn: (() => Promise<void>) | undefined;
-  #size = firstSize;
+  readonly #beforeStep: (() => Promise<void>) | undefined;
+  #size = initialSize;
 
-  /** A step begins if the signal is not aborted and `assertGoingOn` does not throw. */
-  constructor(signal?: AbortSignal, assertGoingOn?: () => Promise<void>) {
+  /** `beforeStep` runs before each step, and ends the work if it throws. */
+  constructor(signal?: AbortSignal, beforeStep?: () => Promise<void>) {
     this.#signal = signal;
-    this.#assertGoingOn = assertGoingOn;
+    this.#beforeStep = beforeStep;
   }
 
-  /** How many things to take up in the next step. */
+  /** The number of items for the next step. */
   get size(): number {
     return this.#size;
   }
 
-  /** Does one step, then rests; throws the reason of the signal if that was aborted. */
+  /** Runs one step, then pauses. Rejects with the signal's reason if it is aborted before the step. */
   async step<T>(work: () => Promise<T>): Promise<T> {
     this.#signal?.throwIfAborted();
-    await this.#assertGoingOn?.();
-    const begunAt = performance.now();
+    await this.#beforeStep?.();
+    const startedAt = performance.now();
     const result = await work();
-    await this.#rest(Math.min(performance.now() - begunAt, maxRestMs));
+    await this.#pause(Math.min(performance.now() - startedAt, maxPauseMs));
     return result;
   }
 
-  /** Sizes the next step by what the things of this one weighed. */
-  weigh(things: number, rows: number): void {
-    if (things === 0) return;
-    const fitting = Math.floor(rowsPerStep / Math.max(rows / things, 1));
-    this.#size = Math.min(Math.max(fitting, 1), Math.min(this.#size * 2, maxSize));
+  /** Adjusts the size of the next step to the number of rows per item in this one. */
+  adjust(items: number, rows: number): void {
+    if (items === 0) return;
+    const size = Math.floor(rowsPerStep / Math.max(rows / items, 1));
+    this.#size = Math.min(Math.max(size, 1), Math.min(this.#size * 2, maxSize));
   }
 
-  // The result of a step that was done must not be lost to an abort during the rest: the next step throws it.
-  async #rest(ms: number): Promise<void> {
+  // An abort during the pause must not lose the result of the step. The next step throws the reason.
+  async #pause(ms: number): Promise<void> {
     try {
       await sleep(ms, undefined, this.#signal && { signal: this.#signal });
     } catch (error) {
@@ -55,13 +55,13 @@ export class Pacer {
   }
 }
 
-const rowsAtOnce = 500;
+const reclaimedPerStep = 500;
 
 /**
- * Takes away what deletions have only hidden, in short steps, until nothing is left. Few events are never hidden, so
- * who deleted no more does one step, and does not wait until what others have hidden is gone.
+ * Deletes the rows that deletions only hid, in short steps. A deletion of few events hides none, so it runs one step and
+ * does not wait for the rows of other deletions.
  *
- * A store in trouble is no reason to report a deletion that was committed as failed: workers reclaim what is left.
+ * Ignores errors of the store: the deletion is already committed, and workers reclaim the remaining rows.
  */
 export async function reclaim(
   store: Pick<ManagementStore, 'reclaimDeleted'>,
@@ -70,8 +70,8 @@ export async function reclaim(
 ): Promise<void> {
   try {
     for (let left = true; left;) {
-      ({ left } = await pacer.step(() => store.reclaimDeleted(rowsAtOnce)));
-      if (eventsDeleted <= rowsAtOnce) return;
+      ({ left } = await pacer.step(() => store.reclaimDeleted(reclaimedPerStep)));
+      if (eventsDeleted <= reclaimedPerStep) return;
     }
   } catch (error) {
     if (!PerdureError.is(error)) throw error;

@@ -4,7 +4,7 @@ import { readFields } from '../model/option-fields.ts';
 import type { InstanceStatus } from '../model/status.ts';
 import type { PruneResult } from '../providers/contract/management.ts';
 import type { Provider } from '../providers/contract/provider.ts';
-import { assertMeant, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
+import { assertHasCondition, readInstanceFilter, type InstanceFilter } from './instance-filter.ts';
 import {
   checkCallback,
   newAuditEntry,
@@ -18,19 +18,19 @@ import {
 import { Pacer, reclaim } from './pacer.ts';
 import { addPruned, nothingPruned, pruneBatch, pruneSelected } from './prune-selected.ts';
 
-/** How to prune the executions of one instance. */
+/** Options of `pruneExecutions`. */
 export interface PruneOptions extends PruneConditions {
-  /** Count what would go, and change nothing. */
+  /** Only counts the executions to prune. Default: false. */
   readonly dryRun?: boolean | undefined;
-  /** Who asks, for the audit. */
+  /** The actor in the audit. */
   readonly actor?: string | undefined;
-  /** Stops between two transactions; the call rejects with the signal's reason, and what went is gone. */
+  /** Stops before the next transaction and rejects with the signal's reason. Committed prunes stay. */
   readonly signal?: AbortSignal | undefined;
 }
 
 const optionKeys = ['keepLast', 'completedBefore', 'dryRun', 'actor', 'signal'] as const;
 
-/** Deletes finished executions of one instance, whatever its status. */
+/** Prunes finished executions of one instance, whatever its status. */
 export async function pruneExecutions(
   store: Provider,
   id: string,
@@ -53,13 +53,13 @@ export async function pruneExecutions(
   return { ...result, instancesProcessed: 1 };
 }
 
-/** How to prune the executions of many instances. */
+/** Options of `pruneExecutionsBulk`. */
 export interface BulkPruneOptions extends PruneOptions {
-  /** Confirms that neither the filter nor `keepLast` and `completedBefore` set a condition. Default false. */
+  /** Confirms a call without conditions: in the filter, `keepLast` or `completedBefore`. Default: false. */
   readonly all?: boolean | undefined;
-  /** Also finished executions of instances that are not over: eternal runs. Default false. */
+  /** Includes instances that have not ended, such as those that continue as new forever. Default: false. */
   readonly includeRunning?: boolean | undefined;
-  /** Called after each batch, with the sums so far. */
+  /** Called after each batch, with the totals so far. */
   readonly onProgress?: ((progress: PruneResult) => void) | undefined;
 }
 
@@ -76,7 +76,7 @@ const bulkOptionKeys = [
 
 const runningStatuses: readonly InstanceStatus[] = ['pending', 'running', 'canceling'];
 
-/** Deletes finished executions of the instances that a filter selects, in small transactions. */
+/** Prunes finished executions of the instances that match a filter, in small transactions. */
 export async function pruneExecutionsBulk(
   store: Provider,
   filter?: InstanceFilter,
@@ -86,7 +86,7 @@ export async function pruneExecutionsBulk(
   const given = readFields(options, 'options', bulkOptionKeys, 'INVALID_OPTION');
   const conditions = readPruneConditions(given);
   const { keepLast, completedBefore } = given;
-  assertMeant(filter, given.all, { keepLast, completedBefore });
+  assertHasCondition(filter, given.all, { keepLast, completedBefore });
   const includeRunning = readFlag('includeRunning', given.includeRunning);
   checkCallback('onProgress', given.onProgress);
   const dryRun = readFlag('dryRun', given.dryRun);

@@ -4,14 +4,14 @@ import type { CheckedPrune } from './management-options.ts';
 import type { Pacer } from './pacer.ts';
 import { selectInstances, type Selection } from './select-instances.ts';
 
-/** An instance, and which of its executions go. */
+/** An instance, and the conditions on its executions. */
 interface PruneTarget {
   readonly instanceId: string;
   readonly incarnation?: string;
   readonly conditions: CheckedPrune;
 }
 
-/** A prune of some instances. */
+/** A prune of one batch of instances. */
 interface BatchPrune {
   readonly targets: readonly PruneTarget[];
   readonly dryRun: boolean;
@@ -19,22 +19,22 @@ interface BatchPrune {
   readonly pacer: Pacer;
 }
 
-/** A prune of all instances that are selected. */
+/** A prune of all selected instances. */
 export interface SelectedPrune extends Omit<BatchPrune, 'targets'> {
   readonly selection: Selection;
-  /** `undefined`: this one keeps all it has. */
+  /** Returns `undefined` for an instance that keeps all executions. */
   readonly conditionsOf: (instance: ScannedInstance) => CheckedPrune | undefined;
-  /** Instances that may lose executions; those that lose none do not count. */
+  /** Maximum instances to prune. Instances without matching executions do not count. */
   readonly limit: number;
-  /** After each batch; what it throws ends the prune. */
+  /** Called after each batch. An error from it ends the prune. */
   readonly onStep: (result: PruneResult) => void;
 }
 
-const instancesAtOnce = 16;
-// A dry run changes nothing, so it cannot come back for the rest.
-const unbounded = 2 ** 31 - 1;
+const instancesPerBatch = 16;
+// A dry run deletes nothing, so a second query would return the same executions.
+const unlimited = 2 ** 31 - 1;
 
-/** Prunes the executions of the instances that are selected. */
+/** Prunes the executions of the selected instances. */
 export async function pruneSelected(store: Provider, prune: SelectedPrune): Promise<void> {
   const { selection, conditionsOf, pacer, onStep } = prune;
   let remaining = prune.limit;
@@ -46,7 +46,7 @@ export async function pruneSelected(store: Provider, prune: SelectedPrune): Prom
       return conditions === undefined ? [] : [{ instanceId, incarnation, conditions }];
     });
     for (let from = 0; from < due.length && remaining > 0;) {
-      const targets = due.slice(from, from + Math.min(instancesAtOnce, remaining));
+      const targets = due.slice(from, from + Math.min(instancesPerBatch, remaining));
       from += targets.length;
       const { result } = await pruneBatch(store, { ...prune, targets });
       remaining -= result.instancesProcessed;
@@ -56,36 +56,36 @@ export async function pruneSelected(store: Provider, prune: SelectedPrune): Prom
   }
 }
 
-/** Prunes some instances until nothing is left to prune; counts those that were found and those that lost executions. */
+/** Prunes a batch completely. Returns the number of existing instances, and the counts. */
 export async function pruneBatch(
   store: Provider,
   { targets, dryRun, audit, pacer }: BatchPrune,
 ): Promise<{ readonly found: number; readonly result: PruneResult }> {
-  const touched = new Set<string>();
+  const pruned = new Set<string>();
   let found = 0;
   let result = nothingPruned;
   for (let due = targets, isFirst = true; due.length > 0; isFirst = false) {
-    const max = dryRun ? unbounded : Math.max(1, Math.floor(pacer.size / due.length));
-    const how = { max, ...(dryRun ? { dryRun } : { audit }) };
+    const max = dryRun ? unlimited : Math.max(1, Math.floor(pacer.size / due.length));
+    const limits = { max, ...(dryRun ? { dryRun } : { audit }) };
     const prunes = due.map(({ conditions, ...instance }) => ({
       ...instance,
       ...conditions,
-      ...how,
+      ...limits,
     }));
-    const answers = await pacer.step(() => store.pruneExecutionsAtomic(prunes));
+    const results = await pacer.step(() => store.pruneExecutionsAtomic(prunes));
     let rows = 0;
     let executions = 0;
-    for (const [index, answer] of answers.entries()) {
-      if (isFirst && answer.found) found += 1;
-      if (answer.executionsDeleted > 0) touched.add(due[index]?.instanceId ?? '');
-      executions += answer.executionsDeleted;
-      rows += answer.executionsDeleted + answer.eventsDeleted + answer.queueMessagesDeleted;
-      result = addPruned(result, { ...answer, instancesProcessed: 0 });
+    for (const [index, each] of results.entries()) {
+      if (isFirst && each.found) found += 1;
+      if (each.executionsDeleted > 0) pruned.add(due[index]?.instanceId ?? '');
+      executions += each.executionsDeleted;
+      rows += each.executionsDeleted + each.eventsDeleted + each.queueMessagesDeleted;
+      result = addPruned(result, { ...each, instancesProcessed: 0 });
     }
-    if (!dryRun) pacer.weigh(executions, rows);
-    due = dryRun ? [] : due.filter((_, index) => answers[index]?.left === true);
+    if (!dryRun) pacer.adjust(executions, rows);
+    due = dryRun ? [] : due.filter((_, index) => results[index]?.left === true);
   }
-  return { found, result: { ...result, instancesProcessed: touched.size } };
+  return { found, result: { ...result, instancesProcessed: pruned.size } };
 }
 
 export const nothingPruned: PruneResult = {

@@ -14,19 +14,19 @@ import {
 import { runSweep } from './sweep.ts';
 import { SweepLease } from './sweeper.ts';
 
-/** How to sweep by hand. */
+/** Options of a manual sweep. */
 export interface RunRetentionOptions {
-  /** Default: those by which workers last swept. */
+  /** Default: the policies of the last sweep by a worker. */
   readonly policies?: readonly RetentionPolicy[] | undefined;
-  /** Count what would go, and change nothing. */
+  /** Only counts the instances and executions to delete. Default: false. */
   readonly dryRun?: boolean | undefined;
-  /** Who asks, for the audit and the report. */
+  /** The actor in the audit and the report. */
   readonly actor?: string | undefined;
-  /** Stops between two transactions; the report says so. */
+  /** Stops before the next transaction. The report has the outcome `stopped`. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Looks at retention, stops it, and runs it by hand. */
+/** Reads, pauses, resumes and runs retention. */
 export class RetentionControl {
   readonly #store: Provider;
   readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class RetentionControl {
     this.#assertOpen = assertOpen;
   }
 
-  /** Tells where retention stands: whether it is paused, what the last sweep did, and by which policies. */
+  /** Returns whether retention is paused, the report of the last sweep, and its policies. */
   async status(): Promise<RetentionStatus> {
     this.#assertOpen();
     const [paused, lastReport, policies, fullWalkAt] = await Promise.all([
@@ -50,7 +50,7 @@ export class RetentionControl {
     return { paused, lastReport, policies, fullWalkAt };
   }
 
-  /** Keeps the workers of this store from sweeping; a sweep under way ends after its transaction. Idempotent. */
+  /** Pauses the sweeps of all workers of this store. A running sweep ends after its current transaction. Idempotent. */
   async pause(options?: { readonly actor?: string | undefined }): Promise<void> {
     this.#assertOpen();
     const { actor } = readFields(options, 'options', ['actor'] as const, 'INVALID_OPTION');
@@ -58,13 +58,13 @@ export class RetentionControl {
     await writeRetention(this.#store, 'paused', { at: this.#clock.now(), actor: by });
   }
 
-  /** Lets the workers sweep again, within a minute. Idempotent. */
+  /** Resumes the sweeps of the workers, within a minute. Idempotent. */
   async resume(): Promise<void> {
     this.#assertOpen();
     await writeRetention(this.#store, 'paused', null);
   }
 
-  /** Sweeps now, paused or not, and answers the report; `null` when another sweep is under way. */
+  /** Sweeps immediately, even while paused. Resolves with the report, or `null` if another sweep is running. */
   async run(options?: RunRetentionOptions): Promise<RetentionReport | null> {
     this.#assertOpen();
     const given = readFields(
@@ -78,7 +78,7 @@ export class RetentionControl {
     const sweeper = readActor(given.actor) ?? `client ${randomToken()}`;
     const rules = readRetentionPolicies(given.policies ?? (await this.#knownPolicies()));
     const run = { store: this.#store, clock: this.#clock, rules, dryRun, sweeper, signal };
-    // A dry run gets in nobody's way.
+    // A dry run needs no lease: it deletes nothing.
     if (dryRun) return runSweep({ ...run, interrupted: async () => undefined });
     const lease = new SweepLease(this.#store, this.#clock, randomToken());
     if (!(await lease.take())) return null;
@@ -96,7 +96,7 @@ export class RetentionControl {
     if (policies !== null) return policies;
     throw new PerdureError(
       'INVALID_OPTION',
-      'No worker of this store has swept yet, so there are no policies to go by. Pass policies, or start a worker with the option retention.',
+      'No worker of this store has run a sweep, so there are no stored policies. Pass `policies`, or start a worker with the `retention` option.',
     );
   }
 }

@@ -5,7 +5,7 @@ import { isDue } from './sweep.ts';
 const day = 86_400_000;
 const nowMs = 1_000 * day;
 
-/** After how many days a root goes; `undefined`: never. */
+/** Returns after how many days a root is due; `undefined` if never. */
 function keptDays(policies: readonly unknown[], status: 'completed' | 'failed', name: string) {
   const { instances } = readRetentionPolicies(policies);
   for (let days = 0; days <= 400; days += 1) {
@@ -14,7 +14,7 @@ function keptDays(policies: readonly unknown[], status: 'completed' | 'failed', 
   return undefined;
 }
 
-describe('of several policies', () => {
+describe('retention policies', () => {
   const policies = [
     { names: 'audit-*', keepFor: 'forever' },
     { names: 'health', keepFor: '1d' },
@@ -22,19 +22,19 @@ describe('of several policies', () => {
     { statuses: ['failed', 'terminated'], keepFor: '90d' },
   ];
 
-  it('the first that matches decides, by status and name', () => {
+  it('the first policy that matches status and name applies', () => {
     expect(keptDays(policies, 'completed', 'order')).toBe(30);
     expect(keptDays(policies, 'failed', 'order')).toBe(90);
     expect(keptDays(policies, 'failed', 'health')).toBe(1);
     expect(keptDays(policies, 'completed', 'audit-7')).toBeUndefined();
   });
 
-  it('none may match, and then all is kept', () => {
+  it('an instance without a matching policy is kept', () => {
     const { instances } = readRetentionPolicies(policies);
     expect(isDue(instances, { status: 'canceled', name: 'order', endedAt: 0 }, nowMs)).toBe(false);
   });
 
-  it('a root goes once it is older than it is kept, to the millisecond', () => {
+  it('a root is due one millisecond after keepFor has passed', () => {
     const { instances } = readRetentionPolicies([{ keepFor: 10 }]);
     const root = { status: 'completed', name: 'x' } as const;
     expect(isDue(instances, { ...root, endedAt: nowMs - 10 }, nowMs)).toBe(false);
@@ -43,22 +43,22 @@ describe('of several policies', () => {
   });
 
   it.each([
-    ['a general one before a particular one', [{ keepFor: 1 }, { names: 'a', keepFor: 2 }]],
+    ['a general policy before a specific one', [{ keepFor: 1 }, { names: 'a', keepFor: 2 }]],
     [
-      'a wider pattern',
+      'a wider pattern first',
       [
         { names: 'a*', keepFor: 1 },
         { names: ['ab', 'ac*'], keepFor: 2 },
       ],
     ],
-    ['more statuses', [{ keepFor: 1 }, { statuses: 'failed', keepFor: 2 }]],
-    ['everything as a pattern', [{ names: '*', keepFor: 1 }, { keepFor: 2 }]],
-    ['executions', [{ keepExecutions: 1 }, { names: 'a', keepExecutions: 2 }]],
-  ])('one that could never decide is refused: %s', (_, shadowing) => {
-    expect(() => readRetentionPolicies(shadowing)).toThrow(/policies\[1\] could never decide/);
+    ['more statuses first', [{ keepFor: 1 }, { statuses: 'failed', keepFor: 2 }]],
+    ['a pattern that matches all names', [{ names: '*', keepFor: 1 }, { keepFor: 2 }]],
+    ['policies for executions', [{ keepExecutions: 1 }, { names: 'a', keepExecutions: 2 }]],
+  ])('rejects a policy that can never apply: %s', (_, shadowing) => {
+    expect(() => readRetentionPolicies(shadowing)).toThrow(/policies\[1\] can never apply/);
   });
 
-  it('those for instances and for executions do not meet', () => {
+  it('policies for instances and for executions are independent', () => {
     const { instances, executions } = readRetentionPolicies([
       { keepFor: '1d' },
       { names: 'poll', keepExecutions: 3, keepExecutionsFor: '1h' },
@@ -69,7 +69,7 @@ describe('of several policies', () => {
   });
 });
 
-describe('bad retention options are refused', () => {
+describe('resolveRetention rejects invalid options', () => {
   it.each([
     [undefined],
     [null],

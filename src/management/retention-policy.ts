@@ -5,42 +5,42 @@ import { toMs, type Duration } from '../model/values/duration.ts';
 import { matchNames, readNamePatterns } from './instance-filter.ts';
 import { readCount, readFlag, readTerminalStatuses } from './management-options.ts';
 
-/** How long roots are kept after their end, with all that is below them. */
+/** How long trees are kept after their root has ended. */
 export interface InstanceRetention {
-  /** Only roots that ended so. Default: however they ended. */
+  /** Terminal statuses of the root. Default: all. */
   readonly statuses?: TerminalStatus | readonly TerminalStatus[];
-  /** Only orchestrations with these names, 100 at most; `*` stands for any text. Default: all. */
+  /** Names of orchestrations or tasks, at most 100. `*` matches any text. Default: all. */
   readonly names?: string | readonly string[];
-  /** How long after its end a root is kept, or `'forever'`. */
+  /** How long to keep a tree after its root has ended, or `'forever'`. */
   readonly keepFor: Duration;
 }
 
-/** How many finished executions are kept of instances that continue as new, also while they run. */
+/** How many executions are kept of instances that continue as new, running or ended. */
 export interface ExecutionRetention {
-  /** Only orchestrations with these names, 100 at most; `*` stands for any text. Default: all. */
+  /** Names of orchestrations or tasks, at most 100. `*` matches any text. Default: all. */
   readonly names?: string | readonly string[];
-  /** The last so many are kept, the current one among them. */
+  /** Number of latest executions to keep, including the current one. */
   readonly keepExecutions: number;
-  /** And those, too, that ended no longer ago than this. Default: none for their age. */
+  /** Also keeps executions that ended within this time. Default: 0. */
   readonly keepExecutionsFor?: Duration;
 }
 
 /**
- * What is kept, and for how long. Of the policies of one kind the first that matches decides, so the particular come
- * before the general; what no policy matches is kept for ever.
+ * A retention policy for instances or for executions. Of each kind, the first policy that matches applies, so specific
+ * policies must precede general ones. Instances and executions without a matching policy are kept forever.
  */
 export type RetentionPolicy = InstanceRetention | ExecutionRetention;
 
-/** A policy for instances that was checked. */
+/** A validated policy for instances. */
 export interface InstanceRule {
   readonly statuses: readonly TerminalStatus[];
   readonly names: readonly string[] | undefined;
   readonly matchesName: (name: string) => boolean;
-  /** `Infinity`: for ever. */
+  /** `Infinity` means forever. */
   readonly keepForMs: number;
 }
 
-/** A policy for executions that was checked. */
+/** A validated policy for executions. */
 interface ExecutionRule {
   readonly names: readonly string[] | undefined;
   readonly matchesName: (name: string) => boolean;
@@ -48,7 +48,7 @@ interface ExecutionRule {
   readonly keepForMs: number;
 }
 
-/** Policies that were checked, by kind, in the order in which they decide. */
+/** Validated policies by kind, in the order of their precedence. */
 export interface RetentionRules {
   readonly instances: readonly InstanceRule[];
   readonly executions: readonly ExecutionRule[];
@@ -57,7 +57,7 @@ export interface RetentionRules {
 const instanceKeys = ['statuses', 'names', 'keepFor'] as const;
 const executionKeys = ['names', 'keepExecutions', 'keepExecutionsFor'] as const;
 
-/** Checks policies; bad values, and policies that could never decide, are `INVALID_OPTION`. */
+/** Validates policies. Throws `INVALID_OPTION`, also for a policy that can never apply. */
 export function readRetentionPolicies(policies: unknown): RetentionRules {
   if (!Array.isArray(policies) || policies.length === 0) {
     throw invalidOption('policies', policies, 'an array of at least one retention policy');
@@ -87,7 +87,7 @@ function readInstanceRule(policy: unknown, what: string): InstanceRule {
   const given = readFields(policy, what, instanceKeys, 'INVALID_OPTION');
   const names = readNamePatterns(`${what}.names`, given.names);
   if (given.keepFor === undefined) {
-    throw invalidOption(what, 'without keepFor and keepExecutions', 'one of the two');
+    throw invalidOption(what, 'a policy without `keepFor` and `keepExecutions`', 'one with either');
   }
   return {
     statuses: readTerminalStatuses(`${what}.statuses`, given.statuses),
@@ -119,7 +119,7 @@ function coversInstances(earlier: InstanceRule, later: InstanceRule): boolean {
   );
 }
 
-// A pattern is also covered as a text: what 'a*' matches begins with what 'a*' itself begins with.
+// Matching a pattern as if it were a name is enough: 'ab*' matches 'a*', so 'a*' covers 'ab*'.
 function covers(
   earlier: readonly string[] | undefined,
   later: readonly string[] | undefined,
@@ -132,24 +132,24 @@ function covers(
 function shadowed(what: string): PerdureError {
   return new PerdureError(
     'INVALID_OPTION',
-    `${what} could never decide, because an earlier policy matches all that it matches. Put the particular before the general, or take one of them out.`,
+    `${what} can never apply, because an earlier policy covers it. Put specific policies before general ones, or remove one.`,
   );
 }
 
-/** What the workers of a store delete by themselves. All of them should be told the same; one of them does it. */
+/** Retention options of a worker. Pass the same ones to all workers of a store; one of them runs each sweep. */
 export interface RetentionOptions {
-  /** What is kept, and for how long; the first that matches decides. */
+  /** The policies. The first one that matches applies. */
   readonly policies: readonly RetentionPolicy[];
-  /** How often to look. Default 1 hour. */
+  /** Interval between sweeps. Default: 1 hour. */
   readonly interval?: Duration;
-  /** Only report what would go. Default false. */
+  /** Only reports the instances and executions to delete. Default: false. */
   readonly dryRun?: boolean;
 }
 
-/** Retention options with every field decided. */
+/** Validated retention options with defaults. */
 export interface ResolvedRetention {
   readonly rules: RetentionRules;
-  /** As they were given, for whoever asks for a sweep later. */
+  /** The policies as passed, for later manual sweeps. */
   readonly policies: readonly RetentionPolicy[];
   readonly intervalMs: number;
   readonly dryRun: boolean;
@@ -157,7 +157,7 @@ export interface ResolvedRetention {
 
 const minIntervalMs = 1_000;
 
-/** Fills in the defaults and refuses what makes no sense with `INVALID_OPTION`. */
+/** Validates retention options and adds the defaults. Throws `INVALID_OPTION`. */
 export function resolveRetention(options: unknown): ResolvedRetention {
   const given = readFields(
     options,
@@ -168,10 +168,10 @@ export function resolveRetention(options: unknown): ResolvedRetention {
   const interval = (given.interval ?? '1h') as Duration;
   const intervalMs = toMs(interval, 'retention.interval');
   if (intervalMs < minIntervalMs) {
-    throw invalidOption('retention.interval', interval, '1 s or more');
+    throw invalidOption('retention.interval', interval, 'at least 1 s');
   }
   const rules = readRetentionPolicies(given.policies);
-  // A copy: the caller may change the array while sweeps go on.
+  // A copy, because the caller may change the array later.
   const policies = structuredClone(given.policies) as readonly RetentionPolicy[];
   return { rules, policies, intervalMs, dryRun: readFlag('retention.dryRun', given.dryRun) };
 }

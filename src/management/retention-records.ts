@@ -8,36 +8,36 @@ import type { RetentionPolicy } from './retention-policy.ts';
 
 type Records = Pick<ManagementStore, 'readRecord' | 'writeRecord'>;
 
-/** What a sweep did. */
+/** The report of a sweep. */
 export interface RetentionReport {
   readonly startedAt: number;
   readonly endedAt: number;
-  /** Which process did it. */
+  /** The process or actor that ran the sweep. */
   readonly sweeper: string;
-  /** Nothing was changed; the counts say what would have gone. */
+  /** Set if the counts are those of a dry run. */
   readonly dryRun: boolean;
-  /** `done`: it looked at everything. Otherwise why it ended early; the next sweep goes on. */
+  /** `done` for a complete sweep, otherwise why it ended early. The next sweep continues. */
   readonly outcome: 'done' | 'paused' | 'stopped' | 'lostLease' | 'failed';
   readonly deleted: DeleteInstanceResult;
   readonly pruned: PruneResult;
-  /** Roots that were due and stay because something below them runs. */
+  /** Due roots that were skipped, because an instance of their tree has not ended. */
   readonly left: number;
   readonly errors: readonly string[];
 }
 
-/** Who stopped the sweeps, and when. */
+/** The actor and time of a pause. */
 export interface RetentionPause {
   readonly at: number;
   readonly actor: string | null;
 }
 
-/** Where retention stands. */
+/** The state of retention in a store. */
 export interface RetentionStatus {
   readonly paused: RetentionPause | null;
   readonly lastReport: RetentionReport | null;
-  /** By which policies workers last swept. */
+  /** The policies of the last sweep by a worker. */
   readonly policies: readonly RetentionPolicy[] | null;
-  /** When a sweep last looked at instances whose time of creation says that they cannot be due. */
+  /** When the last full scan started. Other sweeps skip instances that were created too recently to be due. */
   readonly fullWalkAt: number | null;
 }
 
@@ -48,7 +48,7 @@ const names = {
   fullWalkAt: 'retention.fullWalkAt',
 } as const satisfies Record<keyof RetentionStatus, string>;
 
-/** Reads one part of the status; `null` when there is none, `UNDECODABLE` when the store was damaged. */
+/** Reads one field of the status; `null` if it is not set. Throws `UNDECODABLE`. */
 export async function readRetention<Key extends keyof RetentionStatus>(
   store: Records,
   key: Key,
@@ -60,13 +60,13 @@ export async function readRetention<Key extends keyof RetentionStatus>(
   } catch (cause) {
     throw new PerdureError(
       'UNDECODABLE',
-      `The record ${names[key]} of this store cannot be decoded. Pausing and resuming retention, or its next sweep, writes it anew.`,
+      `The store's record ${JSON.stringify(names[key])} cannot be decoded. The next sweep, or pausing and resuming retention, overwrites it.`,
       { cause },
     );
   }
 }
 
-/** Writes one part of the status. */
+/** Writes one field of the status. */
 export async function writeRetention<Key extends keyof RetentionStatus>(
   store: Records,
   key: Key,

@@ -5,24 +5,24 @@ import type { Provider } from '../providers/contract/provider.ts';
 import { matchNames } from './instance-filter.ts';
 import type { Pacer } from './pacer.ts';
 
-/** Which instances to look for: all conditions must hold, and an absent one always does. */
+/** Conditions on instances, combined with AND. An absent condition matches all. */
 export interface Selection {
   readonly instanceIds?: readonly string[];
   readonly statuses: readonly InstanceStatus[];
   readonly endedBefore?: number;
   readonly names?: readonly string[];
-  /** Has the last word. */
+  /** Evaluated last, for each instance that matches the other conditions. */
   readonly accepts?: (instance: ScannedInstance) => boolean;
   readonly rootsOnly: boolean;
   readonly withFinishedExecutions: boolean;
-  /** The walk may end where instances were created at this time or later. */
+  /** Allows the scan to end at instances that were created at or after this time. */
   readonly createdBefore?: number;
 }
 
-const idsAtOnce = 500;
-const rowsAtOnce = 1_000;
+const maxIdsPerQuery = 500;
+const maxRowsPerQuery = 1_000;
 
-/** Finds instances, some at a time: by their ids if they are given, else by a walk from the oldest to the newest. */
+/** Yields the selected instances in pages: by id if ids are given, else by a scan from the oldest on. */
 export async function* selectInstances(
   store: Provider,
   selection: Selection,
@@ -45,7 +45,7 @@ async function* scan(
 ): AsyncGenerator<readonly ScannedInstance[]> {
   const { statuses, endedBefore, rootsOnly, withFinishedExecutions, createdBefore } = selection;
   const conditions = {
-    maxScanned: rowsAtOnce,
+    maxScanned: maxRowsPerQuery,
     statuses,
     ...(endedBefore !== undefined && { endedBefore }),
     rootsOnly,
@@ -66,17 +66,17 @@ async function* lookUp(
   pacer: Pacer,
 ): AsyncGenerator<readonly ScannedInstance[]> {
   const { instanceIds } = selection;
-  for (let from = 0; from < instanceIds.length; from += idsAtOnce) {
-    const ids = instanceIds.slice(from, from + idsAtOnce);
+  for (let from = 0; from < instanceIds.length; from += maxIdsPerQuery) {
+    const ids = instanceIds.slice(from, from + maxIdsPerQuery);
     const records = await pacer.step(() => store.getInstances(ids));
     yield records.filter(
-      (record) => record !== undefined && fits(record, selection),
+      (record) => record !== undefined && matchesSelection(record, selection),
     ) as InstanceRecord[];
   }
 }
 
-/** What a walk has the store decide. */
-function fits(record: InstanceRecord, selection: Selection): boolean {
+/** Evaluates the conditions that the store evaluates in a scan. */
+function matchesSelection(record: InstanceRecord, selection: Selection): boolean {
   const { statuses, endedBefore, rootsOnly, withFinishedExecutions } = selection;
   if (!statuses.includes(record.status)) return false;
   if (endedBefore !== undefined && (record.endedAt === null || record.endedAt >= endedBefore)) {

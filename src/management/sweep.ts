@@ -15,17 +15,17 @@ import { addPruned, nothingPruned, pruneSelected, type SelectedPrune } from './p
 import type { InstanceRule, RetentionRules } from './retention-policy.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 
-/** What a sweep is to do. */
-export interface SweepParams {
+/** The parameters of a sweep. */
+interface SweepParams {
   readonly rules: RetentionRules;
-  /** The moment by which ages are measured. */
+  /** The current time for the ages of instances. */
   readonly nowMs: number;
   readonly dryRun: boolean;
   readonly actor: string;
-  /** Also look where instances were created too late to be due by a true clock. */
+  /** Also scans instances that were created too recently to be due, in case a clock was wrong. */
   readonly fullWalk: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Asked before each transaction: why to end early, or `undefined` to go on. */
+  /** Called before each transaction. Returns why to end early, or `undefined` to continue. */
   readonly interrupted: () => Promise<Interruption | undefined>;
 }
 
@@ -34,7 +34,7 @@ export type Interruption = 'paused' | 'lostLease';
 
 type SweepCounts = Pick<RetentionReport, 'outcome' | 'deleted' | 'pruned' | 'left' | 'errors'>;
 
-/** Ends a sweep from within; the report says why. */
+/** Thrown to end a sweep early. */
 class Interrupted extends Error {
   readonly why: Interruption;
 
@@ -44,10 +44,10 @@ class Interrupted extends Error {
   }
 }
 
-const everything = Number.MAX_SAFE_INTEGER;
+const unlimited = Number.MAX_SAFE_INTEGER;
 
-/** Applies policies to the whole store once. Never throws: what went wrong is in the report. */
-export async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
+/** Applies the policies to the whole store once. Never rejects: errors are in the result. */
+async function sweep(store: Provider, params: SweepParams): Promise<SweepCounts> {
   const { rules, dryRun, actor, signal } = params;
   const sum = { deleted: nothingDeleted, pruned: nothingPruned, left: 0 };
   const audit = newAuditEntry('retention', actor, shapeOf(rules));
@@ -55,7 +55,7 @@ export async function sweep(store: Provider, params: SweepParams): Promise<Sweep
     const why = await params.interrupted();
     if (why !== undefined) throw new Interrupted(why);
   });
-  const how = { dryRun, audit, pacer, limit: everything };
+  const common = { dryRun, audit, pacer, limit: unlimited };
   const finish = (outcome: SweepCounts['outcome'], errors: readonly string[]): SweepCounts => ({
     ...sum,
     outcome,
@@ -63,14 +63,14 @@ export async function sweep(store: Provider, params: SweepParams): Promise<Sweep
   });
   try {
     await deleteDue(store, params, {
-      ...how,
+      ...common,
       onStep: ({ counts, rootsSkipped }) => {
         sum.deleted = addDeleted(sum.deleted, counts);
         sum.left += rootsSkipped;
       },
     });
     await pruneDue(store, params, {
-      ...how,
+      ...common,
       onStep: (result) => {
         sum.pruned = addPruned(sum.pruned, result);
       },
@@ -87,26 +87,26 @@ export async function sweep(store: Provider, params: SweepParams): Promise<Sweep
 async function deleteDue(
   store: Provider,
   { rules, nowMs, fullWalk }: SweepParams,
-  how: Omit<SelectedDeletion, 'selection'>,
+  common: Omit<SelectedDeletion, 'selection'>,
 ): Promise<void> {
   const deciding = rules.instances.filter(({ keepForMs }) => Number.isFinite(keepForMs));
   if (deciding.length === 0) return;
   const endedBefore = nowMs - Math.min(...deciding.map(({ keepForMs }) => keepForMs));
   await deleteSelected(store, {
-    ...how,
+    ...common,
     selection: {
       statuses: [...new Set(deciding.flatMap(({ statuses }) => statuses))],
       endedBefore,
       accepts: (instance) => isDue(rules.instances, instance, nowMs),
       rootsOnly: true,
       withFinishedExecutions: false,
-      // What ended before a time was created before it, unless clocks disagree: hence a full walk now and then.
+      // An instance is created before it ends, unless clocks disagree. Regular full scans cover that case.
       ...(!fullWalk && { createdBefore: endedBefore }),
     },
   });
 }
 
-/** Says whether the first rule that matches a root lets it go. */
+/** Whether a root has outlived the first rule that matches it. */
 export function isDue(
   rules: readonly InstanceRule[],
   { status, name, endedAt }: Pick<ScannedInstance, 'status' | 'name' | 'endedAt'>,
@@ -121,11 +121,11 @@ export function isDue(
 async function pruneDue(
   store: Provider,
   { rules, nowMs }: SweepParams,
-  how: Omit<SelectedPrune, 'selection' | 'conditionsOf'>,
+  common: Omit<SelectedPrune, 'selection' | 'conditionsOf'>,
 ): Promise<void> {
   if (rules.executions.length === 0) return;
   await pruneSelected(store, {
-    ...how,
+    ...common,
     selection: { statuses: instanceStatuses, rootsOnly: false, withFinishedExecutions: true },
     conditionsOf: ({ name }) => {
       const rule = rules.executions.find(({ matchesName }) => matchesName(name));
@@ -156,7 +156,7 @@ function describe(error: unknown): string {
   return `${operation}${error instanceof Error ? error.message : String(error)}`.slice(0, 1_000);
 }
 
-/** A sweep by somebody. */
+/** A sweep by a worker or a client. */
 export interface SweepRun {
   readonly store: Provider;
   readonly clock: Clock;
@@ -169,7 +169,7 @@ export interface SweepRun {
 
 const fullWalkEveryMs = 24 * 3_600_000;
 
-/** Sweeps once and makes the report of it. */
+/** Runs one sweep and returns its report. */
 export async function runSweep(run: SweepRun): Promise<RetentionReport> {
   const { store, clock, rules, dryRun, sweeper, signal, interrupted } = run;
   const startedAt = clock.now();

@@ -15,12 +15,12 @@ export interface SweeperParams {
 }
 
 /**
- * Applies the policies of a store once in an interval, in whichever process comes first: whoever finds the last sweep
- * long enough ago takes the lease and sweeps. A sweep that ended early is taken up soon, by anybody.
+ * Runs retention sweeps, one per interval and store. Each worker has a sweeper: the first one that finds a sweep due takes
+ * the lease and runs it. A sweep that ended early is due again soon, for any worker.
  */
 export class Sweeper {
   readonly #params: SweeperParams;
-  /** Which machine and process, for reports and leases; unique. */
+  /** A unique name in reports and leases: host, process id and a random token. */
   readonly #name = `${hostname()} ${process.pid} ${randomToken()}`;
   readonly #lease: SweepLease;
   readonly #stop = new AbortController();
@@ -31,12 +31,11 @@ export class Sweeper {
     this.#lease = new SweepLease(params.store, params.clock, this.#name);
   }
 
-  /** Begins to look. */
   start(): void {
     this.#ended = this.#run();
   }
 
-  /** Ends a sweep after the transaction that is under way. Idempotent. */
+  /** Stops a running sweep after its current transaction. Idempotent. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#ended;
@@ -47,35 +46,35 @@ export class Sweeper {
   }
 
   async #run(): Promise<void> {
-    // Workers that are deployed together should not all look at the same moment.
+    // Spreads the queries of workers that start at the same time.
     await this.#wait(this.#jitter());
-    while (!this.#isStopped) await this.#wait(await this.#look());
+    while (!this.#isStopped) await this.#wait(await this.#runIfDue());
   }
 
-  /** Sweeps if that is due; answers how long to wait before looking again, and never throws. */
-  async #look(): Promise<number> {
+  /** Runs a sweep if one is due. Returns how long to wait, in milliseconds. Never rejects. */
+  async #runIfDue(): Promise<number> {
     const { logger } = this.#params;
     try {
       const dueInMs = await this.#dueInMs();
       if (dueInMs > 0) return dueInMs + this.#jitter();
       if (!(await this.#lease.take())) return sweepLeaseMs;
       try {
-        return await this.#sweepIfDue();
+        return await this.#sweepWithLease();
       } finally {
         await this.#lease.release();
       }
     } catch (error) {
-      if (!this.#isStopped) logger.error({ error }, 'retention failed; trying again later');
-      return this.#soonMs;
+      if (!this.#isStopped) logger.error({ error }, 'retention failed; retrying');
+      return this.#retryMs;
     }
   }
 
-  async #sweepIfDue(): Promise<number> {
+  async #sweepWithLease(): Promise<number> {
     const { store, clock, logger, retention } = this.#params;
-    // Another may have swept between our look and our lease.
+    // Another worker may have swept between the query and the lease.
     const dueInMs = await this.#dueInMs();
     if (dueInMs > 0) return dueInMs + this.#jitter();
-    if ((await readRetention(store, 'paused')) !== null) return this.#soonMs;
+    if ((await readRetention(store, 'paused')) !== null) return this.#retryMs;
     await writeRetention(store, 'policies', retention.policies);
     const { rules, dryRun, intervalMs } = retention;
     const report = await runSweep({
@@ -87,37 +86,37 @@ export class Sweeper {
       signal: this.#stop.signal,
       interrupted: () => this.#lease.check(true),
     });
-    // Whoever has the lease now writes a report of its own.
+    // After a lost lease, its new holder writes the report.
     if (report.outcome !== 'lostLease') await writeRetention(store, 'lastReport', report);
-    if (report.outcome === 'failed') logger.error({ report }, 'a retention sweep failed');
-    else logger.info({ report }, 'a retention sweep is over');
-    return report.outcome === 'done' ? intervalMs + this.#jitter() : this.#soonMs;
+    if (report.outcome === 'failed') logger.error({ report }, 'retention sweep failed');
+    else logger.info({ report }, 'retention sweep ended');
+    return report.outcome === 'done' ? intervalMs + this.#jitter() : this.#retryMs;
   }
 
   async #dueInMs(): Promise<number> {
     const { store, clock, logger, retention } = this.#params;
     const last = await readRetention(store, 'lastReport').catch((error: unknown) => {
-      logger.warn({ error }, 'the last retention report cannot be read');
+      logger.warn({ error }, 'cannot read the last retention report');
       return null;
     });
     const dueInMs = last === null ? 0 : this.#nextAt(last) - clock.now();
-    // A report from the future was written by a clock that was wrong: sweeps do not wait until its time has come.
+    // Ignore a report from the future: the clock that wrote it was wrong.
     return dueInMs > 2 * retention.intervalMs ? 0 : dueInMs;
   }
 
   #nextAt({ startedAt, endedAt, outcome }: RetentionReport): number {
     return outcome === 'done'
       ? startedAt + this.#params.retention.intervalMs
-      : endedAt + this.#soonMs;
+      : endedAt + this.#retryMs;
   }
 
-  /** What is looked at again before the interval is over is looked at once a minute. */
-  get #soonMs(): number {
+  /** The delay before the next attempt when a sweep did not complete: at most a minute. */
+  get #retryMs(): number {
     return Math.min(this.#params.retention.intervalMs, sweepLeaseMs);
   }
 
   #jitter(): number {
-    return Math.floor((Math.random() * this.#soonMs) / 10);
+    return Math.floor((Math.random() * this.#retryMs) / 10);
   }
 
   #wait(ms: number): Promise<void> {
@@ -136,10 +135,10 @@ export class Sweeper {
   }
 }
 
-/** How long a sweeper that died keeps others from sweeping. */
-export const sweepLeaseMs = 60_000;
+/** The duration of the sweep lease: how long a crashed sweeper prevents other sweeps. */
+const sweepLeaseMs = 60_000;
 
-/** The right to sweep, which one process of all has at a time. */
+/** The lease that allows one process at a time to sweep a store. */
 export class SweepLease {
   readonly #store: Provider;
   readonly #clock: Clock;
@@ -152,20 +151,19 @@ export class SweepLease {
     this.#owner = owner;
   }
 
-  /** Takes or extends it; `false` while another has it. */
+  /** Takes or renews the lease. Resolves with `false` while another process holds it. */
   async take(): Promise<boolean> {
     this.#renewAt = this.#clock.monotonic() + sweepLeaseMs / 3;
     return this.#store.takeLease({ name, owner: this.#owner, leaseMs: sweepLeaseMs });
   }
 
-  /** Extends it when it is time; says why to stop sweeping, if there is a reason. */
-  async check(heedsPause: boolean): Promise<Interruption | undefined> {
+  /** Renews the lease when needed. Returns why to stop sweeping, or `undefined` to continue. */
+  async check(stopsOnPause: boolean): Promise<Interruption | undefined> {
     if (this.#clock.monotonic() >= this.#renewAt && !(await this.take())) return 'lostLease';
-    if (heedsPause && (await readRetention(this.#store, 'paused')) !== null) return 'paused';
+    if (stopsOnPause && (await readRetention(this.#store, 'paused')) !== null) return 'paused';
     return undefined;
   }
 
-  /** Lets the next one have it. */
   async release(): Promise<void> {
     await this.#store.releaseLease({ name, owner: this.#owner });
   }

@@ -1,6 +1,6 @@
 import type { BulkDeleteOptions, DeleteOptions } from '../management/delete-instance.ts';
 import {
-  assertMeant,
+  assertHasCondition,
   readInstanceFilter,
   type InstanceFilter,
 } from '../management/instance-filter.ts';
@@ -49,7 +49,7 @@ export class RemoteDeletion {
   ): Promise<DeleteInstanceResult> {
     const { limit, ...selection } = toWireFilter(filter);
     const given = readFields(options, 'options', bulkDeleteKeys, invalidAs);
-    assertMeant(filter, given.all);
+    assertHasCondition(filter, given.all);
     checkCallback('onProgress', given.onProgress);
     const common = {
       all: readFlag('all', given.all),
@@ -84,7 +84,7 @@ export class RemoteDeletion {
   ): Promise<PruneResult> {
     const given = readFields(options, 'options', bulkPruneKeys, invalidAs);
     const { keepLast, completedBefore } = given;
-    assertMeant(filter, given.all, { keepLast, completedBefore });
+    assertHasCondition(filter, given.all, { keepLast, completedBefore });
     checkCallback('onProgress', given.onProgress);
     const body = {
       filter: toWireFilter(filter),

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Provider } from '../providers/contract/provider.ts';
 
 /**
- * The same store without a single wake-up: fetches look, and look again every `pollMs`, and no hint is ever sent.
- * Whatever works with it does not depend on hints.
+ * Wraps a store so that it sends no hints, and its fetches poll every `pollMs`. Shows that a feature does not depend on
+ * hints.
  */
 export function dropHints(provider: Provider, pollMs: number): Provider {
   return new Proxy(provider, {

@@ -3,7 +3,7 @@ import { isPerdureError } from '../model/failures/errors.ts';
 import { FakeClock } from './fake-clock.ts';
 
 describe('FakeClock', () => {
-  it('stands still at a fixed start unless told otherwise', async () => {
+  it('starts at a fixed default time and does not advance by itself', async () => {
     const clock = new FakeClock();
     const start = clock.now();
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -12,7 +12,7 @@ describe('FakeClock', () => {
     expect(new FakeClock({ startAt: 7 }).now()).toBe(7);
   });
 
-  it('moves by durations in every notation, and to a moment', async () => {
+  it('advances by durations in every notation, and to a time', async () => {
     const clock = new FakeClock({ startAt: 0 });
     await clock.advance(5);
     expect(clock.now()).toBe(5);
@@ -22,7 +22,7 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(3_000_000_000);
   });
 
-  it('steps its wall clock alone, after the moves before it', async () => {
+  it('setBack and setForward change only the wall clock, after earlier moves', async () => {
     const clock = new FakeClock({ startAt: 1_000 });
     let fired = 0;
     clock.setTimer(150, () => fired++);
@@ -37,7 +37,7 @@ describe('FakeClock', () => {
     expect(fired).toBe(1);
   });
 
-  it('fires due alarms in the order of their times, each at its own time', async () => {
+  it('fires due alarms in order, each at its due time', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const fired: string[] = [];
     const note = (label: string) => () => void fired.push(`${label}@${clock.now()}`);
@@ -52,7 +52,7 @@ describe('FakeClock', () => {
     expect(clock.alarmCount).toBe(1);
   });
 
-  it('never fires an alarm twice, nor one that was taken back', async () => {
+  it('fires no alarm twice, and no canceled alarm', async () => {
     const clock = new FakeClock({ startAt: 0 });
     let kept = 0;
     let dropped = 0;
@@ -65,7 +65,7 @@ describe('FakeClock', () => {
     expect(clock.nextAlarmAt).toBeUndefined();
   });
 
-  it('lets an alarm that fires take back another of the same time', async () => {
+  it('a firing alarm can cancel another alarm of the same time', async () => {
     const clock = new FakeClock({ startAt: 0 });
     let fired = false;
     const takeBacks: (() => void)[] = [];
@@ -75,7 +75,7 @@ describe('FakeClock', () => {
     expect(fired).toBe(false);
   });
 
-  it('fires an alarm that is due when it is set, without being moved', async () => {
+  it('fires an alarm that is already due without an advance', async () => {
     const clock = new FakeClock({ startAt: 100 });
     let firedAt: number | undefined;
     await new Promise<void>((resolve) => {
@@ -89,7 +89,7 @@ describe('FakeClock', () => {
     expect(clock.alarmCount).toBe(0);
   });
 
-  it('lets woken code set further alarms on the way, through microtasks and immediates', async () => {
+  it('fires alarms that woken code sets during an advance', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const wokenAt: number[] = [];
     const sleep = (ms: number) => new Promise<void>((resolve) => void clock.setTimer(ms, resolve));
@@ -106,7 +106,7 @@ describe('FakeClock', () => {
     await loop;
   });
 
-  it('waits between alarms for what the caller says', async () => {
+  it('awaits the settle option between alarms', async () => {
     let settled = 0;
     const clock = new FakeClock({ startAt: 0, settle: async () => void settled++ });
     clock.setTimer(1, () => undefined);
@@ -115,7 +115,7 @@ describe('FakeClock', () => {
     expect(settled).toBe(3);
   });
 
-  it('carries out overlapping moves one after the other', async () => {
+  it('runs concurrent moves one after the other', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const firedAt: number[] = [];
     clock.setTimer(15, () => void firedAt.push(clock.now()));
@@ -124,7 +124,7 @@ describe('FakeClock', () => {
     expect(firedAt).toEqual([15]);
   });
 
-  it('stands at whole milliseconds, also for an alarm between two', async () => {
+  it('rounds alarms up to whole milliseconds', async () => {
     const clock = new FakeClock({ startAt: 0 });
     const firedAt: number[] = [];
     clock.setTimer(10 / 3, () => void firedAt.push(clock.now()));
@@ -132,7 +132,7 @@ describe('FakeClock', () => {
     expect(firedAt).toEqual([4]);
   });
 
-  it('refuses to go back, and still moves on afterwards', async () => {
+  it('rejects a time in the past, and can still advance', async () => {
     const clock = new FakeClock({ startAt: 100 });
     const error: unknown = await clock.advanceTo(99).catch((thrown: unknown) => thrown);
     expect(isPerdureError(error, 'INVALID_DURATION')).toBe(true);
@@ -141,7 +141,7 @@ describe('FakeClock', () => {
     expect(clock.now()).toBe(101);
   });
 
-  it('hands an error of a callback to whoever moved the clock', async () => {
+  it('advance rejects with the error of a callback', async () => {
     const clock = new FakeClock({ startAt: 0 });
     clock.setTimer(1, () => {
       throw new Error('broken callback');

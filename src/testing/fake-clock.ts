@@ -2,26 +2,26 @@ import type { Clock } from '../model/clock.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 
-/** Where a fake clock starts, and how it lets code proceed. */
+/** Options of a fake clock. */
 export interface FakeClockOptions {
   /** The first `now()`, in milliseconds since the epoch. Default: 2030-01-01T00:00:00Z. */
   readonly startAt?: number;
-  /** Lets woken code proceed between two alarms. Default: a few turns of the event loop. */
+  /** Waits for woken code between two alarms. Default: a few turns of the event loop. */
   readonly settle?: () => Promise<void>;
 }
 
 interface Alarm {
-  /** By the monotonic clock. */
+  /** Due time on the monotonic clock. */
   readonly atMs: number;
   readonly callback: () => void;
 }
 
 const defaultStartAt = Date.UTC(2030, 0, 1);
 
-// One turn of an orchestration on SQLite takes about six turns of the event loop: fetch, run, ack, and what they wake.
+// A turn of an orchestration on SQLite (fetch, run, ack) takes about six turns of the event loop.
 const settleRounds = 20;
 
-// Taken before anything can patch the globals.
+// Saved before the globals are patched.
 const { setImmediate: realSetImmediate } = globalThis;
 
 async function settleEventLoop(): Promise<void> {
@@ -30,12 +30,12 @@ async function settleEventLoop(): Promise<void> {
   }
 }
 
-/** A clock that stands still until it is told to move, so that a sleep of 30 days is tested in milliseconds. */
+/** A clock that advances only on request, so that a sleep of 30 days takes milliseconds in a test. */
 export class FakeClock implements Clock {
   readonly #settle: () => Promise<void>;
   readonly #alarms = new Set<Alarm>();
   #monotonic = 0;
-  /** How far the wall clock is ahead of the monotonic one. */
+  /** The difference between the wall clock and the monotonic clock. */
   #aheadMs: number;
   #lastMove: Promise<void> = Promise.resolve();
 
@@ -53,42 +53,42 @@ export class FakeClock implements Clock {
   }
 
   setTimer(delayMs: number, callback: () => void): () => void {
-    // Whole milliseconds, as on a machine's clock: a third of a lease is none.
+    // Rounds up to whole milliseconds, as the system clock does. A third of a lease may be a fraction.
     const alarm: Alarm = { atMs: Math.ceil(this.#monotonic + delayMs), callback };
     this.#alarms.add(alarm);
-    // An alarm that is due already must not wait for the clock to move, which it may never do.
+    // An alarm that is already due must not wait for the next advance, which may never happen.
     if (alarm.atMs <= this.#monotonic) realSetImmediate(() => this.#fire(alarm));
     return () => void this.#alarms.delete(alarm);
   }
 
-  /** When the next alarm is due by the wall clock as it is set now, or `undefined` when none is set. */
+  /** The due time of the next alarm on the wall clock; `undefined` if no alarm is set. */
   get nextAlarmAt(): number | undefined {
     const next = this.#next();
     return next && next.atMs + this.#aheadMs;
   }
 
-  /** How many alarms are set. */
+  /** The number of alarms that are set. */
   get alarmCount(): number {
     return this.#alarms.size;
   }
 
-  /** Moves the clock on, firing each alarm at its own time and letting woken code proceed in between. */
+  /** Advances the clock by a duration. Fires each alarm at its due time, and waits for woken code in between. */
   advance(duration: Duration): Promise<void> {
     const ms = toMs(duration);
     return this.#move(() => this.now() + ms);
   }
 
-  /** Moves the clock on to a moment, as `advance` does; a moment in the past is refused. */
+  /** Advances the clock to a time, like `advance`. Rejects for a time in the past. */
   advanceTo(atMs: number): Promise<void> {
     return this.#move(() => atMs);
   }
 
-  /** Sets the wall clock back, as a machine's is corrected; the monotonic clock and its alarms go on as they were. */
+  /** Sets the wall clock back. The monotonic clock and its alarms do not change. */
   setBack(duration: Duration): Promise<void> {
     return this.#step(-toMs(duration));
   }
 
-  /** Sets the wall clock forward without time passing; the monotonic clock and its alarms go on as they were. */
+  /** Sets the wall clock forward. The monotonic clock and its alarms do not change. */
   setForward(duration: Duration): Promise<void> {
     return this.#step(toMs(duration));
   }
@@ -98,7 +98,7 @@ export class FakeClock implements Clock {
     return this.#lastMove;
   }
 
-  // Moves follow one another: two at once would tear the order of the alarms.
+  // Moves run one after the other: concurrent moves could fire alarms out of order.
   #move(target: () => number): Promise<void> {
     const move = this.#lastMove.then(() => this.#moveTo(target()));
     this.#lastMove = move.catch(() => undefined);
@@ -109,11 +109,11 @@ export class FakeClock implements Clock {
     if (!(wallMs >= this.now())) {
       throw new PerdureError(
         'INVALID_DURATION',
-        `The clock stands at ${this.now()} and cannot go back to ${wallMs}. Use \`setBack\`, or start a new FakeClock.`,
+        `Cannot advance the clock to ${wallMs}: it is ${this.now()}. Use setBack(), or create a new FakeClock.`,
       );
     }
     const targetMs = wallMs - this.#aheadMs;
-    // What was just begun may still set an alarm.
+    // Code that was just started may still set an alarm.
     await this.#settle();
     for (let alarm = this.#next(); alarm && alarm.atMs <= targetMs; alarm = this.#next()) {
       this.#monotonic = Math.max(this.#monotonic, alarm.atMs);

@@ -22,18 +22,18 @@ async function record(): Promise<TurnDriver> {
 }
 
 describe('checkReplay', () => {
-  it('says that a live history and the code that made it agree', async () => {
+  it('accepts a running history and the code that recorded it', async () => {
     const { history } = await record();
     expect(await checkReplay({ definition: today, history })).toEqual({ ok: true });
   });
 
-  it('says that an ended history and the code that made it agree', async () => {
+  it('accepts an ended history and the code that recorded it', async () => {
     const run = await record();
     await run.turn(run.completed(2, 'shipped'));
     expect(await checkReplay({ definition: today, history: run.history })).toEqual({ ok: true });
   });
 
-  it('says where changed code parts from the history, and what each of them says', async () => {
+  it('returns the first event that differs, with the recorded and issued commands', async () => {
     const { history } = await record();
     const changed = define(async (ctx) => {
       await ctx.call('charge', { at: new Date().toISOString() });
@@ -46,7 +46,7 @@ describe('checkReplay', () => {
     expect(result).toHaveProperty('message', expect.stringContaining("activity 'gift-wrap'"));
   });
 
-  it('finds code that does more than the history records', async () => {
+  it('detects code that issues more commands than recorded', async () => {
     const { history } = await record();
     const changed = define(async (ctx) => {
       await ctx.call('charge', { at: new Date().toISOString() });
@@ -58,7 +58,7 @@ describe('checkReplay', () => {
     });
   });
 
-  it('replays random values when it is told the incarnation, and default child ids with the instance id', async () => {
+  it('replays random values given the incarnation, and default child ids given the instance id', async () => {
     const random = define(async (ctx) => ctx.child('part', ctx.uuid()));
     const run = new TurnDriver(random, { instanceId: 'i', incarnation: 'x', executionId: 2 });
     await run.start();
@@ -76,7 +76,7 @@ describe('checkReplay', () => {
     expect(await checkReplay({ ...known, instanceId: 'j' })).toMatchObject({ ok: false });
   });
 
-  it('checks histories that ended by a stray await, a rejection or a failure', async () => {
+  it('checks histories that ended with a stray await, a rejection or a failure', async () => {
     const stray = define(async () => new Promise(() => undefined));
     const failing = define(async (ctx) => ctx.call('a'));
     const strayRun = new TurnDriver(stray);
@@ -95,7 +95,7 @@ describe('checkReplay', () => {
     });
   });
 
-  it('finds nothing to compare in an end that came from outside, but all that was before it', async () => {
+  it('ignores an end from outside, but compares the events before it', async () => {
     const { history } = await record();
     const at = 5_000;
     const ends: readonly HistoryEvent[] = [
@@ -120,7 +120,7 @@ describe('checkReplay', () => {
     }
   });
 
-  it('finds nothing to compare in an instance that was stopped before it started', async () => {
+  it('accepts an instance that was stopped before it started', async () => {
     const history: readonly HistoryEvent[] = [{ kind: 'executionCanceled', at: 1, reason: 'stop' }];
     expect(await checkReplay({ definition: today, history })).toEqual({ ok: true });
   });
@@ -156,7 +156,7 @@ describe('checkReplay', () => {
     });
   });
 
-  it('throws what has nothing to do with the code, such as damaged data', async () => {
+  it('rejects with errors that are not caused by the code, such as damaged data', async () => {
     const { history } = await record();
     const damaged = history.map((event) =>
       event.kind === 'activityCompleted' ? { ...event, payload: '{' } : event,

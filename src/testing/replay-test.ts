@@ -6,28 +6,28 @@ import type { OrchestrationDefinition } from '../orchestration/orchestration.ts'
 import { createProgram } from '../orchestration/program.ts';
 import { Execution } from '../replay/execution.ts';
 
-/** Code and a recorded history to compare. */
+/** The code and the recorded history to compare. */
 export interface ReplayCheck {
-  /** Today's code. */
+  /** The current code. */
   readonly definition: OrchestrationDefinition;
-  /** A recorded history, from its first event on; it need not have ended. */
+  /** A recorded history from its first event. The execution need not have ended. */
   readonly history: readonly HistoryEvent[];
-  /** Default 'replay-check'; matters when the code uses it, or starts children without ids. */
+  /** Required if the code uses it, or starts children without ids. Default: 'replay-check'. */
   readonly instanceId?: string;
-  /** Matters when the code uses random numbers or generated ids. */
+  /** Required if the code uses random numbers or generated ids. */
   readonly incarnation?: string;
-  /** Default 1. */
+  /** Default: 1. */
   readonly executionId?: number;
-  /** Leave the globals alone, as the worker does with the same option. */
+  /** Set to false to leave the globals unpatched, like the worker option. Default: true. */
   readonly deterministicGlobals?: boolean;
 }
 
-/** Agreement, or the first event where code and history part and what each of them says. */
+/** The result of a replay check. On a mismatch, `eventId` is the first event that differs. */
 export type ReplayCheckResult =
   | { readonly ok: true }
   | { readonly ok: false; readonly eventId: number; readonly message: string };
 
-/** Says whether today's code still agrees with a recorded history: to be run before a deploy. */
+/** Replays a recorded history with the current code, and compares. Run it before a deploy. */
 export async function checkReplay(check: ReplayCheck): Promise<ReplayCheckResult> {
   if (check.deterministicGlobals !== false) installDeterministicGlobals();
   const execution = new Execution({
@@ -35,7 +35,7 @@ export async function checkReplay(check: ReplayCheck): Promise<ReplayCheckResult
     incarnation: check.incarnation ?? '',
     executionId: check.executionId ?? 1,
     program: createProgram(check.definition, { log: silentLogger }),
-    // A limit that was lowered since must not look like a change of the code.
+    // A payload limit that was lowered since must not count as a code change.
     payloadLimitBytes: Number.MAX_SAFE_INTEGER,
   });
   try {

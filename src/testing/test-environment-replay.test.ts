@@ -62,7 +62,7 @@ function coinThatTurns(after: number): () => boolean {
 }
 
 describe('a coin flipped in an orchestration fails each run in which its replay lands differently', () => {
-  it('of 200 runs that call one of two activities', async () => {
+  it('in 200 runs that call one of two activities', async () => {
     const { differed, caught } = await flip(
       async (ctx, coin) => {
         await ctx.call(coin() ? heads : tails);
@@ -117,7 +117,7 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
     },
   );
 
-  it('also if every later replay agrees with the history again', async () => {
+  it('even if every later replay agrees with the history', async () => {
     let flips = 0;
     const odd = (): boolean => (flips += 1) !== 2;
     const counts = await flip(
@@ -151,7 +151,7 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
 });
 
 describe('a replay after each turn', () => {
-  it('keeps the failure of code that an outside promise broke', async () => {
+  it('keeps the failure of code that awaited an outside promise', async () => {
     const program = orchestration('broken', async (ctx) => {
       if (!ctx.isReplaying) void Promise.reject(new Error('from outside'));
       await ctx.sleep('1h');
@@ -163,7 +163,7 @@ describe('a replay after each turn', () => {
     });
   });
 
-  it('with onNondeterminism block holds the instance back', async () => {
+  it('blocks the instance with onNondeterminism: block', async () => {
     const program = orchestration('held', async (ctx) => ctx.call(toss() ? heads : tails));
     const toss = coinThatTurns(1);
     await using env = await createTestEnvironment({

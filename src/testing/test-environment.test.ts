@@ -26,7 +26,7 @@ async function open(options: TestEnvironmentOptions): Promise<TestEnvironment> {
 }
 
 describe('result', () => {
-  it('skips a sleep of 30 days, and lands on its end', async () => {
+  it('skips a sleep of 30 days and stops at its end', async () => {
     const month = orchestration('month', async (ctx) => {
       await ctx.sleep('30d');
       return ctx.now();
@@ -51,7 +51,7 @@ describe('result', () => {
     expect(env.clock.now()).toBe(startAt + 90 * dayMs);
   });
 
-  it('skips the waits between attempts, which grow as the policy says', async () => {
+  it('skips the backoff between attempts', async () => {
     const attemptsAt: number[] = [];
     const flaky = activity('flaky', async (ctx) => {
       attemptsAt.push(env.clock.now() - startAt);
@@ -68,7 +68,7 @@ describe('result', () => {
     expect(attemptsAt).toEqual([0, 60_000, 180_000, 420_000, 720_000]);
   });
 
-  it('lets a wait for an event time out at its time', async () => {
+  it('times out a wait for an event at its deadline', async () => {
     const run = orchestration('run', async (ctx) => {
       const outcome = await ctx.waitFor('answer', { timeout: '2h' }).catch(() => 'no answer');
       return [outcome, ctx.now() - startAt];
@@ -77,7 +77,7 @@ describe('result', () => {
     expect(await env.result(await env.client.start(run))).toEqual(['no answer', 7_200_000]);
   });
 
-  it('does not skip over an activity that awaits real I/O, however long its timeout is', async () => {
+  it('waits for an activity with real I/O, whatever its timeout', async () => {
     const slow = activity('slow', async () => {
       await realDelay(60);
       return 'from outside';
@@ -90,7 +90,7 @@ describe('result', () => {
     expect(await env.result(await env.client.start(run))).toEqual(['from outside', 0]);
   });
 
-  it('waits for parallel real I/O of which one ends long after the other', async () => {
+  it('waits for parallel activities with real I/O of different lengths', async () => {
     const io = activity('io', async (_ctx, ms: number) => {
       await realDelay(ms);
       return env.clock.now() - startAt;
@@ -105,7 +105,7 @@ describe('result', () => {
     expect(await env.result(await env.client.start(run))).toEqual([0, 0, 'timer']);
   });
 
-  it('serves several callers at once, each instance in its own time', async () => {
+  it('supports concurrent callers', async () => {
     const nap = orchestration('nap', async (ctx, days: number) => {
       await ctx.sleep(days * dayMs);
       return (ctx.now() - startAt) / dayMs;
@@ -115,7 +115,7 @@ describe('result', () => {
     expect(await Promise.all(handles.map((handle) => env.result(handle)))).toEqual([3, 1, 2]);
   });
 
-  it('throws what the instance failed with', async () => {
+  it('rejects with the failure of the instance', async () => {
     const run = orchestration('run', async (ctx) => {
       await ctx.sleep('1d');
       throw new Error('too old');
@@ -127,23 +127,23 @@ describe('result', () => {
     });
   });
 
-  it('says what is missing when nothing can happen any more, instead of hanging', async () => {
+  it('rejects with the pending operations if the instance can never end', async () => {
     const go = event<string>('go');
     const run = orchestration('run', async (ctx) => {
       await ctx.sleep('1h');
-      return ctx.all([ctx.waitFor(go), ctx.call('nobody has this', 1)]);
+      return ctx.all([ctx.waitFor(go), ctx.call('unregistered', 1)]);
     });
     const env = await open({ orchestrations: [run] });
     const handle = await env.client.start(run, undefined, { id: 'stuck' });
     await expect(env.result(handle)).rejects.toMatchObject({
       code: 'TIMEOUT',
-      message: expect.stringMatching(/'stuck'.*event 'go', activity 'nobody has this'/) as string,
+      message: expect.stringMatching(/"stuck".*event "go", activity "unregistered"/) as string,
     });
     await handle.raiseEvent(go, 'late');
-    await expect(env.result(handle)).rejects.toThrow(/waits for activity 'nobody has this'\./);
+    await expect(env.result(handle)).rejects.toThrow(/waits for activity "unregistered"\./);
   });
 
-  it('fails an instance whose code does not agree with its own history', async () => {
+  it('fails an instance whose code is nondeterministic', async () => {
     const step = activity('step', async () => undefined);
     const other = activity('other', async () => undefined);
     let runs = 0;
@@ -164,7 +164,7 @@ describe('result', () => {
 });
 
 describe('advance', () => {
-  it('fires every timer on the way, and stops exactly where it was told to', async () => {
+  it('fires every timer on the way and stops at the exact time', async () => {
     const ticks: number[] = [];
     const tick = activity('tick', async () => void ticks.push(env.clock.now() - startAt));
     const clockwork = orchestration('clockwork', async (ctx): Promise<void> => {
@@ -182,7 +182,7 @@ describe('advance', () => {
     expect(ticks).toHaveLength(3);
   });
 
-  it('waits for real I/O that a timer starts before time goes on', async () => {
+  it('waits for real I/O that a timer starts before time advances', async () => {
     const seenAt: number[] = [];
     const io = activity('io', async () => {
       await realDelay(10);
@@ -200,14 +200,14 @@ describe('advance', () => {
     expect(seenAt).toEqual([dayMs, 2 * dayMs, 3 * dayMs]);
   });
 
-  it('refuses a duration that is none', async () => {
+  it('rejects an invalid duration', async () => {
     const env = await open({});
     await expect(env.advance('soon')).rejects.toMatchObject({ code: 'INVALID_DURATION' });
   });
 });
 
 describe('settle', () => {
-  it('comes back when all that can be done without time passing is done', async () => {
+  it('resolves once no work can start without time passing', async () => {
     const step = activity('step', async () => undefined);
     const run = orchestration('run', async (ctx) => {
       for (let i = 0; i < 10; i += 1) await ctx.call(step);
@@ -223,13 +223,13 @@ describe('settle', () => {
 });
 
 describe('the environment', () => {
-  it('starts its clock where it is told to', async () => {
+  it('starts its clock at startAt', async () => {
     const now = orchestration('now', async () => new Date().toISOString());
     const env = await open({ orchestrations: [now], startAt: new Date('2031-05-06T07:08:09Z') });
     expect(await env.result(await env.client.start(now))).toBe('2031-05-06T07:08:09.000Z');
   });
 
-  it('lets the clock be moved by hand past an activity that hangs until its timeout', async () => {
+  it('the clock can be advanced manually past the timeout of a hanging activity', async () => {
     const hangs = activity('hangs', async (ctx) => {
       await ctx.canceled();
       ctx.throwIfCanceled();
@@ -243,7 +243,7 @@ describe('the environment', () => {
     expect(await env.result(handle)).toMatch(/took longer than 60000 ms/);
   });
 
-  it('closes at once, also while an activity hangs', async () => {
+  it('closes immediately while an activity hangs', async () => {
     const started = Promise.withResolvers<void>();
     const hangs = activity('hangs', async () => {
       started.resolve();
@@ -257,7 +257,7 @@ describe('the environment', () => {
     await expect(env.client.get('x')).rejects.toMatchObject({ code: 'CLOSED' });
   });
 
-  it('closes its store when its worker cannot be started', async () => {
+  it('closes its store if its worker cannot be started', async () => {
     const twice = orchestration('twice', async () => undefined);
     await expect(createTestEnvironment({ orchestrations: [twice, twice] })).rejects.toMatchObject({
       code: 'ALREADY_REGISTERED',
@@ -273,7 +273,7 @@ describe('an operation that is never awaited', () => {
     return 'done';
   });
 
-  it('fails the instance, and is named', async () => {
+  it('fails the instance with an error that names the operation', async () => {
     const env = await open({ orchestrations: [careless], activities: [charge] });
     await expect(env.result(await env.client.start(careless))).rejects.toMatchObject({
       failure: {
@@ -315,8 +315,8 @@ describe('an operation that is never awaited', () => {
   );
 });
 
-describe('the operations that an execution waits for', () => {
-  it('are those that it issued and that were neither answered nor withdrawn', async () => {
+describe('outstandingOperations', () => {
+  it('returns the issued operations that have neither settled nor been withdrawn', async () => {
     const run = drive(async (ctx) => {
       const later = ctx.waitFor('later');
       const both = [ctx.call('a'), ctx.child('c', 1, { id: 'the-child' })];
@@ -326,18 +326,18 @@ describe('the operations that an execution waits for', () => {
     });
     await run.start();
     expect(outstandingOperations(run.history)).toEqual([
-      "event 'later'",
-      "activity 'a'",
-      "child 'the-child'",
+      'event "later"',
+      'activity "a"',
+      'child "the-child"',
       'a timer for 1970-01-01T00:00:01.500Z',
     ]);
     await run.turn(run.fired(4));
-    expect(outstandingOperations(run.history)).toEqual(["activity 'a'", "child 'the-child'"]);
+    expect(outstandingOperations(run.history)).toEqual(['activity "a"', 'child "the-child"']);
     await run.turn(run.completed(2), run.childCompleted(3));
     expect(outstandingOperations(run.history)).toEqual([]);
   });
 
-  it('do not include a wait whose event was there before it, or one that came after a withdrawn wait', async () => {
+  it('excludes a wait with a buffered event, also after a withdrawn wait', async () => {
     const run = drive(async (ctx) => {
       ctx.waitFor('x').cancel();
       await ctx.call('slow');
@@ -346,12 +346,12 @@ describe('the operations that an execution waits for', () => {
     });
     await run.turn({ ...run.startMessage(), carried: [] }, run.raised('x'));
     await run.turn(run.completed(2));
-    expect(outstandingOperations(run.history)).toEqual(["event 'x'"]);
+    expect(outstandingOperations(run.history)).toEqual(['event "x"']);
     await run.turn(run.raised('x'));
     expect(outstandingOperations(run.history)).toEqual([]);
   });
 
-  it('include work that was told to stop, if it is waited for', async () => {
+  it('includes canceled operations of mode wait', async () => {
     const run = drive(async (ctx) => {
       await Promise.all([
         ctx.call('a', 1, { cancellation: 'wait' }),
@@ -363,8 +363,8 @@ describe('the operations that an execution waits for', () => {
     await run.start();
     await run.turn(run.cancel());
     expect(outstandingOperations(run.history)).toEqual([
-      "activity 'a' to stop",
-      "child 'child' to stop",
+      'activity "a" to stop',
+      'child "child" to stop',
     ]);
     await run.turn(run.canceled(1), run.childCanceled(2));
     expect(outstandingOperations(run.history)).toEqual([]);

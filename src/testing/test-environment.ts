@@ -10,25 +10,25 @@ import { testOptions, type TestOptions } from '../runtime/test-options.ts';
 import { FakeClock } from './fake-clock.ts';
 import { watchClaims, type WatchedProvider } from './watch-claims.ts';
 
-/** What a test environment runs; everything that a worker can be told, but for its polling. */
+/** Options of a test environment: the options of a worker, without `pollInterval`. */
 export interface TestEnvironmentOptions
   extends Omit<StartWorkerOptions, 'pollInterval'>, TestOptions {
-  /** When the clock starts. Default: 2030-01-01T00:00:00Z. */
+  /** The start time of the clock. Default: 2030-01-01T00:00:00Z. */
   readonly startAt?: Date | number;
 }
 
-// Polls would be the only alarms of an idle worker: they lie beyond every timer that a test can wait for.
+// A poll would be an alarm of an idle worker, so it is later than any timer that a test can wait for.
 const pollIntervalMs = toMs('36500d');
 const horizonMs = toMs('30000d');
 
-// A wake-up becomes a claim within about six turns of the event loop.
+// A wake-up leads to a claim within about six turns of the event loop.
 const quietRounds = 20;
 
 const { setImmediate: realSetImmediate } = globalThis;
 
 /**
- * A worker on a store in memory whose clock skips time. Time passes only in `result` and `advance`, and there only
- * while nothing is left to do: an activity that awaits real I/O is waited for, never skipped over.
+ * A worker on an in-memory store whose clock skips time. Time passes only in `result` and `advance`, and only while the
+ * worker is idle: an activity that awaits real I/O completes first.
  */
 export class TestEnvironment {
   readonly clock: FakeClock;
@@ -50,7 +50,7 @@ export class TestEnvironment {
     return this.#perdure.client;
   }
 
-  /** Waits until nothing is left to do without time passing: no activity runs and nothing is queued. */
+  /** Waits until the worker is idle: no activity runs, and no work can start without time passing. */
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < quietRounds; quiet += 1) {
       await new Promise<void>((resolve) => void realSetImmediate(resolve));
@@ -60,7 +60,7 @@ export class TestEnvironment {
     }
   }
 
-  /** Skips time until the instance is over and returns its output, or throws what `handle.result()` throws. */
+  /** Skips time until the instance has ended. Resolves with its output, or rejects like `handle.result()`. */
   async result<Output>(handle: Handle<Output>): Promise<Output> {
     const end = { isThere: false };
     const result = handle.result();
@@ -73,7 +73,7 @@ export class TestEnvironment {
     return await result;
   }
 
-  /** Lets a time pass: every timer in it fires, and what it starts is waited for before time goes on. */
+  /** Advances the clock by a duration. Fires every timer on the way, and waits until the worker is idle after each. */
   async advance(duration: Duration): Promise<void> {
     const until = this.clock.now() + toMs(duration);
     let skipped: boolean;
@@ -92,7 +92,7 @@ export class TestEnvironment {
     await this.close();
   }
 
-  /** Moves the clock to the next alarm up to `until`; answers whether there was one. Skips never overlap. */
+  /** Advances the clock to the next alarm up to `until`. Returns whether there was one. Skips never overlap. */
   #skip(until: number, isNeedless = (): boolean => false): Promise<boolean> {
     const skip = this.#skipAfter(this.#lastSkip, until, isNeedless);
     this.#lastSkip = skip.catch(() => undefined);
@@ -117,13 +117,13 @@ export class TestEnvironment {
     const waitsFor = outstandingOperations(events);
     return new PerdureError(
       'TIMEOUT',
-      `Instance '${instanceId}' will never be over: nothing is queued, no timer is set, and it waits for ${waitsFor.join(', ') || 'a worker that can run it'}. ` +
-        'Raise the event before asking for the result, or register what is missing.',
+      `Instance ${JSON.stringify(instanceId)} can never end: the queues are empty, no timer is set, and it waits for ${waitsFor.join(', ') || 'a worker that can run it'}. ` +
+        'Raise the event before you wait for the result, or register the missing definition.',
     );
   }
 }
 
-/** Opens a store in memory and starts a worker on it, with a clock that skips time. */
+/** Opens an in-memory store and starts a worker on it, with a clock that skips time. */
 export async function createTestEnvironment(
   options: TestEnvironmentOptions,
 ): Promise<TestEnvironment> {
@@ -133,10 +133,10 @@ export async function createTestEnvironment(
   const perdure = await Perdure.open(watched.provider, { clock });
   try {
     await perdure.startWorker({
-      // Nondeterministic code must fail the test.
+      // Fails the test if the code is nondeterministic.
       onNondeterminism: 'fail',
       onUnawaited: 'fail',
-      // The clock does not move during `close`, so a grace would never end.
+      // The clock does not advance during `close`, so a grace would never end.
       shutdownGrace: 0,
       ...workerOptions,
       ...testOptions({ alwaysReplay, fastPaths }),
@@ -149,24 +149,26 @@ export async function createTestEnvironment(
   return new TestEnvironment({ clock, perdure, watched });
 }
 
-/** What an execution waits for, in words, from its history. */
+/** Describes the pending operations of a history, for error messages. */
 export function outstandingOperations(history: readonly HistoryEvent[]): readonly string[] {
   const operations = new OpenOperations();
   for (const event of history) operations.add(event);
-  return operations.all.map((one) => `${inWords(one)}${one.isStopping === true ? ' to stop' : ''}`);
+  return operations.all.map(
+    (one) => `${describe(one)}${one.isStopping === true ? ' to stop' : ''}`,
+  );
 }
 
-function inWords({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation): string {
+function describe({ kind, name = '', childId = '', fireAt = 0 }: OpenOperation): string {
   switch (kind) {
     case 'activity':
-      return `activity '${name}'`;
+      return `activity ${JSON.stringify(name)}`;
     case 'timer':
       return `a timer for ${new Date(fireAt).toISOString()}`;
     case 'child':
-      return `child '${childId}'`;
+      return `child ${JSON.stringify(childId)}`;
     case 'detached':
-      return `the start of '${childId}'`;
+      return `the start of ${JSON.stringify(childId)}`;
     case 'event':
-      return `event '${name}'`;
+      return `event ${JSON.stringify(name)}`;
   }
 }

@@ -1,12 +1,12 @@
 import type { Provider } from '../providers/contract/provider.ts';
 import type { ClaimedAtInsert, CommitResult } from '../providers/contract/turn.ts';
 
-/** A store that knows whether anybody is at work on it. */
+/** A store that tracks whether a worker uses it. */
 export interface WatchedProvider {
   readonly provider: Provider;
-  /** Whether a claim is held or a call is under way; a fetch that waits for work is neither. */
+  /** Whether a claim is held or a call is in progress. A fetch that waits for work does not count. */
   isBusy(): boolean;
-  /** Resolves once nobody is at work; at once if nobody is. */
+  /** Resolves once `isBusy` is false. */
   whenQuiet(): Promise<void>;
 }
 
@@ -14,7 +14,7 @@ interface Token {
   readonly lockToken: string;
 }
 
-/** Follows claims from the moment they are given out until they are settled, handed back or lost. */
+/** Tracks claims from the fetch until they are acked, abandoned or lost. */
 export function watchClaims(store: Provider): WatchedProvider {
   const claims = new Set<string>();
   const waiting: (() => void)[] = [];

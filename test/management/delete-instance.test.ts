@@ -334,7 +334,7 @@ describeManaged('deleting one instance', ({ openManaged, openShared }) => {
     for (const id of allIds) {
       await expect(client.deleteInstance(id, { force: true })).rejects.toMatchObject({
         code: 'CANNOT_DELETE_SUB_ORCHESTRATION',
-        message: expect.stringContaining('circle'),
+        message: expect.stringContaining('cycle'),
       });
     }
     expect(await client.deleteInstanceBulk({}, { all: true })).toMatchObject({

@@ -151,7 +151,7 @@ describeManaged('retention policies', ({ openManaged }) => {
     await complete(client, ['c']);
     await expect(client.retention.run()).rejects.toMatchObject({
       code: 'INVALID_OPTION',
-      message: expect.stringContaining('Pass policies'),
+      message: expect.stringContaining('Pass `policies`'),
     });
     await client.retention.pause();
     const policies = [{ keepFor: '1d' }];

@@ -5,7 +5,7 @@ import { follow, pathOf, showPath, type Path, type Reference } from './reference
 type Comparison = 'eq' | 'ne' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'contains';
 
 /** One side of a comparison: a value of the run, or a constant. */
-export type Operand = { readonly path: Path } | { readonly value: unknown };
+type Operand = { readonly path: Path } | { readonly value: unknown };
 
 /** A condition as plain data. It is stored with the run, so later code does not change it. */
 export type Expression =

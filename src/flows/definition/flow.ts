@@ -104,10 +104,7 @@ interface GeneratorOptions<
 > extends StepOptions<S, Needs, Optional, After, Signal, Skips> {
   /** Maximum items in flight. Default: 1,000. */
   readonly concurrency?: number | undefined;
-  /**
-   * Set if a retried generator continues at index `ctx.yielded`. Default: false. It starts from the beginning, and
-   * items that the run already has are dropped.
-   */
+  /** Set if a retry starts at index `ctx.yielded`. Default: false, a retry yields all items again. */
   readonly resumes?: boolean | undefined;
 }
 

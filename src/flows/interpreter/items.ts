@@ -113,10 +113,6 @@ export class OutputStream {
     this.#taken = Array.from({ length: options.readers }, () => 0);
   }
 
-  get length(): number {
-    return this.#outputs.length;
-  }
-
   set(index: number, output: unknown): void {
     // The outputs are passed on as an array, and JSON has no `undefined` in arrays.
     this.#outputs[index] = output === undefined ? null : output;

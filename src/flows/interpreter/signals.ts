@@ -119,7 +119,7 @@ function alreadyDelivered(id: string, name: string): PerdureError {
 }
 
 /** The payload of a signal's event. */
-export interface SentSignal {
+interface SentSignal {
   readonly token: string;
   readonly payload?: unknown;
 }
@@ -128,7 +128,7 @@ export interface SentSignal {
  * Returns the event that carries a signal. With a schema, the event validates the signal's payload, after it passed
  * the token to `onSent`.
  */
-export function sentEvent(
+function sentEvent(
   signal: string,
   schema: StandardSchema | undefined,
   onSent?: (token: string) => void,

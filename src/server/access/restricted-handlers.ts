@@ -1,7 +1,7 @@
-import { assertMeant } from '../../management/instance-filter.ts';
+import { assertHasCondition } from '../../management/instance-filter.ts';
 import { notFound } from '../../model/failures/errors.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
-import type { ServerContext, Handlers } from '../server-context.ts';
+import type { Handlers, ServerContext } from '../server-context.ts';
 import { scheduleNotFound } from '../handlers/schedules.ts';
 import { handlers } from '../handlers/table.ts';
 import { HttpError, toWireError } from '../http/errors.ts';
@@ -96,13 +96,13 @@ export const restrictedHandlers: Handlers<Routes> = {
   pruneExecutions: forInstance('pruneExecutions'),
   async deleteInstances(call, context) {
     const { filter, all } = call.body;
-    assertMeant(filter, all);
+    assertHasCondition(filter, all);
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.deleteInstances({ ...call, body }, context);
   },
   async pruneExecutionsBulk(call, context) {
     const { filter, all, keepLast, completedBefore } = call.body;
-    assertMeant(filter, all, { keepLast, completedBefore });
+    assertHasCondition(filter, all, { keepLast, completedBefore });
     const body = { ...call.body, filter: withNames(filter, call.caller) };
     return handlers.pruneExecutionsBulk({ ...call, body }, context);
   },

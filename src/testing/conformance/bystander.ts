@@ -7,8 +7,8 @@ const name = 'bystander';
 const yearMs = 365 * 86_400_000;
 
 /**
- * Places an instance with a history, a held work item and a far timer, none of which can be claimed by a case.
- * Returns the check, for the end of the case, that all of it is as it was.
+ * Creates an unrelated instance with a history, a claimed work item and a timer in a year. A case cannot claim them.
+ * Returns a check for the end of the case: the instance must not have changed.
  */
 export async function placeBystander(store: StoreUnderTest): Promise<() => Promise<void>> {
   const fireAt = store.clock.now() + yearMs;
@@ -29,7 +29,7 @@ export async function placeBystander(store: StoreUnderTest): Promise<() => Promi
     const renewed = await store.provider.renewWorkItemLocks([{ lockToken }], 2 * yearMs);
     assert.deepEqual(renewed, [{ held: true, cancel: null }], 'bystander lost its work item');
     await store.clock.advanceTo(fireAt);
-    // Anyone may claim what a case has left canceling for a year.
+    // The claim also returns instances that the case left canceling, because their clean-up limit has passed.
     const items = await store.claim({ runnable: [{ name, version }] });
     const item = only(
       items.filter(({ instanceId }) => instanceId === name),

@@ -1,7 +1,7 @@
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import { answered } from './time-limit.ts';
 
-/** Collects hints; `next` answers with the first of some kinds that has come or will come. */
+/** Collects hints. `next` resolves with the first hint of some kinds, past or future. */
 export function collectHints(provider: Provider) {
   const hints: Hint[] = [];
   const waiters = new Set<() => void>();

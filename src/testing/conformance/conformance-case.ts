@@ -1,15 +1,15 @@
 import type { StoreUnderTest } from './store-under-test.ts';
 
-/** One promise of the contract, shown on a fresh store. */
+/** A test of one clause of the contract, on an empty store. */
 export interface ConformanceCase {
-  /** Named by the clause of the contract that it shows, like `ack/deletes-the-named-messages`. */
+  /** The id that the clause refers to, such as `ack/deletes-the-named-messages`. */
   readonly id: string;
-  /** A sentence of behaviour. */
+  /** The expected behavior. */
   readonly title: string;
   readonly run: (store: StoreUnderTest) => Promise<void>;
 }
 
-/** The cases of one capability, in one file. */
+/** The cases of one capability. */
 export interface Capability {
   readonly title: string;
   readonly cases: readonly ConformanceCase[];

@@ -66,7 +66,7 @@ import { waits } from './cases/queues/waits.ts';
 import { workAcks } from './cases/queues/work-acks.ts';
 import type { Capability, ConformanceCase } from './conformance-case.ts';
 
-/** Every capability of the contract, each with its cases. */
+/** All capabilities of the contract, with their cases. */
 export const capabilities: readonly Capability[] = [
   creation,
   firstTurn,
@@ -136,7 +136,7 @@ export const capabilities: readonly Capability[] = [
   close,
 ];
 
-/** Every case of the suite, for runners that want to register them on their own. */
+/** All cases of the suite, for runners that register them individually. */
 export const conformanceCases: readonly ConformanceCase[] = capabilities.flatMap(
   ({ cases }) => cases,
 );

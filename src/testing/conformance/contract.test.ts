@@ -15,7 +15,7 @@ const files = [
   'sessions.ts',
   'streams.ts',
 ];
-// Of one method each.
+// Files with one method each.
 const smallFiles = ['unclaimed-work.ts', 'inspection.ts'];
 
 interface Clause {
@@ -24,7 +24,7 @@ interface Clause {
   readonly ids: readonly string[];
 }
 
-/** A clause begins with a dash or a rule's number, goes on in indented lines, and ends with its cases. */
+/** A clause starts with a dash or a rule number, continues in indented lines, and ends with its cases. */
 function readClauses(file: string): readonly Clause[] {
   const source = readFileSync(new URL(`../../providers/contract/${file}`, import.meta.url), 'utf8');
   const texts: string[] = [];
@@ -53,12 +53,12 @@ describe('the conformance suite and the contract', () => {
     expect(clauses.length).toBeGreaterThanOrEqual(110);
   });
 
-  it('shows every clause by at least one case', () => {
+  it('every clause has at least one case', () => {
     const unshown = clauses.filter(({ ids }) => ids.length === 0);
     expect(unshown.map(({ file, text }) => `${file}: ${text}`)).toEqual([]);
   });
 
-  it('names only cases that exist', () => {
+  it('clauses name only existing cases', () => {
     const known = new Set(conformanceCases.map(({ id }) => id));
     const unknown = clauses.flatMap(({ file, ids }) =>
       ids.filter((id) => !known.has(id)).map((id) => `${file}: ${id}`),
@@ -66,12 +66,12 @@ describe('the conformance suite and the contract', () => {
     expect(unknown).toEqual([]);
   });
 
-  it('has no case that no clause names', () => {
+  it('every case is named by a clause', () => {
     const named = new Set(clauses.flatMap(({ ids }) => ids));
     expect(conformanceCases.map(({ id }) => id).filter((id) => !named.has(id))).toEqual([]);
   });
 
-  it('notices a clause without cases', () => {
+  it('detects a clause without cases', () => {
     expect(idsAtTheEnd('do something')).toEqual([]);
     expect(idsAtTheEnd('keep (instance, execution)')).toEqual([]);
     expect(idsAtTheEnd('keep (a, b). (ack/one, ack/two)')).toEqual(['ack/one', 'ack/two']);

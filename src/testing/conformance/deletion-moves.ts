@@ -16,10 +16,10 @@ import type { BegunInstance, StoreUnderTest } from './store-under-test.ts';
 export const completed = { status: 'completed', payload: null } as const;
 export const continued = { status: 'continuedAsNew', version: '1', start: startMessage() } as const;
 
-/** A year, after which everything that could still wake has done so. */
+/** A year: by then, all timers have fired and all leases of a case have expired. */
 export const yearMs = 365 * 86_400_000;
 
-/** Events that carry the numbers from 1 as their labels. */
+/** Returns events with the labels 1, 2, 3, … */
 export function numberedEvents(count: number): Turn['events'] {
   return Array.from({ length: count }, (_, index) => event(`${index + 1}`));
 }
@@ -28,7 +28,7 @@ export function auditEntry(parts: Partial<AuditEntry> = {}): AuditEntry {
   return { auditId: randomToken(), action: 'delete', actor: 'me', filter: '{}', ...parts };
 }
 
-/** Deletes one tree; children before their parents. */
+/** Deletes one tree. Pass children before their parents. */
 export async function deleteTree(
   store: StoreUnderTest,
   instanceIds: readonly string[],
@@ -38,13 +38,13 @@ export async function deleteTree(
   return only(await store.provider.deleteInstancesAtomic([tree]), 'result');
 }
 
-/** Deletes one tree whether it is over or not, and expects that it goes. */
+/** Deletes one tree with `force`, and expects success. */
 export async function forceDelete(
   store: StoreUnderTest,
   ...instanceIds: readonly string[]
 ): Promise<DeleteInstanceResult> {
   const result = await deleteTree(store, instanceIds, { force: true });
-  if (result.kind !== 'deleted') assert.fail(`should be deleted, but is ${result.kind}`);
+  if (result.kind !== 'deleted') assert.fail(`expected deleted, got ${result.kind}`);
   return result.counts;
 }
 
@@ -57,7 +57,7 @@ export async function prune(
   return only(await store.provider.pruneExecutionsAtomic([one]), 'result');
 }
 
-/** Creates an instance that ends with its first turn, of so many events. */
+/** Creates an instance that completes in its first turn, with this number of events. */
 export async function createEnded(
   store: StoreUnderTest,
   instanceId: string,
@@ -66,7 +66,7 @@ export async function createEnded(
   return store.begin(instanceId, { events: numberedEvents(events), outcome: completed });
 }
 
-/** Begins an instance and continues it as new, with one event per execution; the last one has begun. */
+/** Runs an instance through `count` executions, with one event each. The last one is running. */
 export async function runExecutions(
   store: StoreUnderTest,
   instanceId: string,
@@ -81,7 +81,7 @@ export async function runExecutions(
   await store.commit(await store.claimOne(), { events: [event(`execution ${count}`)] });
 }
 
-/** Begins a root with the children `left` and `right`, and `leaf` below `left`; lists them children first. */
+/** Creates a root with children `left` and `right`, and `leaf` below `left`. Returns the ids, children first. */
 export async function beginTree(
   store: StoreUnderTest,
   outcome: Turn['outcome'] = { status: 'running' },
@@ -97,7 +97,7 @@ export async function beginTree(
   return ['leaf', 'left', 'right', 'root'];
 }
 
-/** Expects that nothing of these ids can be read, and that nothing of them ever wakes. */
+/** Expects that no data of these instances can be read. */
 export async function expectGone(
   store: StoreUnderTest,
   instanceIds: readonly string[],

@@ -11,7 +11,7 @@ const inMemory: ProviderUnderTest = {
   create: ({ clock }) => openSqlite({ path: ':memory:', clock }),
 };
 
-/** A runner that writes down what is registered. */
+/** A runner that records the registered cases. */
 function recorder() {
   const groups: string[] = [];
   const registered = new Map<string, () => Promise<void>>();
@@ -65,7 +65,7 @@ describe('describeProvider', () => {
     expect(skipped).toEqual([expect.stringMatching(/skipped: it is in memory$/)]);
   });
 
-  it('refuses a skip without a reason, and one of a case that does not exist', () => {
+  it('rejects a skip without a reason, and a skip of an unknown case', () => {
     const withSkip = (skip: ProviderUnderTest['skip']) => () =>
       describeProvider({ ...inMemory, ...(skip && { skip }) }, recorder().runner);
     const known = 'close/can-be-repeated';
@@ -73,13 +73,13 @@ describe('describeProvider', () => {
     expect(codeOf(withSkip([{ case: 'close/never', reason: 'why' }]))).toBe('INVALID_OPTION');
   });
 
-  it('says what to do when there is no runner', () => {
-    expect(() => describeProvider(inMemory)).toThrow(/pass its `{ describe, it }`/);
+  it('throws if there is no test runner', () => {
+    expect(() => describeProvider(inMemory)).toThrow(/pass `{ describe, it }`/);
   });
 });
 
 describe('runCase', () => {
-  it('closes the store, also when the case fails', async () => {
+  it('closes the store even if the case fails', async () => {
     const opened: Provider[] = [];
     const watched: ProviderUnderTest = {
       ...inMemory,
@@ -95,13 +95,13 @@ describe('runCase', () => {
     expect(isPerdureError(afterwards, 'CLOSED')).toBe(true);
   });
 
-  it('asks for `reopen` or `corrupt`, or for a skip, when a case needs what is not offered', async () => {
+  it('fails a case that requires a missing `reopen` or `corrupt`', async () => {
     for (const [id, option] of [
       ['shared/state-survives-a-restart', '`reopen`'],
       ['data/corrupt-events-harm-no-neighbour', '`corrupt`'],
     ] as const) {
       const needy = conformanceCases.find((each) => each.id === id)!;
-      await expect(runCase(needy, inMemory)).rejects.toThrow(`This case needs ${option}`);
+      await expect(runCase(needy, inMemory)).rejects.toThrow(`This case requires ${option}`);
     }
   });
 });

@@ -2,7 +2,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { capabilities, conformanceCases } from './conformance-cases.ts';
 import { runCase, type ProviderUnderTest, type SkippedCase } from './run-case.ts';
 
-/** The part of a test runner that the suite needs; vitest, jest, mocha and node:test have it. */
+/** The functions of a test runner that the suite uses. Vitest, Jest, Mocha and node:test provide them. */
 export interface TestRunner {
   readonly describe: (title: string, body: () => void) => unknown;
   readonly it: ((title: string, body: () => Promise<void>) => unknown) & {
@@ -11,7 +11,7 @@ export interface TestRunner {
 }
 
 /**
- * Registers the whole conformance suite for a provider; without a runner, with the global `describe` and `it`.
+ * Registers the conformance suite for a provider. Default runner: the global `describe` and `it`.
  *
  *     describeProvider(
  *       { name: 'my store', create: ({ clock }) => openMyStore({ clock }) },
@@ -41,8 +41,8 @@ function reasonsToSkip(skipped: readonly SkippedCase[]): ReadonlyMap<string, str
   const known = new Set(conformanceCases.map(({ id }) => id));
   const reasons = new Map<string, string>();
   for (const { case: id, reason } of skipped) {
-    if (!known.has(id)) throw invalid(`skip names ${JSON.stringify(id)}, which is no case of it`);
-    if (reason.trim() === '') throw invalid(`skip of ${id} has no reason; write one`);
+    if (!known.has(id)) throw invalid(`\`skip\` names ${JSON.stringify(id)}, which is not a case`);
+    if (reason.trim() === '') throw invalid(`the skip of ${JSON.stringify(id)} requires a reason`);
     reasons.set(id, reason);
   }
   return reasons;
@@ -51,11 +51,11 @@ function reasonsToSkip(skipped: readonly SkippedCase[]): ReadonlyMap<string, str
 function globalRunner(): TestRunner {
   const { describe, it } = globalThis as Partial<TestRunner>;
   if (describe === undefined || it === undefined) {
-    throw invalid('no test runner was found; pass its `{ describe, it }` as the second argument');
+    throw invalid('no test runner found; pass `{ describe, it }` as the second argument');
   }
   return { describe, it };
 }
 
 function invalid(problem: string): PerdureError {
-  return new PerdureError('INVALID_OPTION', `Conformance suite: ${problem}.`);
+  return new PerdureError('INVALID_OPTION', `Invalid conformance suite: ${problem}.`);
 }

@@ -4,27 +4,27 @@ import type { ClaimedAtInsert, CommitResult } from '../../providers/contract/tur
 
 /** Expects exactly one element. */
 export function only<Item>(items: readonly Item[], what: string): Item {
-  assert.equal(items.length, 1, `exactly one ${what} expected, not ${items.length}`);
+  assert.equal(items.length, 1, `expected exactly one ${what}, got ${items.length}`);
   return items[0] as Item;
 }
 
 export function expectCommitted(result: CommitResult): readonly ClaimedAtInsert[] {
-  if (!result.ok) assert.fail(`should be committed, but: ${result.error.message}`);
+  if (!result.ok) assert.fail(`expected a commit, got: ${result.error.message}`);
   return result.claimed;
 }
 
 export function expectLockLost(result: CommitResult): void {
-  assert.equal(result.ok, false, 'should be refused with LOCK_LOST, but was committed');
-  assert.ok(isPerdureError(result.error, 'LOCK_LOST'), `LOCK_LOST expected: ${result.error.stack}`);
+  assert.equal(result.ok, false, 'expected LOCK_LOST, but it was committed');
+  assert.ok(isPerdureError(result.error, 'LOCK_LOST'), `expected LOCK_LOST: ${result.error.stack}`);
 }
 
-/** Expects a refusal for another reason than the lock. */
+/** Expects an error other than `LOCK_LOST`. */
 export function expectRefused(result: CommitResult): void {
-  assert.equal(result.ok, false, 'should be refused, but was committed');
-  assert.ok(!isPerdureError(result.error, 'LOCK_LOST'), 'refused for the lock, not for the item');
+  assert.equal(result.ok, false, 'expected an error, but it was committed');
+  assert.ok(!isPerdureError(result.error, 'LOCK_LOST'), 'expected an error other than LOCK_LOST');
 }
 
-/** Expects the same elements, in whatever order the store has them. */
+/** Expects the same elements in any order. */
 export function expectInAnyOrder(actual: readonly unknown[], expected: readonly unknown[]): void {
   assert.deepEqual(inOrder(actual), inOrder(expected));
 }

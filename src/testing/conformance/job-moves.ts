@@ -19,7 +19,7 @@ import { cleanupMs, newInstance } from './sample-data.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { newTask } from './task-moves.ts';
 
-/** How long sessions live without a renewal unless a case says otherwise. */
+/** The default lease of sessions. */
 export const leaseMs = 30_000;
 
 export function newSession(sessionId: string, parts: Partial<NewSession> = {}): NewSession {
@@ -69,7 +69,7 @@ export function keyOf(job: NewJob): JobKey {
   return { sessionId: job.sessionId, instanceId, incarnation };
 }
 
-/** The key of another life of the same id. */
+/** Returns the key of another incarnation of the same id. */
 export function otherLife(key: JobKey): JobKey {
   return { ...key, incarnation: randomToken() };
 }
@@ -78,7 +78,7 @@ export async function submit({ provider }: StoreUnderTest, job: NewJob): Promise
   return only(await provider.submitJobs([job]), 'result');
 }
 
-/** Submits jobs that must be new; answers their keys. */
+/** Submits jobs, expects that they are new, and returns their keys. */
 export async function submitAll(
   { provider }: StoreUnderTest,
   jobs: readonly NewJob[],
@@ -91,7 +91,7 @@ export async function submitAll(
   return jobs.map(keyOf);
 }
 
-/** Submits a task run and claims it; nothing else may be claimable meanwhile. */
+/** Submits a task run and claims it. No other work item may be claimable. */
 export async function startJob(
   store: StoreUnderTest,
   instanceId: string,
@@ -103,7 +103,7 @@ export async function startJob(
   return { key, item };
 }
 
-/** Submits an orchestration and commits its first turn; nothing else may be claimable meanwhile. */
+/** Submits an orchestration and commits its first turn. No other instance may be claimable. */
 export async function startOrchestration(
   store: StoreUnderTest,
   instanceId: string,
@@ -117,7 +117,7 @@ export async function startOrchestration(
   return key;
 }
 
-/** Submits a task run that completes although its caller has gone. */
+/** Submits a task run that completes after its caller abandoned it. */
 export async function completeLate(
   store: StoreUnderTest,
   instanceId: string,
@@ -139,7 +139,7 @@ export async function abandon(
   return only(await provider.abandonJobs([request]), 'result');
 }
 
-/** The ids of a session's jobs, in the order of the ids. */
+/** Returns the ids of a session's jobs, sorted. */
 export async function jobIds(
   { provider }: StoreUnderTest,
   sessionId = 's',

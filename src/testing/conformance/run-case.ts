@@ -4,7 +4,7 @@ import { FakeClock } from '../fake-clock.ts';
 import type { ConformanceCase } from './conformance-case.ts';
 import { StoreUnderTest } from './store-under-test.ts';
 
-/** Runs one case on a fresh store, and closes whatever was opened for it. */
+/** Runs one case on an empty store, then closes all providers that were opened for it. */
 export async function runCase(
   conformanceCase: ConformanceCase,
   { create, reopen, corrupt }: ProviderUnderTest,
@@ -26,35 +26,35 @@ export async function runCase(
   });
   const [outcome] = await Promise.allSettled([conformanceCase.run(store)]);
   const closings = await Promise.allSettled(opened.map((each) => each.close()));
-  // What the case found comes first: a store that it broke may also fail to close.
+  // The error of the case takes precedence: a store that it broke may also fail to close.
   const failed = [outcome, ...closings].find(({ status }) => status === 'rejected');
   if (failed?.status === 'rejected') throw failed.reason;
 }
 
-/** Stored text that a case wants overwritten with bytes that no one wrote: all rows of that kind of one instance. */
+/** The rows to corrupt: all rows of one kind of an instance. */
 export interface CorruptRows {
   readonly instanceId: string;
   readonly rows: 'events' | 'messages' | 'workItems';
 }
 
-/** A case that is left out, and why. */
+/** A case to skip, and the reason. */
 export interface SkippedCase {
   readonly case: string;
   readonly reason: string;
 }
 
-/** What the suite needs to know of the provider that it tests. */
+/** The provider to test. */
 export interface ProviderUnderTest {
   /** The title of the suite in reports. */
   readonly name: string;
-  /** Opens a fresh, empty store that is ruled by the clock. The suite closes it. */
+  /** Opens an empty store that uses the clock. The suite closes it. */
   readonly create: (options: { readonly clock: Clock }) => Promise<Provider>;
-  /** Opens the store of `first` once more, as another process would. The suite closes it. */
+  /** Opens the store of `first` again, like another process. The suite closes it. */
   readonly reopen?: (options: {
     readonly clock: Clock;
     readonly first: Provider;
   }) => Promise<Provider>;
-  /** Overwrites `data` and `payload` of the rows with bytes that are not text, below the contract. */
+  /** Overwrites `data` and `payload` of the rows with bytes that are not valid text. */
   readonly corrupt?: (provider: Provider, target: CorruptRows) => Promise<void>;
   readonly skip?: readonly SkippedCase[];
 }

@@ -6,13 +6,13 @@ import type { FetchedMessage } from '../../providers/contract/orchestration-queu
 import type { NewProcess } from '../../providers/contract/processes.ts';
 import type { ActivityCancel, NewChild, NewWorkItem, Turn } from '../../providers/contract/turn.ts';
 
-/** The name that orchestrations of the suite have unless a case says otherwise. */
+/** The default orchestration name. */
 const orchestrationName = 'sample';
 
-/** The version on which their turns run. */
+/** The version of turns. */
 export const version = '1';
 
-/** How long the clean-up of what is asked to stop may take unless a case says otherwise. */
+/** The default clean-up limit. */
 export const cleanupMs = 60_000;
 
 export function startMessage(name = orchestrationName): StoredMessage {
@@ -31,7 +31,7 @@ export function newInstance(instanceId: string, parts: Partial<NewInstance> = {}
   };
 }
 
-/** A process of a host, with a lease as long as the longest of the suite. */
+/** A process of a host, with the longest lease of the suite. */
 export function newProcess(hostId: string, parts: Partial<NewProcess> = {}): NewProcess {
   return { hostId, pid: 1, startTime: '100', leaseMs: 60_000, ...parts };
 }
@@ -41,7 +41,7 @@ export function raised(label: string): StoredMessage {
   return encodeMessage({ kind: 'eventRaised', name: 'sample', payload: JSON.stringify(label) });
 }
 
-/** A history event whose payload is its label; what it says is nothing to a store. */
+/** A history event whose payload is its label. A store does not interpret it. */
 export function event(label: string): StoredEvent {
   const payload = JSON.stringify(label);
   return { kind: 'eventReceived', at: 1, data: '{"name":"sample"}', payload };
@@ -59,7 +59,7 @@ export function workItem(operation: number, parts: Partial<NewWorkItem> = {}): N
   };
 }
 
-/** A turn's wish that an activity stop. */
+/** A turn's request to cancel an activity. */
 export function activityCancel(operation: number, reason = `no ${operation}`): ActivityCancel {
   return { operation, reason, trigger: 'cancel' };
 }
@@ -104,7 +104,7 @@ export function awaitedDetached(
   });
 }
 
-/** An instance that a turn starts and does not wait for. */
+/** A detached instance without a wait for its start. */
 export function detached(instanceId: string, parts: Partial<NewChild> = {}): NewChild {
   return child(instanceId, 0, {
     parentOperation: null,
@@ -114,7 +114,7 @@ export function detached(instanceId: string, parts: Partial<NewChild> = {}): New
   });
 }
 
-/** A turn that does nothing but what its parts say. */
+/** A turn without effects, except those in `parts`. */
 export function newTurn(parts: Partial<Turn> = {}): Turn {
   return {
     turnId: randomToken(),
@@ -134,7 +134,7 @@ export function newTurn(parts: Partial<Turn> = {}): Turn {
   };
 }
 
-/** What a message says, in short: an event by its label, a completion as `kind operation`. */
+/** Returns the label of an event, and `kind operation` for a completion. */
 export function label(message: FetchedMessage): string {
   if (message.kind === 'eventRaised') return String(JSON.parse(message.payload ?? 'null'));
   return message.operation === null ? message.kind : `${message.kind} ${message.operation}`;

@@ -29,17 +29,17 @@ import { expectCommitted, only } from './expectations.ts';
 import type { CorruptRows } from './run-case.ts';
 import { cleanupMs, event, label, newInstance, newTurn, raised } from './sample-data.ts';
 
-/** How long claims hold unless a case says otherwise. */
+/** The default lease of claims. */
 export const lockMs = 10_000;
 
-/** Everything that can be read of one instance. */
+/** All readable data of one instance. */
 export interface InstanceSnapshot {
   readonly record: InstanceRecord;
   readonly executions: readonly ExecutionRecord[];
   readonly histories: readonly (readonly StoredEvent[])[];
 }
 
-/** An instance after its first committed turn, with what the next turn must name. */
+/** An instance after its first turn, with the values that its next turn requires. */
 export interface BegunInstance {
   readonly instanceId: string;
   readonly instanceKey: number;
@@ -49,7 +49,7 @@ export interface BegunInstance {
   readonly claimed: readonly ClaimedAtInsert[];
 }
 
-/** A fresh store with the clock that rules it, and the moves from which cases are made. */
+/** An empty store with its clock, and the helpers of the cases. */
 export class StoreUnderTest {
   readonly provider: Provider;
   readonly clock: FakeClock;
@@ -68,18 +68,21 @@ export class StoreUnderTest {
     this.#reopen = options.reopen;
   }
 
-  /** Overwrites stored data below the contract; a provider that cannot offer it must skip the case. */
+  /** Corrupts stored data. A provider without `corrupt` must skip the case. */
   async corrupt(target: CorruptRows): Promise<void> {
     assert.ok(
       this.#corrupt,
-      'This case needs `corrupt`. Offer it, or skip the case with a reason.',
+      'This case requires `corrupt`. Pass it, or skip the case with a reason.',
     );
     await this.#corrupt(target);
   }
 
-  /** Opens the same store once more, as another process would. */
+  /** Opens the same store again, like another process. */
   async reopen(): Promise<Provider> {
-    assert.ok(this.#reopen, 'This case needs `reopen`. Offer it, or skip the case with a reason.');
+    assert.ok(
+      this.#reopen,
+      'This case requires `reopen`. Pass it, or skip the case with a reason.',
+    );
     return this.#reopen();
   }
 
@@ -101,7 +104,7 @@ export class StoreUnderTest {
     return only(await this.claim(params), 'claimed instance');
   }
 
-  /** Acks all messages of a claim, with a turn that appends right after the known history. */
+  /** Acks all messages of a claim, with a turn that appends to its history. */
   async ack(
     item: OrchestrationItem,
     parts: Partial<Turn> = {},
@@ -121,7 +124,7 @@ export class StoreUnderTest {
     return expectCommitted(await this.ack(item, parts, messageKeys));
   }
 
-  /** Creates an instance and commits its first turn; nothing else may be claimable meanwhile. */
+  /** Creates an instance and commits its first turn. No other instance may be claimable. */
   async begin(
     instanceId: string,
     turnParts: Partial<Turn> = {},
@@ -137,7 +140,7 @@ export class StoreUnderTest {
     return { instanceId, instanceKey, incarnation, turnId: turn.turnId, historyLength, claimed };
   }
 
-  /** Settles items and commits a turn in one go. */
+  /** Acks work items and commits a turn in one call. */
   async ackTurn(
     begun: BegunInstance,
     lockTokens: readonly string[],
@@ -167,7 +170,7 @@ export class StoreUnderTest {
     return (await this.claimWork()).toSorted((x, y) => x.operation - y.operation);
   }
 
-  /** Acks a work item, completed unless told otherwise. */
+  /** Acks a work item. Default outcome: completed. */
   async ackWork(
     lockToken: string,
     outcome: WorkOutcome = { kind: 'completed', payload: '"done"' },
@@ -185,13 +188,13 @@ export class StoreUnderTest {
     );
   }
 
-  /** Asks an instance to stop. */
+  /** Cancels an instance. */
   async cancel(instanceId: string, parts: Partial<CancelInstance> = {}): Promise<StopResult> {
     const request = { instanceId, reason: 'not wanted', actor: null, cleanupMs, ...parts };
     return only(await this.provider.requestCancel([request]), 'result');
   }
 
-  /** Ends an instance. */
+  /** Terminates an instance. */
   async terminate(instanceId: string, parts: Partial<TerminateInstance> = {}): Promise<StopResult> {
     const request = { instanceId, reason: 'ended', actor: null, tree: false, ...parts };
     return only(await this.provider.terminate([request]), 'result');
@@ -232,17 +235,17 @@ export class StoreUnderTest {
     return { record, executions, histories };
   }
 
-  /** Everything that can be read of the store. */
+  /** Reads all data of all instances. */
   async snapshot(): Promise<readonly InstanceSnapshot[]> {
     const records = await this.provider.listInstances({ filter: {}, limit: 1_000 });
     return Promise.all(records.map((record) => this.snapshotOf(record)));
   }
 
-  /** Runs an action and expects that nothing which can be read has changed. */
+  /** Runs an action and expects that no readable data has changed. */
   async expectNoChange<Result>(action: () => Promise<Result>): Promise<Result> {
     const before = await this.snapshot();
     const result = await action();
-    assert.deepEqual(await this.snapshot(), before, 'nothing may change');
+    assert.deepEqual(await this.snapshot(), before, 'expected no change');
     return result;
   }
 
@@ -250,11 +253,11 @@ export class StoreUnderTest {
   async expectIdle(): Promise<void> {
     const items = (await this.claim()).map((item) => `${item.instanceId}: ${labels(item).join()}`);
     const work = (await this.claimWork()).map((item) => `${item.instanceId} ${item.operation}`);
-    assert.deepEqual({ items, work }, { items: [], work: [] }, 'nothing may be claimable');
+    assert.deepEqual({ items, work }, { items: [], work: [] }, 'expected nothing claimable');
   }
 }
 
-/** What a claim's messages say, in order: how they are addressed, and the fields of their data. */
+/** Returns the messages of a claim in order: their kind, execution, operation and data. */
 export function contents(item: OrchestrationItem): readonly Readonly<Record<string, unknown>>[] {
   return item.messages.map(({ kind, executionId, operation, data }) => ({
     kind,
@@ -264,7 +267,7 @@ export function contents(item: OrchestrationItem): readonly Readonly<Record<stri
   }));
 }
 
-/** The labels of a claim's messages, in order. */
+/** Returns the labels of a claim's messages, in order. */
 export function labels(item: OrchestrationItem): readonly string[] {
   return item.messages.map(label);
 }

@@ -15,7 +15,7 @@ import type { StoreUnderTest } from './store-under-test.ts';
 /** The JSON text of a failure. */
 export const failure = '{"name":"Error","message":"no"}';
 
-/** Every way in which the handler of a task run can end. */
+/** All outcomes of a task run. */
 export const outcomes: readonly WorkOutcome[] = [
   { kind: 'completed', payload: '"done"' },
   { kind: 'failed', failure },
@@ -36,7 +36,7 @@ export function newTask(instanceId: string, parts: Partial<NewTask> = {}): NewTa
   };
 }
 
-/** Creates one task run, and answers what became of it. */
+/** Creates one task run and returns the result. */
 export async function createTask(
   { provider }: StoreUnderTest,
   instanceId: string,
@@ -45,7 +45,7 @@ export async function createTask(
   return only(await provider.createTasks([newTask(instanceId, parts)]), 'result');
 }
 
-/** Creates task runs that must be new. */
+/** Creates task runs, and expects that they are new. */
 export async function createTasks(
   { provider }: StoreUnderTest,
   tasks: readonly NewTask[],
@@ -57,7 +57,7 @@ export async function createTasks(
   );
 }
 
-/** Creates a task run and claims it; nothing else may be claimable meanwhile. */
+/** Creates a task run and claims it. No other work item may be claimable. */
 export async function startTask(
   store: StoreUnderTest,
   instanceId: string,
@@ -70,7 +70,7 @@ export async function startTask(
   return item;
 }
 
-/** Creates a task run with a handler for failures, fails it, and claims that handler's item. */
+/** Creates a task run with an on-fail handler, fails it, and claims the handler's work item. */
 export async function failTask(
   store: StoreUnderTest,
   instanceId: string,
@@ -84,11 +84,11 @@ export async function failTask(
   return item;
 }
 
-/** Expects that a token is worth nothing, in every call that takes one, and that nothing changes. */
+/** Expects that every call with this lock token has no effect. */
 export async function expectWorthless(store: StoreUnderTest, lockToken: string): Promise<void> {
   const { provider } = store;
   const answers = await store.expectNoChange(async () => ({
-    // Alone, because a store may have a path of its own for runs that completed.
+    // A separate call, because a store may have a fast path for a single completed run.
     alone: await store.ackWork(lockToken),
     acks: await Promise.all(outcomes.map((outcome) => store.ackWork(lockToken, outcome))),
     renewed: await store.renewWork(lockToken),
@@ -114,18 +114,18 @@ export async function expectStatus(
   assert.equal((await store.record(instanceId)).status, status);
 }
 
-/** The ids that were told as finished, in order, as often as they were told. */
+/** Returns the ids of all `finished` hints, in order, with duplicates. */
 export function collectFinished({ provider }: StoreUnderTest): () => readonly string[] {
   const { hints } = collectHints(provider);
   return () => hints.flatMap((hint) => (hint.kind === 'finished' ? hint.instanceIds : []));
 }
 
-/** Ids of claimed items, in the order in which they were handed out. */
+/** Returns the instance ids of claimed items, in claim order. */
 export function idsOf(items: readonly WorkItem[]): readonly string[] {
   return items.map(({ instanceId }) => instanceId);
 }
 
-/** Writes a schedule that must be accepted. */
+/** Writes a schedule, and expects success. */
 export async function putSchedule(
   { provider }: StoreUnderTest,
   name: string,
@@ -136,7 +136,7 @@ export async function putSchedule(
   return record;
 }
 
-/** The tick that is due for a schedule. */
+/** Returns the due tick of a schedule. */
 export function tickOf(record: ScheduleRecord, parts: Partial<ScheduleTick> = {}): ScheduleTick {
   return {
     name: record.name,

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 
-// Real time, because it bounds a provider that does not answer at all; none that works comes near it.
+// Real time, because it limits a provider that never settles. A working provider is far below it.
 const limitMs = 3_000;
 
-/** Awaits an answer that must come by itself; a provider that never gives it fails the case instead of hanging it. */
+/** Awaits a promise. Fails the case if the promise does not settle within the limit. */
 export async function answered<Result>(promise: Promise<Result>, what: string): Promise<Result> {
   let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timeout = setTimeout(
-      () => reject(new assert.AssertionError({ message: `${what}: no answer` })),
+      () => reject(new assert.AssertionError({ message: `${what}: timed out` })),
       limitMs,
     );
   });
@@ -27,5 +27,5 @@ export async function expectPending(promise: Promise<unknown>, what: string): Pr
   };
   promise.then(settle, settle);
   for (let round = 0; round < 20; round++) await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(settled, false, `${what} should still wait`);
+  assert.equal(settled, false, `${what} should still be pending`);
 }
