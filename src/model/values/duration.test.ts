@@ -64,11 +64,11 @@ describe('a duration', () => {
     new Date(),
     Object.create(null),
     () => 5,
-  ])('of %s is refused', (duration) => {
+  ])('of %.40s throws INVALID_DURATION', (duration) => {
     expect(() => toMs(duration as string, 'timeout')).toThrow(
       expect.objectContaining({
         code: 'INVALID_DURATION',
-        message: expect.stringMatching(/^timeout is .{1,80}\. Use milliseconds/s) as string,
+        message: expect.stringMatching(/^Invalid `timeout` .{1,80}: use milliseconds/s) as string,
       }),
     );
   });

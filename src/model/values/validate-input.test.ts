@@ -41,7 +41,7 @@ describe('an input', () => {
     ).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message:
-        'Orchestration "order" was given an input that its schema refuses: lines[0].qty: expected a number; too short; Symbol(id): missing; unknown.',
+        'Orchestration "order" got an invalid input: lines[0].qty: expected a number; too short; Symbol(id): missing; unknown.',
     });
   });
 
