@@ -1,4 +1,4 @@
-/** Writes the reference of the HTTP API from the table of routes: each with its role, its parts and its answer. */
+/** Generates the reference of the HTTP API (docs/api.md) from the table of routes. */
 import { makeOpenApi } from '../src/server/open-api.ts';
 import type { RouteShape } from '../src/server/routes/route.ts';
 import { routes } from '../src/server/routes/table.ts';
@@ -40,28 +40,28 @@ interface Document {
 
 const intro = `# The HTTP API
 
-Every route of \`perdure/server\`, made from the schemas that check its requests: \`node scripts/check-api.ts --write\`
-writes this page anew. The same as an OpenAPI 3.1 document is served at \`/v1/openapi.json\`. How to run and
-secure a server is told in [the guide](guides/server.md).
+All routes of \`perdure/server\`, generated from the schemas that validate the requests by
+\`node scripts/check-api.ts --write\`. The server has the same content as an OpenAPI 3.1 document at
+\`/v1/openapi.json\`. See [the guide](guides/server.md) for running and securing a server.
 
-Reads are GET; everything else is a POST with a JSON body, \`{}\` if there is nothing to say. Unknown fields are
-refused. Ids in paths are encoded as in every URL; \`.\`, \`..\` and ids that begin with a tilde get a tilde in front.
-An answer that is not a success has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Routes marked
-urgent pass every queue and limit.
+Reads are GET requests. All others are POST requests with a JSON body, \`{}\` if it has no fields. Unknown fields are
+rejected. Ids in paths are URL-encoded; prefix \`.\`, \`..\` and ids that start with a tilde with another tilde. An
+error response has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Urgent routes bypass all queues and
+limits.
 `;
 
 const groups: Readonly<Record<string, RegExp>> = {
   Instances: /^\/v1\/(instances|bulk\/wait)/,
-  'Deleting and pruning': /^\/v1\/(bulk|audit)/,
+  'Deletion and pruning': /^\/v1\/(bulk|audit)/,
   Retention: /^\/v1\/retention/,
   Tasks: /^\/v1\/tasks/,
   Flows: /^\/v1\/flow/,
   Schedules: /^\/v1\/schedules/,
   'Sessions and jobs': /^\/v1\/sessions/,
-  'Figures, changes, health': /./,
+  'Metrics, changes, health': /./,
 };
 
-/** The whole page. */
+/** Returns the page as Markdown. */
 export function apiDocument(): string {
   const document = makeOpenApi() as unknown as Document;
   const left = new Map(Object.entries<RouteShape>(routes));
@@ -94,7 +94,7 @@ function describeRoute(shape: RouteShape, { paths }: Document): string {
     `${summary} \`${operation.operationId}\`; ${marks.join(', ')}.\n`,
     ...(query.length > 0 ? [`Query: ${query.map(showParameter).join(', ')}.\n`] : []),
     ...(body === undefined ? [] : [`Body:\n${block(body)}`]),
-    `${shape.as === 'events' ? 'Each message' : 'Answer'}:\n${block(answer?.schema ?? {})}`,
+    `${shape.as === 'events' ? 'Each message' : 'Response'}:\n${block(answer?.schema ?? {})}`,
   ].join('\n');
 }
 
@@ -110,7 +110,7 @@ function block(schema: Schema): string {
   return `\n\`\`\`text\n${show(schema, 0)}\n\`\`\`\n`;
 }
 
-/** A schema in the notation of TypeScript, which readers know. */
+/** Formats a schema in TypeScript notation. */
 function show(schema: Schema, depth: number): string {
   const { $ref, enum: choices, type, items } = schema;
   if ($ref !== undefined) return $ref.replace('#/components/schemas/', '');

@@ -27,7 +27,7 @@ export {
 export type { Condition } from './flows/definition/condition.ts';
 export type { Reference } from './flows/definition/reference.ts';
 
-// Runs: signals, and the state of each step
+// Signals, and the state of a run
 export { signalFlow } from './flows/interpreter/signal-flow.ts';
 export type { SignalArguments, SignalOptions } from './flows/interpreter/signal-flow.ts';
 export { readFlowItems, readFlowRun } from './flows/reading/read-flow-run.ts';

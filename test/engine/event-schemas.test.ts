@@ -80,6 +80,6 @@ describeEngine('the schema of an event', (open) => {
     const handle = await client.start(waits);
     await expect(handle.raiseEvent(slow, 'x')).rejects.toMatchObject({ code: 'INVALID_OPTION' });
     await handle.raiseEvent('slow', 'x');
-    expect(await handle.result()).toMatch(/^INVALID_OPTION: Event "slow" .* asynchronously/);
+    expect(await handle.result()).toMatch(/^INVALID_OPTION: Event "slow" .* asynchronous schema/);
   });
 });
