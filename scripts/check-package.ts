@@ -171,10 +171,13 @@ function checkOldNode(project: string): string {
       encoding: 'utf8',
     });
     const refused = status !== 0 && stderr.includes(`Error: ${old.refusal}\n`);
-    expect(refused, `${name} on an old Node.js should say "${old.refusal}" but said:\n${stderr}`);
+    expect(
+      refused,
+      `${name} on an old Node.js should print "${old.refusal}" but printed:\n${stderr}`,
+    );
     expect(!/better.sqlite3/.test(stderr), `${name} loads the native module too early:\n${stderr}`);
   }
-  return 'refused in one sentence';
+  return 'rejected with a clear message';
 }
 
 expect(

@@ -18,13 +18,13 @@ describe('a duration', () => {
     expect(toMs(duration)).toBe(ms);
   });
 
-  test('with a part of a millisecond is rounded up, never down to nothing', () => {
+  test('with a fraction of a millisecond is rounded up', () => {
     expect(toMs(0.4)).toBe(1);
     expect(toMs('0.5ms')).toBe(1);
     expect(toMs(10.01)).toBe(11);
   });
 
-  test('in decimals is what a person would compute, not what floating point gives', () => {
+  test('in decimals has no floating-point error', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1_000_000 }), (thousandths) => {
         expect(toMs(`${(thousandths / 1_000).toFixed(3)}s`)).toBe(thousandths);
