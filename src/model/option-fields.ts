@@ -59,7 +59,7 @@ export function showValue(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 78));
   if (typeof value === 'function') return '(a function)';
   if (typeof value !== 'object' || value === null) return String(value).slice(0, 80);
-  return Array.isArray(value) ? '(an array)' : '(an object)';
+  return '(an object)'; // Not inspected: a revoked proxy throws.
 }
 
 const maxPriority = 100;

@@ -46,9 +46,12 @@ console.log(${JSON.stringify(drivers)}.filter((name) => loaded.has(name)).join('
 }
 
 describe('drivers are loaded where they are needed', () => {
-  it.each(['index', 'flows', 'provider', 'remote'])('importing %s loads none of them', async (name) => {
-    expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
-  });
+  it.each(['index', 'flows', 'provider', 'remote'])(
+    'importing %s loads none of them',
+    async (name) => {
+      expect(await loadedBy(`await entry('${name}');`)).toEqual([]);
+    },
+  );
 
   it('importing the server loads zod alone', async () => {
     expect(await loadedBy(`await entry('server');`)).toEqual(['zod']);
