@@ -1,4 +1,4 @@
-/** Generates the HTTP API reference from the route table: role, parameters, body and response of each route. */
+/** Generates the reference of the HTTP API (docs/api.md) from the table of routes. */
 import { makeOpenApi } from '../src/server/open-api.ts';
 import type { RouteShape } from '../src/server/routes/route.ts';
 import { routes } from '../src/server/routes/table.ts';
@@ -40,19 +40,19 @@ interface Document {
 
 const intro = `# The HTTP API
 
-All routes of \`perdure/server\`. \`node scripts/check-api.ts --write\` generates this page from the schemas that validate
-requests. The server also returns the API as an OpenAPI 3.1 document at \`/v1/openapi.json\`. See
-[the server guide](guides/server.md) for setup, authentication and limits.
+All routes of \`perdure/server\`, generated from the schemas that validate the requests by
+\`node scripts/check-api.ts --write\`. The server has the same content as an OpenAPI 3.1 document at
+\`/v1/openapi.json\`. See [the guide](guides/server.md) for running and securing a server.
 
-Reads use GET. Everything else uses POST with a JSON body, \`{}\` if it has no fields. Unknown fields are rejected.
-Encode ids in paths with \`encodeURIComponent\`; \`.\`, \`..\` and ids that begin with \`~\` get the prefix \`~\`. An error
-response has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Routes marked urgent bypass queues and rate
+Reads are GET requests. All others are POST requests with a JSON body, \`{}\` if it has no fields. Unknown fields are
+rejected. Ids in paths are URL-encoded; prefix \`.\`, \`..\` and ids that start with a tilde with another tilde. An
+error response has the body \`{ "error": { "code", "message", … }, "requestId" }\`. Urgent routes bypass all queues and
 limits.
 `;
 
 const groups: Readonly<Record<string, RegExp>> = {
   Instances: /^\/v1\/(instances|bulk\/wait)/,
-  'Deleting and pruning': /^\/v1\/(bulk|audit)/,
+  'Deletion and pruning': /^\/v1\/(bulk|audit)/,
   Retention: /^\/v1\/retention/,
   Tasks: /^\/v1\/tasks/,
   Flows: /^\/v1\/flow/,
@@ -110,7 +110,7 @@ function block(schema: Schema): string {
   return `\n\`\`\`text\n${show(schema, 0)}\n\`\`\`\n`;
 }
 
-/** A schema in the notation of TypeScript, which readers know. */
+/** Formats a schema in TypeScript notation. */
 function show(schema: Schema, depth: number): string {
   const { $ref, enum: choices, type, items } = schema;
   if ($ref !== undefined) return $ref.replace('#/components/schemas/', '');

@@ -1,4 +1,4 @@
-/** Checks that docs/api.md is what the table of routes makes it; `--write` makes it so. */
+/** Checks that docs/api.md matches the table of routes. `--write` updates it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'prettier';
@@ -12,8 +12,8 @@ const wanted = await format(apiDocument(), { ...config, parser: 'markdown' });
 if (process.argv.includes('--write')) writeFileSync(file, wanted);
 const found = readFileSync(file, 'utf8');
 if (found === wanted) {
-  console.log(`docs/api.md tells of ${wanted.split('\n### ').length - 1} routes and shapes.`);
+  console.log(`docs/api.md describes ${wanted.split('\n### ').length - 1} routes and shapes.`);
 } else {
-  console.error('docs/api.md is not what the routes say. Run: node scripts/check-api.ts --write');
+  console.error('docs/api.md differs from the routes. Run: node scripts/check-api.ts --write');
   process.exitCode = 1;
 }

@@ -1,4 +1,4 @@
-/** Checks that everything reachable from an entry point of the package has a doc comment. */
+/** Checks that every export of the package has a doc comment. */
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { exportedNames } from './exported-docs.ts';

@@ -1,7 +1,6 @@
 /**
- * Checks that src/ follows the arrows of layer-rules.ts, type-only imports included, and that no
- * modules load each other in a cycle. A canary with one breach of every kind is checked first: a checker that has gone blind
- * must fail, not pass.
+ * Checks that src/ follows the import rules of layer-rules.ts, including type-only imports, and has no import cycles. It also
+ * checks a canary with one breach of each kind, so that a broken checker fails.
  */
 import { readFileSync, globSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -16,7 +15,7 @@ import { moduleImports, type ModuleImport } from './module-imports.ts';
 
 const REPOSITORY = join(import.meta.dirname, '..');
 const CANARY = join(import.meta.dirname, 'layers-canary');
-/** What the canary must be reported for, one line per rule. */
+/** The expected breaches of the canary, one line per rule. */
 const CANARY_BREACHES = readFileSync(join(CANARY, 'expected.txt'), 'utf8').trim().split('\n');
 
 type Modules = ReadonlyMap<string, readonly ModuleImport[]>;
@@ -30,7 +29,7 @@ function readModules(source: string): Modules {
   );
 }
 
-/** The path below src/ that a relative specifier names. */
+/** Resolves a relative specifier to a path below src/. */
 function resolve(from: string, specifier: string): string {
   return posix.join(posix.dirname(from), specifier);
 }
@@ -39,12 +38,12 @@ function isTest(path: string): boolean {
   return path.endsWith('.test.ts');
 }
 
-/** Why this import is not allowed, or undefined. */
+/** Returns why an import is not allowed; `undefined` if it is. */
 function breach(from: string, specifier: string | undefined, modules: Modules): string | undefined {
   const layer = layerOf(from);
   if (layer === undefined) return undefined; // Reported once, by folderBreaches.
   if (specifier === undefined) {
-    return mayImportComputed(from) ? undefined : 'imports a computed name, which no rule can check';
+    return mayImportComputed(from) ? undefined : 'imports a computed name, which cannot be checked';
   }
   if (!specifier.startsWith('.')) {
     return mayImportPackage(layer, specifier) ? undefined : `${layer} must not import ${specifier}`;
@@ -58,7 +57,7 @@ function breach(from: string, specifier: string | undefined, modules: Modules): 
   return `${layer} must not import ${target} (${to})`;
 }
 
-/** Tests are not shipped and may set up anything; all other modules keep to the arrows. */
+/** Returns the breaches of the import rules. Tests may import anything. */
 function arrowBreaches(modules: Modules): string[] {
   return [...modules]
     .filter(([path]) => !isTest(path))
@@ -76,7 +75,7 @@ function folderBreaches(modules: Modules): string[] {
     .map((path) => `${path}:1 lies in a folder that no layer rule names`);
 }
 
-/** One line per cycle, found by a depth-first walk that knows its own path. */
+/** Returns one line per import cycle, by depth-first search. */
 function cycles(modules: Modules): string[] {
   const found: string[] = [];
   const done = new Set<string>();
@@ -98,7 +97,7 @@ function cycles(modules: Modules): string[] {
   return found;
 }
 
-/** An entry point must refuse an old Node.js before anything behind it loads. */
+/** An entry point must check the Node.js version before it loads other modules. */
 function entryBreaches(modules: Modules): string[] {
   const { exports } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
     exports: Record<string, { default: string }>;
@@ -110,7 +109,7 @@ function entryBreaches(modules: Modules): string[] {
     .map((entry) => `${entry}:1 must import './require-node.ts' before anything else`);
 }
 
-/** Whatever a browser loads must come from src itself: packages and Node's own modules are not there. */
+/** Modules that browsers load must not import packages or modules of Node.js. */
 function browserBreaches(modules: Modules): string[] {
   const reached = new Set(BROWSER_ENTRIES.filter((entry) => modules.has(entry)));
   const breaches: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * Uses the package as its users do: packs it, installs the tarball into an empty project, runs the
- * quick start as plain ESM JavaScript, type-checks it and the type tests with plain `strict` on the oldest and newest
- * supported compilers, imports every entry point, and reads what a Node.js that is too old gets to see. Needs a build.
+ * Tests the packed package in an empty project. Runs the quick start as ESM JavaScript, type-checks it and the type tests with
+ * `strict` on the oldest and newest supported compilers, imports every entry point, and checks the error on an old
+ * Node.js. Needs a build.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { BROWSER_ENTRIES } from './layer-rules.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** The oldest supported TypeScript first; README and the quick start name it. */
+/** The oldest supported TypeScript first; the README names it. */
 const compilers = ['typescript-5.6', 'typescript-5.9', 'typescript'];
 
 interface Manifest {
@@ -28,7 +28,7 @@ interface Manifest {
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
 const entryPoints = Object.keys(manifest.exports).map((path) => manifest.name + path.slice(1));
 
-/** Runs a command and answers its standard output; what it says on failure becomes the error. */
+/** Runs a command and returns its standard output. Throws with the output if it fails. */
 function run(cwd: string, command: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' });
   if (error !== undefined) throw error;
@@ -62,7 +62,7 @@ function installInto(project: string): void {
 
 function writeSources(project: string): void {
   cpSync(join(import.meta.dirname, 'package-consumer'), project, { recursive: true });
-  // Not those of drizzle and kysely, whose declarations take longer than all others.
+  // Without drizzle and kysely, whose declarations take longer than all others.
   cpSync(join(root, 'test', 'types'), join(project, 'types'), {
     recursive: true,
     filter: (path) => !path.endsWith('transactions.test-d.ts'),
@@ -96,7 +96,7 @@ async function checkTypes(project: string): Promise<void> {
         () => '',
         (error: { stdout: string; stderr: string }) => error.stdout + error.stderr,
       );
-      // Lines that are indented belong to the one before.
+      // Indented lines belong to the previous one.
       return output
         .split(/\n(?! )/)
         .filter(isOurs)
@@ -106,15 +106,15 @@ async function checkTypes(project: string): Promise<void> {
   expect(problems.flat().length === 0, problems.flat().join('\n'));
 }
 
-/** Whether a problem is about the consumer or this package, not about the declarations of a dependency. */
+/** Whether a problem is in the consumer or this package, not in a dependency. */
 function isOurs(problem: string): boolean {
   const [, dependency] = /^\S*node_modules\/([^/]+)\//.exec(problem) ?? [];
   return problem !== '' && (dependency === undefined || dependency === manifest.name);
 }
 
 /**
- * What the README links to is in the package. The page of the package resolves relative links by `repository`, so that
- * has to be there, too.
+ * Checks that the package contains the link targets of the README. The registry resolves relative links with
+ * `repository`, so that must be set.
  */
 function checkReadme(project: string): void {
   const installed = join(project, 'node_modules', manifest.name);
@@ -125,10 +125,13 @@ function checkReadme(project: string): void {
     ([, to]) => to ?? '',
   );
   const missing = links.filter((to) => !existsSync(join(installed, to)));
-  expect(missing.length === 0, `README.md links to what is not packed: ${missing.join(', ')}.`);
+  expect(
+    missing.length === 0,
+    `README.md links to files that are not packed: ${missing.join(', ')}.`,
+  );
 }
 
-/** The first Node.js on the PATH that the package must refuse. */
+/** Finds the first Node.js on the PATH that is too old. */
 function findOldNode(): { readonly path: string; readonly refusal: string } | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     const path = join(folder, process.platform === 'win32' ? 'node.exe' : 'node');
@@ -140,7 +143,7 @@ function findOldNode(): { readonly path: string; readonly refusal: string } | un
   return undefined;
 }
 
-/** Imports an entry point and tells at the end whether the native module was run, not only found. */
+/** Imports an entry point and reports on exit whether the native module was loaded. */
 const importProgram = (name: string): string => `
 import { createRequire } from 'node:module';
 const { cache } = createRequire(import.meta.url);
@@ -152,12 +155,12 @@ process.on('exit', () => {
 await import('${name}');
 `;
 
-// What browsers load cannot ask for the version of Node.js, and has no native module behind it.
+// Browser entry points do not check the Node.js version and load no native module.
 function isForBrowsers(entry: string): boolean {
   return BROWSER_ENTRIES.includes(entry.replace('perdure/', '') + '.ts');
 }
 
-/** On an old Node.js every other entry point must say so before the native module is loaded. */
+/** Checks that every other entry point throws on an old Node.js before it loads the native module. */
 function checkOldNode(project: string): string {
   const old = findOldNode();
   if (old === undefined) return 'skipped, as no Node.js older than 22 is on the PATH';
@@ -168,10 +171,13 @@ function checkOldNode(project: string): string {
       encoding: 'utf8',
     });
     const refused = status !== 0 && stderr.includes(`Error: ${old.refusal}\n`);
-    expect(refused, `${name} on an old Node.js should say "${old.refusal}" but said:\n${stderr}`);
+    expect(
+      refused,
+      `${name} on an old Node.js should print "${old.refusal}" but printed:\n${stderr}`,
+    );
     expect(!/better.sqlite3/.test(stderr), `${name} loads the native module too early:\n${stderr}`);
   }
-  return 'refused in one sentence';
+  return 'rejected with a clear message';
 }
 
 expect(

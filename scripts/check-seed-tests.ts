@@ -1,4 +1,4 @@
-/** Checks that docs/seed-tests.md places every case of the seed documents, and that what it names exists. */
+/** Checks that docs/seed-tests.md maps every case of docs/seed-cases.json to an existing test or decision. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkSeedTestMap } from './seed-test-map.ts';

@@ -1,4 +1,4 @@
-/** Checks that no file of the repository names the machine it was written on or a package registry. */
+/** Checks that no file of the repository names a path of a machine or a package registry. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const FORBIDDEN: readonly { readonly what: string; readonly pattern: RegExp }[] 
   { what: 'a download address', pattern: /"resolved"\s*:/ },
 ];
 
-/** The host that this machine installs from, which may be a mirror with any name. */
+/** Returns the registry host of this machine, which may be a mirror with any name. */
 function configuredRegistryHost(): string {
   const address = execFileSync('npm', ['config', 'get', 'registry'], {
     cwd: root,
@@ -20,7 +20,7 @@ function configuredRegistryHost(): string {
   return new URL(address.trim()).hostname;
 }
 
-/** Tracked files and those about to be; a file deleted but not yet committed is passed over. */
+/** Returns tracked and new files, without deleted ones. */
 function repositoryFiles(): string[] {
   const list = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];
   const names = execFileSync('git', list, { cwd: root, encoding: 'utf8' }).split('\0');
@@ -42,8 +42,7 @@ const problems = names.flatMap((name) => {
   return found.map((finding) => `${name}:${finding}`);
 });
 
-// The check must be able to see: these lines have to be found, whatever the repository holds.
-// They are put together here, since this file is read too.
+// A canary: these lines must be found. They are assembled here, because this file is checked too.
 const canary = [
   ['', 'root', 'app'].join('/'),
   ['"resolved"', ' "x"'].join(':'),

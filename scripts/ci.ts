@@ -1,6 +1,6 @@
 /**
- * Runs every check and then the tests. Checks run side by side and are silent unless they fail; the
- * last line is always `N passed, N failed`, where a failed check counts as one more failure.
+ * Runs all checks, then the tests. Checks run in parallel and print their output only if they fail. The last line is always
+ * `N passed, N failed`; a failed check counts as a failure.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { countTests, type TestCounts, type VitestReport } from './test-counts.ts
 
 const root = join(import.meta.dirname, '..');
 
-/** Scripts of package.json, quick ones first. Those of a later group look at dist/. */
+/** Scripts of package.json. The second group needs dist/. */
 const CHECKS: readonly (readonly string[])[] = [
   [
     'build',
@@ -38,7 +38,7 @@ const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   scripts: Record<string, string>;
 };
 
-/** Runs a shell command; its output is returned, or shown as it comes. */
+/** Runs a shell command. Returns its output, or with `show` prints it. */
 function run(command: string, show: boolean): Promise<Outcome> {
   const started = performance.now();
   const stdio = show ? 'inherit' : 'pipe';
@@ -56,7 +56,7 @@ function run(command: string, show: boolean): Promise<Outcome> {
   });
 }
 
-/** Whether the check passed; it reports its own outcome. */
+/** Runs a check and prints its result. Returns whether it passed. */
 async function runCheck(name: string): Promise<boolean> {
   const command = scripts[name];
   if (command === undefined) throw new Error(`package.json has no script ${name}`);
@@ -66,7 +66,7 @@ async function runCheck(name: string): Promise<boolean> {
   return code === 0;
 }
 
-/** Runs the checks of a group on all cores and answers how many failed. */
+/** Runs the checks of a group in parallel. Returns the number of failures. */
 async function runGroup(names: readonly string[]): Promise<number> {
   const waiting = [...names];
   let failed = 0;
@@ -95,7 +95,7 @@ function readReport(file: string): VitestReport | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as VitestReport;
   } catch {
-    return undefined; // Vitest ended before it could report; its exit code tells.
+    return undefined; // Vitest exited without a report; its exit code counts.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Empties dist/, so that a renamed source leaves no stale output in the package. */
+/** Deletes dist/, so that a renamed source leaves no stale output. */
 import { rmSync } from 'node:fs';
 
 rmSync(new URL('../dist', import.meta.url), { recursive: true, force: true });

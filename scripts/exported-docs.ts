@@ -1,10 +1,10 @@
-/** Finds what an entry point exports, through every re-export, and whether each declaration has a doc comment. */
+/** Lists the exports of an entry point, and whether their declarations have doc comments. */
 import { posix } from 'node:path';
 import { parseSync, type Comment, type Program } from 'oxc-parser';
 
 export interface ExportedName {
   readonly name: string;
-  /** Where it is declared, below the root. */
+  /** The file of the declaration, relative to the root. */
   readonly path: string;
   readonly documented: boolean;
 }
@@ -18,7 +18,7 @@ interface Module {
   readonly comments: readonly Comment[];
 }
 
-/** Every name that the module at `path` exports; throws for one whose declaration cannot be found. */
+/** Returns the exports of a module. Throws if a declaration cannot be found. */
 export function exportedNames(path: string, readFile: (path: string) => string): ExportedName[] {
   const modules = new Map<string, Module>();
   const load = (file: string): Module => {
@@ -37,7 +37,7 @@ export function exportedNames(path: string, readFile: (path: string) => string):
 
 type Load = (path: string) => Module;
 
-/** The names that a module exports, those behind `export *` included. */
+/** Returns the exported names of a module, including those of `export *`. */
 function exportsOf(module: Module, load: Load): string[] {
   return module.body.flatMap((statement) => {
     if (statement.type === 'ExportAllDeclaration') {
@@ -55,13 +55,13 @@ function resolve(module: Module, name: string, load: Load): Omit<ExportedName, '
     if (origin !== undefined) return resolve(load(origin.path), origin.name, load);
   }
   const declarations = module.body.filter((statement) => declaredNames(statement).includes(name));
-  if (declarations.length === 0) throw new Error(`${module.path} exports ${name} from nowhere`);
-  // One comment serves a name that is declared several times: overloads, or a value with its type.
+  if (declarations.length === 0) throw new Error(`${module.path}: no declaration of ${name} found`);
+  // One comment is enough for overloads, or for a value and its type.
   const documented = declarations.some((statement) => hasDoc(module, statement));
   return { path: module.path, documented };
 }
 
-/** Where a statement takes the name from: a re-export, or an import that is exported below. */
+/** Returns the origin of a re-exported or imported name. */
 function originOf(module: Module, statement: Statement, name: string, load: Load) {
   if (statement.type === 'ExportNamedDeclaration') {
     const specifier = statement.specifiers.find(({ exported }) => nameOf(exported) === name);
@@ -99,7 +99,7 @@ function nameOf(node: { readonly name?: string; readonly value?: unknown }): str
   return node.name ?? String(node.value);
 }
 
-/** The names that a statement declares, exported or not. */
+/** Returns the names that a statement declares, exported or not. */
 function declaredNames(statement: Statement): string[] {
   const declaration =
     statement.type === 'ExportNamedDeclaration' ? statement.declaration : statement;

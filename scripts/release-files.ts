@@ -1,4 +1,4 @@
-/** The texts of the files that carry the version. */
+/** The contents of the files that contain the version. */
 export interface ReleaseFiles {
   readonly manifest: string;
   readonly lock: string;
@@ -7,7 +7,7 @@ export interface ReleaseFiles {
 
 const unreleased = '## [Unreleased]';
 
-/** The files with the new version, and the unreleased changes under it. Throws if there are none, or the version is invalid. */
+/** Returns the files with the new version and its changelog. Throws for an invalid version or an empty changelog. */
 export function prepareRelease(
   files: ReleaseFiles,
   { version, today }: { readonly version: string; readonly today: string },
@@ -24,13 +24,13 @@ export function prepareRelease(
   }
   return {
     manifest: withVersion(files.manifest, version, 1),
-    // The lock file names the version of the package twice: at the top and as its root package.
+    // The lock file contains the version twice: at the top and in its root package.
     lock: withVersion(files.lock, version, 2),
     changelog: files.changelog.replace(unreleased, `${unreleased}\n\n${heading}`),
   };
 }
 
-/** What keeps the files from being published as this version. */
+/** Returns why the files cannot be published as this version. */
 export function findReleaseProblems(files: ReleaseFiles, version: string): readonly string[] {
   const { version: declared } = JSON.parse(files.manifest) as { readonly version: string };
   const heading = `## [${version}] - `;

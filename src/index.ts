@@ -28,7 +28,7 @@ export type {
 export type { ErrorClass, RetryPolicy } from './model/retry-policy.ts';
 export type { CancellationType } from './model/cancel.ts';
 
-// Inside orchestrations, activities and tasks
+// Contexts of orchestrations, activities and tasks
 export type {
   ChildOptions,
   DetachedOptions,
@@ -64,12 +64,12 @@ export type {
   TurnCommitted,
 } from './runtime/hooks.ts';
 
-// A server's client
+// Remote client
 export type { ConnectOptions } from './remote/connect-options.ts';
 export type { Connection } from './remote/connection.ts';
 export type { RemoteClient } from './remote/remote-client.ts';
 
-// The client
+// Client
 export type { ClientSurface as Client } from './client/client-surface.ts';
 export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { StartableFlow } from './client/starting/startable-flow.ts';
@@ -124,7 +124,7 @@ export type { CancelRequest } from './model/cancel.ts';
 export type { HistoryEvent } from './model/event.ts';
 export type { ExecutionStatus, InstanceStatus, TerminalStatus } from './model/status.ts';
 
-// Deleting, pruning, retention
+// Deletion, pruning, retention
 export type { BulkDeleteOptions, DeleteProgress } from './management/delete-instance.ts';
 export type { DeleteOptions } from './management/delete-instance.ts';
 export type { InstanceFilter } from './management/instance-filter.ts';

@@ -1,6 +1,7 @@
 import { toMs } from './model/values/duration.ts';
 import { PerdureError } from './model/failures/errors.ts';
 import type { Logger } from './model/logger.ts';
+import { invalidOption } from './model/option-fields.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { Provider } from './providers/contract/provider.ts';
 import type { OpenOptions, StartWorkerOptions } from './perdure.ts';
@@ -45,7 +46,7 @@ const workerOptions = [
   'retention',
 ];
 
-/** Refuses bad options before anything is opened. */
+/** Throws `INVALID_OPTION` for invalid options of `Perdure.open`, before the store is opened. */
 export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   checkKeys(options, 'Perdure.open', openOptions);
   checkFit(store, options);
@@ -54,53 +55,55 @@ export function checkOpenOptions(store: unknown, options: OpenOptions): void {
   for (const name of ['payloadLimitBytes', 'maxBufferedEvents'] as const) {
     const value = options[name];
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 1)) {
-      throw invalid(`${name} is ${String(value)}; use a whole number of 1 or more.`);
+      throw invalidOption(name, value, 'an integer of 1 or more');
     }
   }
 }
 
-/** Refuses options that only another kind of store has. */
+/** Throws for an option of another kind of store. */
 function checkFit(store: unknown, options: OpenOptions): void {
   if (typeof store !== 'string') return;
   const [kind, foreign] = isPostgresUrl(store)
     ? ['A PostgreSQL store', sqliteOptions]
     : ['An SQLite store', postgresOptions];
   const name = foreign.find((option) => options[option] !== undefined);
-  if (name !== undefined) throw invalid(`${kind} has no option ${name}. Leave it out.`);
+  if (name !== undefined) throw invalid(`${kind} has no option \`${name}\`. Remove it.`);
   for (const option of ['migrate', 'listen', 'prepare'] as const) {
     const value = options[option];
     if (value !== undefined && typeof value !== 'boolean') {
-      throw invalid(`${option} is ${String(value)}; use true or false.`);
+      throw invalidOption(option, value, 'true or false');
     }
   }
 }
 
-/** Refuses what is neither a path nor a provider. */
+/** Returns a provider. Throws for any other value. */
 export function checkProvider(store: unknown): Provider {
   const provider = store as Partial<Provider> | null | undefined;
   if (typeof provider === 'object' && typeof provider?.fetchOrchestrationItems === 'function') {
     return provider as Provider;
   }
-  throw invalid(
-    "Open a store by the path of an SQLite file, by ':memory:', by a URL like postgres://…, or with a provider.",
+  throw invalidOption(
+    'store',
+    store,
+    "the path of an SQLite file, ':memory:', a URL such as postgres://…, or a provider",
   );
 }
 
-/** Refuses options that no worker has, and lists that are none. */
+/** Throws `INVALID_OPTION` for invalid worker options. Returns them with empty lists as defaults. */
 export function checkWorkerOptions(options: StartWorkerOptions) {
   checkKeys(options, 'startWorker', workerOptions);
   const { orchestrations = [], activities = [], tasks = [], flows = [], logger, hooks } = options;
   for (const [name, list] of Object.entries({ orchestrations, activities, tasks, flows })) {
-    if (!Array.isArray(list)) throw invalid(`${name} must be an array of definitions.`);
+    if (!Array.isArray(list)) throw invalidOption(name, list, 'an array of definitions');
   }
   if (flows.some((flow) => (flow as { kind?: unknown } | null)?.kind !== 'flow')) {
     throw invalid(
-      'Something in flows is not one. Define it with flow(name) and end it with output().',
+      'Invalid `flows`: an element is not a flow. Define it with flow(name) and end it with output().',
     );
   }
   checkLogger(logger);
   if (hooks !== undefined && (typeof hooks !== 'object' || hooks === null)) {
-    throw invalid('hooks must be an object of functions.');
+    throw invalidOption('hooks', hooks, 'an object of functions');
   }
   return { ...options, orchestrations, activities, tasks, flows };
 }
@@ -108,18 +111,22 @@ export function checkWorkerOptions(options: StartWorkerOptions) {
 function checkLogger(logger: Logger | undefined): void {
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (logger !== undefined && typeof logger?.[method] !== 'function') {
-      throw invalid(`logger must have a method ${method}(fields, message): console and pino do.`);
+      throw invalid(
+        `Invalid \`logger\`: it has no method ${method}(fields, message). Use console, pino or similar.`,
+      );
     }
   }
 }
 
 function checkKeys(options: unknown, what: string, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
-    throw invalid(`${what} was given options that are no object.`);
+    throw invalidOption(`options of ${what}()`, options, 'an object');
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw invalid(`${what} has no option ${JSON.stringify(unknown)}. It has: ${known.join(', ')}.`);
+  throw invalid(
+    `Unknown option ${JSON.stringify(unknown)} in ${what}(). Valid options: ${known.join(', ')}.`,
+  );
 }
 
 function invalid(message: string): PerdureError {

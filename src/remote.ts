@@ -1,4 +1,4 @@
-// For browsers, too: nothing behind this entry point needs Node.js.
+// Also for browsers: this entry point loads no module of Node.js.
 export { connect } from './remote/connection.ts';
 export type { Connection } from './remote/connection.ts';
 export type { ConnectOptions } from './remote/connect-options.ts';

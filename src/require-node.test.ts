@@ -7,13 +7,13 @@ test('the oldest supported Node.js and every newer one are accepted', () => {
   }
 });
 
-test('an older Node.js is refused in one sentence that names both versions', () => {
+test('an older Node.js returns a message with both versions', () => {
   expect(nodeVersionProblem('v20.20.2')).toBe(
     'Perdure needs Node.js 22 or newer; this is v20.20.2. Install a newer Node.js and start again.',
   );
   expect(nodeVersionProblem('v4.9.1')).toContain('this is v4.9.1');
 });
 
-test('a version that cannot be read is refused, not waved through', () => {
+test('a version that cannot be parsed returns a message', () => {
   expect(nodeVersionProblem('unknown')).toContain('this is unknown');
 });

@@ -1,10 +1,10 @@
 /**
- * Refuses a Node.js that is too old. Every entry point imports this module first: imports evaluate in
- * order, so the reader sees this sentence and not a loader error of the native module behind it.
+ * Throws on a Node.js version that is too old. Every entry point imports this module first. Imports are evaluated in order,
+ * so the user gets this error and not a loader error of a native module.
  */
 const OLDEST_MAJOR = 22;
 
-/** The sentence that tells why this Node.js version cannot run Perdure, or undefined if it can. */
+/** Returns why Perdure cannot run on this Node.js version; `undefined` if it can. */
 export function nodeVersionProblem(version: string): string | undefined {
   const major = Number.parseInt(version.replace(/^v/, ''), 10);
   if (major >= OLDEST_MAJOR) return undefined;

@@ -1,6 +1,6 @@
 import './require-node.ts';
 
-// Serving a store over HTTP
+// HTTP server
 export { createHandler } from './server/handler.ts';
 export type { RequestHandler } from './server/handler.ts';
 export type { HandlerOptions } from './server/handler.ts';
@@ -18,5 +18,5 @@ export type {
 } from './server/access/authentication.ts';
 export type { Role } from './server/routes/route.ts';
 
-// Its interface as data
+// OpenAPI document
 export { makeOpenApi } from './server/open-api.ts';

@@ -1,6 +1,6 @@
 import './require-node.ts';
 
-// Tests of orchestrations, with time that is skipped
+// Test environment that skips time
 export { createTestEnvironment } from './testing/test-environment.ts';
 export type { TestEnvironment, TestEnvironmentOptions } from './testing/test-environment.ts';
 export { FakeClock } from './testing/fake-clock.ts';
@@ -10,11 +10,11 @@ export type { FakeClockOptions } from './testing/fake-clock.ts';
 export { testOptions } from './runtime/test-options.ts';
 export type { TestOptions } from './runtime/test-options.ts';
 
-// Whether today's code agrees with a recorded history
+// Replay check of recorded histories
 export { checkReplay } from './testing/replay-test.ts';
 export type { ReplayCheck, ReplayCheckResult } from './testing/replay-test.ts';
 
-// The conformance suite for stores
+// Conformance suite for providers
 export { describeProvider } from './testing/conformance/describe-provider.ts';
 export type { TestRunner } from './testing/conformance/describe-provider.ts';
 export { conformanceCases } from './testing/conformance/conformance-cases.ts';

@@ -18,7 +18,7 @@ describe('a reason', () => {
     expect(cleanReason(reason)).toBe(kept);
   });
 
-  it('is only named if it refuses every question', () => {
+  it('is described by type if it is a hostile proxy', () => {
     const refuse = () => {
       throw new Error('keep out');
     };
@@ -27,7 +27,7 @@ describe('a reason', () => {
     expect(cleanReason(Object.assign(new Error('x'), { message: 5 }))).toBe('5');
   });
 
-  it('is cut with a note when it is too long, never through a character', () => {
+  it('is cut with a note if it is too long, without splitting a character', () => {
     expect(cleanReason('x'.repeat(4_096))).toBe('x'.repeat(4_096));
     expect(cleanReason('x'.repeat(1_048_576))).toBe(
       `${'x'.repeat(4_096)}… (cut from 1048576 characters)`,

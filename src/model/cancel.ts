@@ -1,26 +1,26 @@
 /**
- * What happens to pending work that is no longer wanted. `request`: the caller goes on at once and the worker is
- * told to stop. `wait`: the worker is told, and the caller waits until it has stopped. `abandon`: the work goes on, unattended.
+ * What happens to a call when it is canceled. `request`: the handler is signaled, and the caller continues immediately.
+ * `wait`: the handler is signaled, and the caller waits until it has stopped. `abandon`: the handler runs on.
  */
 export type CancellationType = 'request' | 'wait' | 'abandon';
 
-/** A wish that an instance stop: why, and who asked. */
+/** Why a cancel was requested, and by whom. */
 export interface CancelDetails {
   readonly reason: string;
-  /** Who asked, if they said. */
+  /** The `actor` that the caller passed. */
   readonly actor: string | null;
 }
 
-/** A durable wish that an instance stop: the first one counts. */
+/** The cancel request of an instance. Later requests are dropped. */
 export interface CancelRequest extends CancelDetails {
   readonly requestedAt: number;
 }
 
 const maxReasonLength = 4_096;
-// A reason may come this way twice, on both ends of a connection: what was cut is not cut again.
+// Client and server both clean a reason, so a reason that was cut is not cut again.
 const wasCut = /^.{1,4096}… \(cut from \d+ characters\)$/s;
 
-/** Makes any value a reason that can be stored and shown: text, without control characters, of bounded length. */
+/** Converts any value to a cancel reason: text without control characters, at most 4,096 characters. */
 export function cleanReason(reason: unknown): string {
   const text = typeof reason === 'string' ? reason : describe(reason);
   const shown = text.replaceAll(/\p{Cc}+/gu, ' ').trim();
@@ -37,7 +37,7 @@ function describe(reason: unknown): string {
     const text = JSON.stringify(reason) as string | undefined;
     if (text !== undefined) return text;
   } catch {
-    // What cannot be written as JSON is only named.
+    // Not serializable: use the type instead.
   }
   return `a value of type ${typeof reason}`;
 }

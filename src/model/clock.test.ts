@@ -9,7 +9,7 @@ const rings = (delayMs: number) =>
   });
 
 describe('a timer of the system clock', () => {
-  test('never fires before its time, and soon after', async () => {
+  test('fires on time, never early', async () => {
     const started = systemClock.monotonic();
     const delays = Array.from({ length: 20 }, (_, index) => index / 2);
     const fired = await Promise.all(delays.map(rings));
@@ -20,7 +20,7 @@ describe('a timer of the system clock', () => {
   });
 
   test.each([0, -1_000])(
-    'with a delay of %d fires at once, but not inside the call',
+    'with a delay of %d fires asynchronously, without delay',
     async (delay) => {
       let returned = false;
       await new Promise<void>((resolve) => {
@@ -33,7 +33,7 @@ describe('a timer of the system clock', () => {
     },
   );
 
-  test('with a delay beyond what setTimeout can hold does not fire now', async () => {
+  test('with a delay beyond the limit of setTimeout does not fire early', async () => {
     let fired = false;
     const cancel = systemClock.setTimer(100 * 86_400_000, () => (fired = true));
     await rings(20);
@@ -41,14 +41,14 @@ describe('a timer of the system clock', () => {
     expect(fired).toBe(false);
   });
 
-  test('that was canceled does not fire', async () => {
+  test('does not fire after a cancel', async () => {
     let fired = false;
     systemClock.setTimer(5, () => (fired = true))();
     await rings(20);
     expect(fired).toBe(false);
   });
 
-  test('does not notice that the globals were replaced', async () => {
+  test('is not affected by replaced globals', async () => {
     vi.useFakeTimers();
     const now = systemClock.now();
     expect(Math.abs(now - performance.timeOrigin - performance.now())).toBeLessThan(86_400_000);

@@ -1,22 +1,22 @@
-/** Wall time for what is due, and monotonic time for how long things take; tests bring their own. */
+/** Wall-clock time, monotonic time and timers. Tests pass their own implementation. */
 export interface Clock {
-  /** Milliseconds since the epoch: decides visibility, expiry and timers. A correction of the clock may step it. */
+  /** Milliseconds since the epoch, for visibility, expiry and timers. May jump when the system clock is set. */
   now(): number;
-  /** Milliseconds since an arbitrary moment: measures durations. Never steps and never goes back. */
+  /** Milliseconds since an arbitrary origin, for durations. Never jumps or decreases. */
   monotonic(): number;
-  /** Calls back once `delayMs` have passed by `monotonic()`; returns how to cancel that. */
+  /** Calls back once `delayMs` have passed by `monotonic()`. Returns a function that cancels the timer. */
   setTimer(delayMs: number, callback: () => void): () => void;
 }
 
-// The limit of setTimeout is 2^31 - 1 ms; a long wait is split.
+// setTimeout is limited to 2^31 - 1 ms, so a long wait is split.
 const maxTimeoutMs = 60_000;
 
-// Taken before anything can patch the globals.
+// Captured before the globals are patched.
 const { setTimeout: realSetTimeout, clearTimeout: realClearTimeout } = globalThis;
 const realNow = Date.now;
 const realMonotonic = performance.now.bind(performance);
 
-/** The clock of the machine. */
+/** The clock of this machine. */
 export const systemClock: Clock = {
   now: () => realNow(),
   monotonic: () => realMonotonic(),

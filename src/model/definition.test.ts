@@ -12,12 +12,12 @@ test.each([
   [['20261115120000123', '20261115120000124', '100000000000000000000']],
   [['01', '1', '02', '2']],
   [['a', 'b']],
-])('%j stand in ascending order', (versions) => {
+])('compareVersions sorts %j in ascending order', (versions) => {
   expect(versions.toSorted(compareVersions)).toEqual(versions);
   expect(versions.toReversed().toSorted(compareVersions)).toEqual(versions);
 });
 
-test('every set of versions has one order, whatever order they come in', () => {
+test('compareVersions is a total order', () => {
   const version = fc.string({
     unit: fc.constantFrom('0', '1', '2', '9', '.', '-', 'a', 'v'),
     maxLength: 6,

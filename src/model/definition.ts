@@ -1,19 +1,19 @@
 /**
- * What a client or an orchestration needs to know of an orchestration: its name, its version, its types.
- * The phantom fields carry types only; they never exist at run time. Each type is wrapped in a tuple: inference
- * from an optional property drops `undefined` from its type unless `exactOptionalPropertyTypes` is on.
+ * A reference to an orchestration: its name, version and types. The phantom fields `~input` and `~output` carry types only
+ * and never exist at run time. Each type is wrapped in a tuple: without `exactOptionalPropertyTypes`, inference from an
+ * optional property drops `undefined`.
  */
 export interface OrchestrationRef<Input = unknown, Output = unknown> {
   readonly kind: 'orchestration';
   readonly name: string;
   readonly version: string;
-  /** Validates an input where it enters: at `start` and `child`. */
+  /** Validates the input of `start` and `child`. */
   readonly inputSchema?: StandardSchema | undefined;
   readonly '~input'?: readonly [Input];
   readonly '~output'?: readonly [Output];
 }
 
-/** What an orchestration needs to know of an activity. */
+/** A reference to an activity: its name and types. */
 export interface ActivityRef<Input = unknown, Output = unknown> {
   readonly kind: 'activity';
   readonly name: string;
@@ -22,7 +22,7 @@ export interface ActivityRef<Input = unknown, Output = unknown> {
   readonly '~output'?: readonly [Output];
 }
 
-/** What a client needs to know of a task: its name, its types, and what a run gets unless it says otherwise. */
+/** A reference to a task: its name, types and default run options. */
 export interface TaskRef<Input = unknown, Output = unknown> {
   readonly kind: 'task';
   readonly name: string;
@@ -32,15 +32,15 @@ export interface TaskRef<Input = unknown, Output = unknown> {
   readonly '~output'?: readonly [Output];
 }
 
-/** What holds for the runs of a task that do not choose themselves. */
+/** Default options for the runs of a task. */
 export interface TaskRunDefaults {
   readonly priority?: number | undefined;
   readonly expiresInMs?: number | undefined;
-  /** Whether a handler is to be run after a failure. */
+  /** Whether the task has an `onFail` handler. */
   readonly onFail: boolean;
 }
 
-/** What a schedule needs to know of a flow: the orchestration that runs it, and the graph that each run is given. */
+/** A reference to a flow: the orchestration that runs it, and the graph of its steps. */
 export interface FlowRef<Input = unknown, Output = unknown> {
   readonly kind: 'flow';
   readonly name: string;
@@ -50,7 +50,7 @@ export interface FlowRef<Input = unknown, Output = unknown> {
   readonly '~output'?: readonly [Output];
 }
 
-/** The name of an external event, the type that is raised (`Value`) and the type that its schema makes of it (`Parsed`). */
+/** An external event: its name, the raised type (`Value`) and the type after its schema (`Parsed`). */
 export interface EventToken<Value = unknown, Parsed = Value> {
   readonly kind: 'event';
   readonly name: string;
@@ -59,7 +59,7 @@ export interface EventToken<Value = unknown, Parsed = Value> {
   readonly '~parsed'?: readonly [Parsed];
 }
 
-/** The part of the Standard Schema interface that Perdure uses; zod, valibot and arktype schemas have it. */
+/** The part of Standard Schema that Perdure uses. Schemas of zod, valibot and arktype implement it. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1;
@@ -78,12 +78,12 @@ interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** The version of the orchestration that runs a flow, and so of every run of one. It tells runs of flows apart in lists. */
+/** The version of the orchestration that runs flows. Runs of flows have it in lists. */
 export const flowVersion = 'flow-1';
 
 /**
- * Orders versions by their numbers where they have some: '1.10' is above '1.9', '2' above '1.10', and a
- * pre-release ('2.0-beta') below its release. Different versions are never equal, so there is always one newest.
+ * Compares versions, numerically where they contain numbers: '1.10' > '1.9', '2' > '1.10', and a pre-release ('2.0-beta')
+ * is below its release. Different versions are never equal, so one is always the newest.
  */
 export function compareVersions(a: string, b: string): number {
   const [releaseA, preReleaseA] = split(a);
@@ -96,7 +96,7 @@ export function compareVersions(a: string, b: string): number {
   );
 }
 
-/** A dash after a number begins a pre-release, as in '2.0.0-beta.1'; in '2026-11-15' it separates numbers. */
+/** Splits off a pre-release: '2.0.0-beta.1' has one, '2026-11-15' has none. */
 function split(version: string): [release: string, preRelease: string | undefined] {
   const match = /^(.*?\d)-([^\d].*)$/.exec(version);
   return match === null ? [version, undefined] : [match[1] ?? '', match[2]];
@@ -119,7 +119,7 @@ function comparePart(a: string, b: string): number {
   return numbers ? compareNumbers(a, b) : compareText(a, b);
 }
 
-// As text, because a number such as 20261115120000123 is too long for arithmetic.
+// Compares text: a number such as 20261115120000123 is not a safe integer.
 function compareNumbers(a: string, b: string): number {
   const digitsA = a.replace(/^0+/, '');
   const digitsB = b.replace(/^0+/, '');

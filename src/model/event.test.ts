@@ -101,7 +101,7 @@ describe('an event', () => {
     expect(decodeEvent(encodeEvent(event))).toEqual({ payload: null, ...event });
   });
 
-  test('keeps its payload as text, beside the rest', () => {
+  test('encodeEvent keeps the payload as text, apart from the other fields', () => {
     expect(encodeEvent(events[2]!)).toEqual({
       kind: 'activityScheduled',
       at: 1,
@@ -110,7 +110,7 @@ describe('an event', () => {
     });
   });
 
-  test('is a command, an answer, or neither', () => {
+  test('isCommand and isIncoming classify each kind', () => {
     expect(events.filter(isCommand).map(({ kind }) => kind)).toEqual([
       'activityScheduled',
       'activityScheduled',
@@ -137,7 +137,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('cannot be turned into another kind by its stored fields', () => {
+  test('decodeEvent ignores a stored `kind` field', () => {
     const stored = {
       kind: 'timerFired',
       at: 1,
@@ -146,7 +146,7 @@ describe('an event', () => {
     expect(decodeEvent({ ...stored, payload: null })).toMatchObject({ kind: 'timerFired', at: 1 });
   });
 
-  test('never brings a __proto__ key with it', () => {
+  test('drops a __proto__ key', () => {
     const data =
       '{"operation":1,"failure":{"name":"E","message":"m","__proto__":{"bad":1}},"__proto__":{"bad":1}}';
     const event = decodeEvent({ kind: 'activityFailed', at: 1, data, payload: null });
@@ -156,7 +156,7 @@ describe('an event', () => {
   });
 });
 
-describe('an event cannot be decoded when', () => {
+describe('decodeEvent throws UNDECODABLE when', () => {
   const stored = (kind: string, data: string): StoredEvent => ({
     kind,
     at: 1,
@@ -209,7 +209,7 @@ describe('an event cannot be decoded when', () => {
       stored('activityCanceled', '{"operation":1,"trigger":"whim","reason":"x"}'),
     ],
     ['its reason is missing', stored('executionCanceled', '{}')],
-    ['nobody is named who asked, not even nobody', stored('cancelRequested', '{"reason":"x"}')],
+    ['the actor of a cancel is missing', stored('cancelRequested', '{"reason":"x"}')],
     [
       'its way of being canceled is unknown',
       stored('activityScheduled', '{"operation":1,"name":"a","cancellation":"kill"}'),

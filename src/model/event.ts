@@ -25,21 +25,21 @@ import {
   type FieldChecks,
 } from './values/stored-fields.ts';
 
-/** Who waits for this instance: the execution and operation of the parent that started it. */
+/** The parent operation that started this instance and waits for it. */
 export interface ParentRef {
   readonly instanceId: string;
   readonly executionId: number;
   readonly operation: number;
 }
 
-/** An external event that arrived before anyone waited for it, carried over a continue-as-new. */
+/** A buffered external event, carried over a continue-as-new. */
 export interface BufferedEvent {
   readonly name: string;
   readonly payload: Payload | null;
 }
 
 interface Recorded {
-  /** The store's clock in the turn that recorded the event; never goes back within an execution. */
+  /** The store's clock in the turn that recorded the event. Never decreases within an execution. */
   readonly at: number;
 }
 
@@ -51,12 +51,12 @@ export interface ExecutionStarted extends Recorded {
   readonly payload: Payload | null;
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
-  /** The instance was asked to stop before this execution began. */
+  /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
 }
 
 interface Operation extends Recorded {
-  /** Counts the operations of an execution in the order in which the code issued them: 1, 2, 3, … */
+  /** The number of the operation in its execution, in call order: 1, 2, 3, … */
   readonly operation: number;
 }
 
@@ -72,11 +72,11 @@ export interface ActivityScheduled extends Operation {
   readonly shielded?: true;
 }
 
-/** The code waits for a time. */
+/** The code started a timer. */
 export interface TimerCreated extends Operation {
   readonly kind: 'timerCreated';
   readonly fireAt: number;
-  /** The code named the moment; otherwise it named a duration, counted from `at`. */
+  /** The code gave a point in time. Absent: a duration, from `at`. */
   readonly absolute?: true;
 }
 
@@ -99,7 +99,7 @@ interface ChildScheduled extends Operation {
   readonly shielded?: true;
 }
 
-/** The code started an instance whose end it does not wait for. */
+/** The code started a detached instance. */
 interface DetachedStarted extends Operation {
   readonly kind: 'detachedStarted';
   readonly name: string;
@@ -113,20 +113,20 @@ interface CustomStatusSet extends Operation {
   readonly payload: Payload | null;
 }
 
-/** A pending operation is no longer wanted: a timer that lost, a wait that timed out, all that a canceled scope had pending. */
+/** A pending operation was canceled: the loser of a race, a wait that timed out, or an operation of a canceled scope. */
 export interface OperationWithdrawn extends Recorded {
   readonly kind: 'operationWithdrawn';
   readonly target: number;
   readonly targetKind: 'activity' | 'timer' | 'event' | 'child' | 'detached';
   readonly trigger: CancelTrigger;
   readonly reason: string;
-  /** The id of a child that is asked to stop. */
+  /** The id of a child to cancel. */
   readonly childId?: string;
-  /** The code no longer waits, but the work goes on. */
+  /** The code no longer waits, but the work continues. */
   readonly abandoned?: true;
 }
 
-/** The last attempt of an activity: which worker ran it, and when that claimed it. */
+/** The last attempt of an activity: the worker that ran it, and the time of its claim. */
 export interface Ran {
   readonly worker: string;
   readonly startedAt: number;
@@ -144,17 +144,17 @@ interface ActivityFailed extends Recorded, Partial<Ran> {
   readonly failure: Failure;
 }
 
-/** The worker has stopped an activity that was no longer wanted, or never started it. */
+/** A canceled activity has stopped, or never started. */
 interface ActivityCanceled extends Recorded, Partial<Ran> {
   readonly kind: 'activityCanceled';
   readonly operation: number;
   readonly trigger: CancelTrigger;
   readonly reason: string;
-  /** Its handler went on past the grace period. */
+  /** The handler still ran after its grace. */
   readonly leaked?: true;
 }
 
-/** The instance was asked to stop. */
+/** A cancel of the instance was requested. */
 interface CancelRequested extends Recorded {
   readonly kind: 'cancelRequested';
   readonly reason: string;
@@ -190,13 +190,13 @@ interface ChildCanceled extends Recorded {
   readonly reason: string;
 }
 
-/** A detached instance exists: it was started now, or by the same start before. */
+/** A detached instance exists: from this start, or from an earlier identical one. */
 interface DetachedConfirmed extends Recorded {
   readonly kind: 'detachedConfirmed';
   readonly operation: number;
 }
 
-/** The id of a detached instance belongs to another start. */
+/** The id of a detached instance is taken by another start. */
 interface DetachedFailed extends Recorded {
   readonly kind: 'detachedFailed';
   readonly operation: number;
@@ -213,32 +213,32 @@ interface ExecutionFailed extends Recorded {
   readonly failure: Failure;
 }
 
-/** The execution stopped because it was asked to. */
+/** The execution ended because of a cancel. */
 interface ExecutionCanceled extends Recorded {
   readonly kind: 'executionCanceled';
   readonly reason: string;
-  /** Its code did not get to the end of its clean-up. */
+  /** A time limit ended the clean-up. */
   readonly cleanupSkipped?: true;
 }
 
-/** The instance was ended from outside, without its code: written by the store. */
+/** The instance was terminated, without running its code. The store writes this event. */
 interface ExecutionTerminated extends Recorded {
   readonly kind: 'executionTerminated';
   readonly reason: string;
   readonly actor: string | null;
 }
 
-/** The next execution takes over with `payload` as its input. */
+/** The next execution starts with `payload` as its input. */
 interface ExecutionContinuedAsNew extends Recorded {
   readonly kind: 'executionContinuedAsNew';
   readonly version: string;
   readonly payload: Payload | null;
   readonly carried?: readonly BufferedEvent[];
-  /** A cancel that came too late for this execution: the next one begins canceled. */
+  /** A cancel that came too late for this execution: the next one starts canceled. */
   readonly cancel?: CancelDetails;
 }
 
-/** What the code decided: matched against history, in order, when the code runs again. */
+/** A command of the code. A replay matches commands with the history, in order. */
 export type CommandEvent =
   | ActivityScheduled
   | TimerCreated
@@ -248,7 +248,7 @@ export type CommandEvent =
   | CustomStatusSet
   | OperationWithdrawn;
 
-/** What the world answered: applied to the code, in order, one at a time. */
+/** An event from outside. Applied to the code in order, one at a time. */
 export type IncomingEvent =
   | ActivityCompleted
   | ActivityFailed
@@ -262,7 +262,7 @@ export type IncomingEvent =
   | DetachedFailed
   | CancelRequested;
 
-/** The answer to one operation. */
+/** The answer of one operation. */
 export type AnswerEvent = Exclude<IncomingEvent, EventReceived | CancelRequested>;
 
 /** How an execution ended. */
@@ -273,7 +273,7 @@ export type TerminalEvent =
   | ExecutionTerminated
   | ExecutionContinuedAsNew;
 
-/** One entry of an execution's history. Its id is its place: 1, 2, 3, … */
+/** One entry of the history of an execution. Its id is its position: 1, 2, 3, … */
 export type HistoryEvent = ExecutionStarted | CommandEvent | IncomingEvent | TerminalEvent;
 
 const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
@@ -334,17 +334,17 @@ const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(
   Object.entries({ ...commandFields, ...incomingFields, ...boundaryFields }),
 );
 
-/** Says whether an event is a decision of the code. */
+/** Whether an event is a command of the code. */
 export function isCommand(event: HistoryEvent): event is CommandEvent {
   return commandKinds.has(event.kind);
 }
 
-/** Says whether an event is an answer of the world. */
+/** Whether an event came from outside. */
 export function isIncoming(event: HistoryEvent): event is IncomingEvent {
   return incomingKinds.has(event.kind);
 }
 
-/** An event as a store keeps it: columns that the store never has to understand. */
+/** An event as a store keeps it. Its columns are opaque to the store. */
 export interface StoredEvent {
   readonly kind: string;
   readonly at: number;
@@ -353,7 +353,7 @@ export interface StoredEvent {
   readonly payload: Payload | null;
 }
 
-/** Takes an event apart for a store. */
+/** Encodes an event for a store. */
 export function encodeEvent(event: HistoryEvent): StoredEvent {
   const {
     kind,
@@ -364,14 +364,14 @@ export function encodeEvent(event: HistoryEvent): StoredEvent {
   return { kind, at, data: JSON.stringify(rest), payload };
 }
 
-/** Puts a stored event together again; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes a stored event. Throws `UNDECODABLE` for an invalid one. */
 export function decodeEvent(stored: StoredEvent): HistoryEvent {
   const checks = checksByKind.get(stored.kind);
   const fields = checks && decodeFields(stored.data, checks);
   if (fields === undefined || !isTime(stored.at)) {
     throw new PerdureError(
       'UNDECODABLE',
-      `A stored event of kind ${JSON.stringify(stored.kind)} cannot be decoded. Was it written by a newer version, or damaged?`,
+      `A stored event of kind ${JSON.stringify(stored.kind)} cannot be decoded: it is damaged, or a newer version wrote it.`,
     );
   }
   return { ...fields, kind: stored.kind, at: stored.at, payload: stored.payload } as HistoryEvent;

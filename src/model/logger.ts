@@ -1,4 +1,4 @@
-/** Where log lines go: `console` and pino loggers fit as they are. */
+/** Receives log lines. `console` and pino loggers implement it. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -6,7 +6,7 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** Drops every line. Pass it as `logger` to keep Perdure quiet. */
+/** Drops all log lines. */
 export const silentLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,
@@ -24,7 +24,7 @@ export const consoleLogger: Logger = {
 
 const maxCauses = 8;
 
-/** One line with the fields, followed by the stack frames of the `error` field if there is one. */
+/** Formats one line with the fields, followed by the stack frames of the `error` field. */
 function formatLine(level: string, fields: object, message: string): string {
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
@@ -38,7 +38,7 @@ function formatValue(value: unknown): string {
     if (isErrorLike(value)) return formatError(value);
     return JSON.stringify(value) ?? String(value);
   } catch {
-    // Logging must not throw, whatever a getter or a cycle does.
+    // Logging must not throw because of a getter or a cycle.
     return '(unprintable)';
   }
 }
@@ -50,7 +50,7 @@ function formatError({ name, message, cause }: ErrorLike, depth = 0): string {
     : own;
 }
 
-/** The frames of the innermost cause: the outer ones are where Perdure passed it on. */
+/** The stack frames of the innermost cause; the outer ones belong to Perdure. */
 function framesOf(error: unknown): string {
   try {
     const innermost = innermostCause(error);

@@ -46,7 +46,7 @@ describe('a message', () => {
     });
   });
 
-  test('keeps in columns what a store must find it by', () => {
+  test('encodeMessage stores executionId and operation as columns', () => {
     expect(encodeMessage(messages[3]!)).toEqual({
       kind: 'activityFailed',
       executionId: 1,
@@ -57,7 +57,7 @@ describe('a message', () => {
   });
 });
 
-describe('a message cannot be decoded when', () => {
+describe('decodeMessage throws UNDECODABLE when', () => {
   const stored = (kind: string, data: string, executionId: number | null = 1): StoredMessage => ({
     kind,
     executionId,

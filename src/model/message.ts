@@ -18,21 +18,21 @@ import {
   type FieldChecks,
 } from './values/stored-fields.ts';
 
-/** Begins an execution. `payload` is its input. */
+/** Starts an execution. `payload` is its input. */
 export interface StartMessage {
   readonly kind: 'start';
   readonly name: string;
-  /** `null`: the worker that takes the first turn picks its newest version. */
+  /** `null`: the worker of the first turn uses its newest version. */
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly parent?: ParentRef;
   readonly carried?: readonly BufferedEvent[];
-  /** The instance was asked to stop before this execution began. */
+  /** A cancel that was requested before this execution started. */
   readonly cancel?: CancelDetails;
 }
 
 interface Completion {
-  /** The execution that waits; a message for another one is dropped. */
+  /** The execution that waits. Other executions drop the message. */
   readonly executionId: number;
   readonly operation: number;
 }
@@ -47,7 +47,7 @@ interface ActivityFailedMessage extends Completion, Partial<Ran> {
   readonly failure: Failure;
 }
 
-/** The activity has stopped, or never started, because it was no longer wanted. */
+/** A canceled activity has stopped, or never started. */
 interface ActivityCanceledMessage extends Completion, Partial<Ran> {
   readonly kind: 'activityCanceled';
   readonly trigger: CancelTrigger;
@@ -60,15 +60,15 @@ interface ChildCanceledMessage extends Completion {
   readonly reason: string;
 }
 
-/** Asks the instance to stop. */
+/** Requests a cancel of the instance. */
 interface CancelMessage extends CancelDetails {
   readonly kind: 'cancel';
 }
 
-/** The clean-up of a canceling instance has taken long enough: it ends without its code. */
+/** The clean-up limit of a canceling instance has expired: it ends without its code. */
 interface CleanupExpiredMessage {
   readonly kind: 'cleanupExpired';
-  /** Why the instance was asked to stop. */
+  /** The reason of the cancel. */
   readonly reason: string;
 }
 
@@ -91,7 +91,7 @@ interface DetachedConfirmedMessage extends Completion {
   readonly kind: 'detachedConfirmed';
 }
 
-/** The id of the detached instance belongs to another start. */
+/** The id of the detached instance is taken by another start. */
 interface DetachedFailedMessage extends Completion {
   readonly kind: 'detachedFailed';
   readonly failure: Failure;
@@ -104,7 +104,7 @@ interface EventRaisedMessage {
   readonly payload: Payload | null;
 }
 
-/** Asks for a turn. With `broken`: the code broke after that turn, outside of any, and ends with the failure. */
+/** Requests a turn. `broken`: the code broke after the turn `turnId`, and the instance fails with `failure`. */
 interface WakeMessage {
   readonly kind: 'wake';
   readonly broken?: { readonly turnId: string; readonly failure: Failure };
@@ -159,8 +159,8 @@ const fieldsByKind: Readonly<Record<Message['kind'], FieldChecks>> = {
 const checksByKind: ReadonlyMap<string, FieldChecks> = new Map(Object.entries(fieldsByKind));
 
 /**
- * A message as a store keeps it. `executionId` and `operation` stand apart because a store must find the timers
- * and completions of an operation; the rest is opaque to it.
+ * A message as a store keeps it. `executionId` and `operation` are separate columns, so that a store can find the timers and
+ * completions of an operation. The rest is opaque to the store.
  */
 export interface StoredMessage {
   readonly kind: string;
@@ -171,7 +171,7 @@ export interface StoredMessage {
   readonly payload: Payload | null;
 }
 
-/** Takes a message apart for a store. */
+/** Encodes a message for a store. */
 export function encodeMessage(message: Message): StoredMessage {
   const {
     kind,
@@ -183,7 +183,7 @@ export function encodeMessage(message: Message): StoredMessage {
   return { kind, executionId, operation, data: JSON.stringify(rest), payload };
 }
 
-/** Puts a stored message together again; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes a stored message. Throws `UNDECODABLE` for an invalid one. */
 export function decodeMessage(stored: StoredMessage): Message {
   const checks = checksByKind.get(stored.kind);
   const fields = checks && decodeFields(stored.data, checks);
@@ -192,7 +192,7 @@ export function decodeMessage(stored: StoredMessage): Message {
   if (fields === undefined || !addressed) {
     throw new PerdureError(
       'UNDECODABLE',
-      `A stored message of kind ${JSON.stringify(stored.kind)} cannot be decoded. Was it written by a newer version, or damaged?`,
+      `A stored message of kind ${JSON.stringify(stored.kind)} cannot be decoded: it is damaged, or a newer version wrote it.`,
     );
   }
   const { kind, executionId, operation, payload } = stored;

@@ -3,7 +3,7 @@ import { PerdureError } from './failures/errors.ts';
 type Fields<Key extends string> = Readonly<Partial<Record<Key, unknown>>>;
 type Code = 'INVALID_INPUT' | 'INVALID_OPTION';
 
-/** Reads an object of options. A misspelt one must not be ignored, so what does not exist is refused. */
+/** Reads an object of options. Throws for an unknown field, so that a misspelled one is not ignored. */
 export function readFields<Key extends string>(
   value: unknown,
   what: string,
@@ -11,18 +11,21 @@ export function readFields<Key extends string>(
   code: Code = 'INVALID_INPUT',
 ): Fields<Key> {
   if (value === undefined) return {} as Fields<Key>;
-  const refuse = (found: unknown): PerdureError =>
-    new PerdureError(code, sentence(what, found, `an object with ${allowed.join(', ')}`));
-  if (typeof value !== 'object' || value === null) throw refuse(value);
-  const keys = ownKeys(value);
-  if (keys === undefined) throw refuse(value);
+  const keys = typeof value === 'object' && value !== null ? ownKeys(value) : undefined;
+  const fields = allowed.length === 0 ? 'none' : allowed.join(', ');
+  if (keys === undefined) {
+    throw new PerdureError(code, sentence(what, value, `an object. Valid fields: ${fields}`));
+  }
   const unknown = keys.find((key) => !allowed.includes(key as Key));
-  if (unknown !== undefined) throw refuse(`{ ${unknown} }`);
+  if (unknown !== undefined) {
+    const message = `Unknown field ${showValue(unknown)} in ${subject(what)}. Valid fields: ${fields}.`;
+    throw new PerdureError(code, message);
+  }
   return value as Fields<Key>;
 }
 
-// An array, a set or a promise has no keys either: taken for a filter without conditions it would select everything.
-// A revoked proxy cannot even be asked.
+// Returns `undefined` for an array, a set or a promise: read as a filter without conditions, it would select everything.
+// A revoked proxy throws.
 function ownKeys(value: object): readonly string[] | undefined {
   try {
     const isFields = Object.prototype.toString.call(value) === '[object Object]';
@@ -32,31 +35,39 @@ function ownKeys(value: object): readonly string[] | undefined {
   }
 }
 
-/** Says what a value is and what it should be. */
+/** The `INVALID_INPUT` error of a value: `expected` completes the sentence "use …". */
 export function invalid(what: string, value: unknown, expected: string): PerdureError {
   return new PerdureError('INVALID_INPUT', sentence(what, value, expected));
 }
 
-/** Says what an option is and what it should be. */
+/** The `INVALID_OPTION` error of an option: `expected` completes the sentence "use …". */
 export function invalidOption(what: string, value: unknown, expected: string): PerdureError {
   return new PerdureError('INVALID_OPTION', sentence(what, value, expected));
 }
 
 function sentence(what: string, value: unknown, expected: string): string {
-  const shown = typeof value === 'object' && value !== null ? 'an object' : String(value);
-  return `${what} is ${shown.slice(0, 80)}; use ${expected}.`;
+  return `Invalid ${subject(what)} ${showValue(value)}: use ${expected}.`;
+}
+
+/** The name of a value in a sentence: code in backticks, words as they are. */
+function subject(what: string): string {
+  return /^[\w.[\]()]+$/.test(what) ? `\`${what}\`` : what.replace(/^(?:The|A) /, '');
+}
+
+/** Formats a value for an error message, in at most 80 characters. */
+export function showValue(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 78));
+  if (typeof value === 'function') return '(a function)';
+  if (typeof value !== 'object' || value === null) return String(value).slice(0, 80);
+  return '(an object)'; // Not inspected: a revoked proxy throws.
 }
 
 const maxPriority = 100;
 
-/** Returns the priority if it is one (a whole number from 0 to 100, higher first), throws otherwise. */
+/** Returns a valid priority: an integer from 0 to 100, higher first. Throws `INVALID_OPTION` otherwise. */
 export function checkPriority(priority: unknown): number {
   const number = priority as number;
   // Adding 0 turns -0 into 0.
   if (Number.isSafeInteger(number) && number >= 0 && number <= maxPriority) return number + 0;
-  throw invalidOption(
-    'priority',
-    priority,
-    `a whole number from 0 to ${maxPriority}, higher first`,
-  );
+  throw invalidOption('priority', priority, `an integer from 0 to ${maxPriority}`);
 }

@@ -24,14 +24,14 @@ function setUp({ sleepMs = 1_000, takesMs = 0 } = {}) {
   return { clock, rounds, begun, errors, fail: (with_: Error | undefined) => (error = with_) };
 }
 
-test('a round follows the other after the sleep that it asked for', async () => {
+test('the loop sleeps for the delay that the last round returned', async () => {
   const { clock, rounds, begun } = setUp();
   rounds.start();
   await clock.advance(2_500);
   expect(begun).toEqual([0, 1_000, 2_000]);
 });
 
-test('the earliest time that was asked for wins, a later one changes nothing', async () => {
+test('wakeIn() uses the earliest time', async () => {
   const { clock, rounds, begun } = setUp();
   rounds.start();
   await clock.advance(100);
@@ -42,7 +42,7 @@ test('the earliest time that was asked for wins, a later one changes nothing', a
   expect(begun).toEqual([0, 400, 1_400]);
 });
 
-test('who asks during a round gets another one, not the sleep', async () => {
+test('wakeIn() during a round starts another round without the sleep', async () => {
   const { clock, rounds, begun } = setUp({ takesMs: 50 });
   rounds.start();
   await clock.advance(10);
@@ -51,7 +51,7 @@ test('who asks during a round gets another one, not the sleep', async () => {
   expect(begun).toEqual([0, 50]);
 });
 
-test('a round that failed is told of and tried again after a second', async () => {
+test('a round that rejects is reported and retried after a second', async () => {
   const { clock, rounds, begun, errors, fail } = setUp({ sleepMs: 60_000 });
   fail(new Error('no store'));
   rounds.start();
@@ -62,7 +62,7 @@ test('a round that failed is told of and tried again after a second', async () =
   expect(errors).toEqual([new Error('no store')]);
 });
 
-test('nothing happens before the start or after the stop, which waits for the round under way', async () => {
+test('no round runs before start() or after stop(), and stop() waits for the current round', async () => {
   const { clock, rounds, begun } = setUp({ takesMs: 50 });
   rounds.wakeIn(-100);
   await clock.advance(100);

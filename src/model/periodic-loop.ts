@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts';
 
 export interface PeriodicLoopParams {
   readonly clock: Clock;
-  /** Does what is due and answers how long to sleep. */
+  /** Does the work that is due. Resolves with the delay until the next round, in milliseconds. */
   readonly round: () => Promise<number>;
   readonly onError: (error: unknown) => void;
 }
@@ -10,54 +10,54 @@ export interface PeriodicLoopParams {
 const errorPauseMs = 1_000;
 
 /**
- * Goes round again and again, one round at a time, and sleeps in between: as long as the last round said, or until the
- * earliest time that somebody asked for. Nothing happens before the start.
+ * Runs `round` in a loop, never concurrently. Between rounds it sleeps for the delay that the last round returned, or until
+ * the earliest `wakeIn`. A round that rejects is retried after 1 s.
  */
 export class PeriodicLoop {
   readonly #params: PeriodicLoopParams;
   #cancelAlarm: (() => void) | undefined;
   #alarmAt = Infinity;
-  #going: Promise<void> | undefined;
-  #isWanted = false;
-  #isOn = false;
+  #running: Promise<void> | undefined;
+  #isRequested = false;
+  #isStarted = false;
 
   constructor(params: PeriodicLoopParams) {
     this.#params = params;
   }
 
-  /** The first round begins at once. */
+  /** Starts the first round immediately. */
   start(): void {
-    this.#isOn = true;
-    this.#go();
+    this.#isStarted = true;
+    this.#run();
   }
 
-  /** Resolves once the round that is under way has ended. */
+  /** Stops the loop. Resolves once the current round has ended. */
   async stop(): Promise<void> {
-    this.#isOn = false;
+    this.#isStarted = false;
     this.#cancelAlarm?.();
-    await this.#going;
+    await this.#running;
   }
 
-  /** The next round begins within this time; one that is under way is followed by another. */
+  /** Starts the next round within `delayMs`. A round that is running then is followed by another. */
   wakeIn(delayMs: number): void {
     const { clock } = this.#params;
     const atMs = clock.monotonic() + delayMs;
-    if (!this.#isOn || atMs >= this.#alarmAt) return;
+    if (!this.#isStarted || atMs >= this.#alarmAt) return;
     this.#cancelAlarm?.();
     this.#alarmAt = atMs;
     this.#cancelAlarm = clock.setTimer(delayMs, () => {
       this.#alarmAt = Infinity;
-      if (this.#going === undefined) this.#go();
-      else this.#isWanted = true;
+      if (this.#running === undefined) this.#run();
+      else this.#isRequested = true;
     });
   }
 
-  #go(): void {
-    this.#isWanted = false;
-    this.#going = this.#goOnce();
+  #run(): void {
+    this.#isRequested = false;
+    this.#running = this.#runRound();
   }
 
-  async #goOnce(): Promise<void> {
+  async #runRound(): Promise<void> {
     const { round, onError } = this.#params;
     let waitMs = errorPauseMs;
     try {
@@ -65,7 +65,7 @@ export class PeriodicLoop {
     } catch (error) {
       onError(error);
     }
-    this.#going = undefined;
-    this.wakeIn(this.#isWanted ? 0 : waitMs);
+    this.#running = undefined;
+    this.wakeIn(this.#isRequested ? 0 : waitMs);
   }
 }

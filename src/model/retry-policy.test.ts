@@ -15,7 +15,7 @@ const delays = (policy: RetryPolicy, count: number, random = () => 1) =>
   );
 
 describe('a retry policy', () => {
-  test('has three attempts with exponential backoff unless told otherwise', () => {
+  test('defaults to three attempts with exponential backoff', () => {
     expect(resolveRetryPolicy()).toEqual({
       maxAttempts: 3,
       backoff: 'exponential',
@@ -28,7 +28,7 @@ describe('a retry policy', () => {
     expect(delays({}, 4)).toEqual([1_000, 2_000, undefined, undefined]);
   });
 
-  test('survives being stored as JSON, also without a limit', () => {
+  test('round-trips through JSON, also without a limit', () => {
     const policy = resolveRetryPolicy({ maxAttempts: Infinity, nonRetryable: ['Fatal'] });
     expect(JSON.parse(JSON.stringify(policy))).toEqual(policy);
     expect(
@@ -36,11 +36,11 @@ describe('a retry policy', () => {
     ).toBeDefined();
   });
 
-  test('of one attempt never tries again', () => {
+  test('with one attempt never retries', () => {
     expect(delays({ maxAttempts: 1 }, 1)).toEqual([undefined]);
   });
 
-  test('waits the same, longer by as much, or longer by a factor', () => {
+  test('computes fixed, linear and exponential delays', () => {
     const base = { maxAttempts: 9, initialDelay: 100, jitter: 0 } as const;
     expect(delays({ ...base, backoff: 'fixed' }, 4)).toEqual([100, 100, 100, 100]);
     expect(delays({ ...base, backoff: 'linear' }, 4)).toEqual([100, 200, 300, 400]);
@@ -48,19 +48,19 @@ describe('a retry policy', () => {
     expect(delays({ ...base, factor: 3 }, 4)).toEqual([100, 300, 900, 2_700]);
   });
 
-  test('waits no longer than its maximum', () => {
+  test('limits the delay to maxDelay', () => {
     expect(delays({ maxAttempts: 9, maxDelay: '3s', jitter: 0 }, 4)).toEqual([
       1_000, 2_000, 3_000, 3_000,
     ]);
   });
 
-  test('takes the random part off the wait, never adds to it', () => {
+  test('subtracts the jitter from the delay', () => {
     const policy = { maxAttempts: 9, jitter: 0.5, backoff: 'fixed' } as const;
     expect(delays(policy, 1, () => 0)).toEqual([500]);
     expect(delays(policy, 1, () => 0.999_999)).toEqual([1_000]);
   });
 
-  test('gives a usable wait after any number of failures', () => {
+  test('returns a finite delay after any number of failures', () => {
     const anyPolicy = fc.record({
       backoff: fc.constantFrom('fixed', 'linear', 'exponential'),
       initialDelay: fc.constantFrom(0, 1, 1_000, '30d'),
@@ -79,7 +79,7 @@ describe('a retry policy', () => {
     );
   });
 
-  test('gives up at once on a failure that says so, or whose name or code is listed', () => {
+  test('does not retry a failure that is marked or listed by name or code', () => {
     const policy = resolveRetryPolicy({ nonRetryable: ['CardDeclined', 'ENOSPC'] });
     const next = (thrown: object) =>
       nextRetryDelayMs(policy, 1, { failure: { ...failure, ...thrown }, classes: [] }, () => 1);
@@ -136,7 +136,7 @@ describe('a retry policy', () => {
       expect(isFinal([{ class: 'Declined' }], new DeclinedForever('no'))).toBe(true);
     });
 
-    test('matches no class where something else than an error was thrown', () => {
+    test('matches no class if the thrown value is not an error', () => {
       for (const thrown of [undefined, null, 'Declined', { name: 'Declined' }]) {
         expect(isFinal([Declined, Error], thrown)).toBe(false);
       }
@@ -156,7 +156,7 @@ describe('a retry policy', () => {
     });
   });
 
-  test('does not change when the list it was made from does', () => {
+  test('copies its list', () => {
     const names = ['A'];
     const policy = resolveRetryPolicy({ nonRetryable: names });
     names.push('B');
@@ -164,7 +164,7 @@ describe('a retry policy', () => {
   });
 });
 
-describe('a retry policy is refused when', () => {
+describe('resolveRetryPolicy throws when', () => {
   test.each<[string, unknown, string]>([
     ['maxAttempts is 0', { maxAttempts: 0 }, 'INVALID_OPTION'],
     ['maxAttempts is a fraction', { maxAttempts: 1.5 }, 'INVALID_OPTION'],

@@ -1,38 +1,40 @@
 import { toMs, type Duration } from './values/duration.ts';
 import { PerdureError } from './failures/errors.ts';
+import { showValue } from './option-fields.ts';
 import type { Failure } from './failures/failure.ts';
 
-/** A class of errors, abstract or not. */
+/** An error class, abstract or not. */
 export type ErrorClass = abstract new (...args: never) => Error;
 
-/** A class of errors by its name, as it is stored and as flows keep it. */
+/** An error class by name, as stores and flows keep it. */
 interface NamedClass {
   readonly class: string;
 }
 
-/** How often and how patiently a failed activity is tried again. */
+/** How a failed activity or task is retried. */
 export interface RetryPolicy {
-  /** Attempts in all, the first included. Default 3; `Infinity` never gives up. */
+  /** Maximum attempts, including the first. Default 3; `Infinity` for no limit. */
   readonly maxAttempts?: number;
+  /** How the delay grows with each failure. Default `'exponential'`. */
   readonly backoff?: 'fixed' | 'linear' | 'exponential';
-  /** The wait before the second attempt. Default 1 s. */
+  /** Delay before the second attempt. Default 1 s. */
   readonly initialDelay?: Duration;
-  /** No wait is longer than this. Default 1 minute. */
+  /** Maximum delay. Default 1 minute. */
   readonly maxDelay?: Duration;
-  /** What exponential backoff multiplies by. Default 2. */
+  /** Factor of exponential backoff. Default 2. */
   readonly factor?: number;
-  /** Random part of each wait, 0 to 1, so that many failures do not come back together. Default 0.2. */
+  /** Random part of each delay, 0 to 1, to spread simultaneous retries. Default 0.2. */
   readonly jitter?: number;
   /**
-   * Failures that are final. Text is the name or the code of an error, or the name of its class if the class sets no
-   * `name`. A class also stands for its subclasses; it is stored, and matched, by its name.
+   * Errors that are not retried. A string matches the name or the code of an error, or the name of its class if that sets
+   * no `name`. A class also matches its subclasses; it is stored and compared by name.
    */
   readonly nonRetryable?: readonly (string | ErrorClass | NamedClass)[];
 }
 
-/** A retry policy with every field decided, as it is stored with the work item. */
+/** A retry policy with all defaults applied, as it is stored with the work item. */
 export interface ResolvedRetryPolicy {
-  /** `null` stands for no limit: JSON has no Infinity. */
+  /** `null` for no limit, because JSON has no Infinity. */
   readonly maxAttempts: number | null;
   readonly backoff: 'fixed' | 'linear' | 'exponential';
   readonly initialDelayMs: number;
@@ -42,7 +44,7 @@ export interface ResolvedRetryPolicy {
   readonly nonRetryable: readonly (string | NamedClass)[];
 }
 
-/** Fills in the defaults and refuses what makes no sense. */
+/** Applies the defaults. Throws `INVALID_OPTION` for invalid fields. */
 export function resolveRetryPolicy(policy: RetryPolicy = {}): ResolvedRetryPolicy {
   check(typeof policy === 'object' && policy !== null, 'it must be an object', policy);
   const { maxAttempts = 3, backoff = 'exponential', factor = 2, jitter = 0.2 } = policy;
@@ -74,7 +76,7 @@ export function resolveRetryPolicy(policy: RetryPolicy = {}): ResolvedRetryPolic
   };
 }
 
-/** The same entries as plain data: each class by its name. */
+/** Replaces each class by its name. */
 function nameClasses(
   entries: NonNullable<RetryPolicy['nonRetryable']>,
 ): ResolvedRetryPolicy['nonRetryable'] {
@@ -85,20 +87,20 @@ function nameClasses(
     if (typeof name === 'string' && name !== '') return { class: name };
     return check(
       false,
-      'nonRetryable must hold names or codes of errors, or classes that have a name',
+      'nonRetryable must contain names or codes of errors, or named classes',
       entry,
     );
   });
 }
 
-/** A failed attempt: what is recorded, and the classes of what was thrown. */
+/** A failed attempt: its failure, and the classes of the thrown error. */
 export interface FailedAttempt {
   readonly failure: Failure;
-  /** From its own class up to the built-in ones; empty where nothing was thrown. */
+  /** From its own class up to the built-in ones. Empty if nothing was thrown. */
   readonly classes: readonly string[];
 }
 
-/** The wait before the next attempt, or `undefined` when the failure is final. `failures` counts this one. */
+/** Returns the delay before the next attempt, or `undefined` if there is none. `failures` includes this one. */
 export function nextRetryDelayMs(
   policy: ResolvedRetryPolicy,
   failures: number,
@@ -118,12 +120,12 @@ function backoffMs(policy: ResolvedRetryPolicy, failures: number): number {
     case 'linear':
       return policy.initialDelayMs * failures;
     case 'exponential':
-      // After some thousand failures the power is Infinity, and 0 times that is NaN.
+      // After some thousand failures the power is Infinity, and 0 * Infinity is NaN.
       return policy.initialDelayMs * Math.min(policy.factor ** (failures - 1), Number.MAX_VALUE);
   }
 }
 
-/** The names that an error has from JavaScript itself, if its class sets none. */
+/** The names of built-in errors, which subclasses inherit. */
 const builtinNames: ReadonlySet<string> = new Set([
   'Error',
   'AggregateError',
@@ -137,7 +139,7 @@ const builtinNames: ReadonlySet<string> = new Set([
 
 function isListed(policy: ResolvedRetryPolicy, { failure, classes }: FailedAttempt): boolean {
   const { name, code } = failure;
-  // A name that a class further up has set is not the class's own either.
+  // A name that a superclass has set is inherited too.
   const isInherited = builtinNames.has(name) || classes.lastIndexOf(name) > 0;
   const className = isInherited ? classes[0] : undefined;
   return policy.nonRetryable.some((entry) =>
@@ -151,9 +153,8 @@ function check(holds: false, problem: string, value: unknown): never;
 function check(holds: boolean, problem: string, value: unknown): void;
 function check(holds: boolean, problem: string, value: unknown): void {
   if (holds) return;
-  const shown = typeof value === 'object' && value !== null ? 'an object' : String(value);
   throw new PerdureError(
     'INVALID_OPTION',
-    `Retry policy: ${problem}; it is ${shown.slice(0, 60)}.`,
+    `Invalid retry policy: ${problem}, not ${showValue(value)}.`,
   );
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { instanceStatuses, isTerminal } from './status.ts';
 
-test('six of the states of an instance are never left again', () => {
+test('isTerminal is true for six statuses of an instance', () => {
   expect(instanceStatuses.filter(isTerminal)).toEqual([
     'completed',
     'failed',
@@ -13,6 +13,6 @@ test('six of the states of an instance are never left again', () => {
   expect(instanceStatuses).toHaveLength(9);
 });
 
-test('an execution that continued as new is not the end of its instance', () => {
+test('continuedAsNew is not a terminal status', () => {
   expect(isTerminal('continuedAsNew')).toBe(false);
 });

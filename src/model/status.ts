@@ -1,11 +1,11 @@
-/** The states of an instance. Exactly one terminal state ever persists: the first committed wins. */
+/** The status of an instance. The first terminal status that is committed is final. */
 export type InstanceStatus = 'pending' | 'running' | 'canceling' | TerminalStatus;
 
-/** The states from which an instance never moves again; only task runs are `skipped` or `expired`. */
+/** A final status. Only task runs can be `skipped` or `expired`. */
 export type TerminalStatus =
   'completed' | 'failed' | 'canceled' | 'terminated' | 'skipped' | 'expired';
 
-/** The states of one execution of an instance. */
+/** The status of one execution of an instance. */
 export type ExecutionStatus =
   'pending' | 'running' | 'canceling' | TerminalStatus | 'continuedAsNew';
 
@@ -30,7 +30,7 @@ const terminal: ReadonlySet<string> = new Set<TerminalStatus>([
   'expired',
 ]);
 
-/** Says whether a status is one that never changes again. */
+/** Whether a status is final. */
 export function isTerminal(status: InstanceStatus | ExecutionStatus): status is TerminalStatus {
   return terminal.has(status);
 }

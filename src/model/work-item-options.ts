@@ -3,20 +3,20 @@ import { PerdureError } from './failures/errors.ts';
 import type { ResolvedRetryPolicy } from './retry-policy.ts';
 import { parseJson } from './values/payload.ts';
 
-/** What the worker needs to know of a call besides its input; plain data, stored with the work item. */
+/** Options of a call that are stored with the work item, for the worker. */
 export interface ActivityOptions {
   readonly retry?: ResolvedRetryPolicy;
   readonly attemptTimeoutMs?: number;
   /** Absent: 0. */
   readonly priority?: number;
-  /** What the definition gave to a call by name. A replay takes it from here, and never from a definition. */
+  /** Options of the definition, for a call by name. A replay reads them here, not from the definition. */
   readonly byName?: {
     readonly timeoutMs?: number;
     readonly cancellation?: CancellationType;
   };
 }
 
-/** Reads stored options; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes stored options. Throws `UNDECODABLE` for invalid ones. */
 export function decodeActivityOptions(stored: string | null): ActivityOptions {
   if (stored === null) return {};
   const options = parseOptions(stored);
@@ -31,7 +31,7 @@ export function decodeActivityOptions(stored: string | null): ActivityOptions {
   }
   throw new PerdureError(
     'UNDECODABLE',
-    'The stored options of an activity cannot be decoded. Were they written by a newer version, or damaged?',
+    'The stored options of an activity cannot be decoded: they are damaged, or a newer version wrote them.',
   );
 }
 
@@ -67,30 +67,30 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Text by name, handed from whoever runs a task to its handler. */
+/** String values that the caller of a task passes to its handler. */
 export type Headers = Readonly<Record<string, string>>;
 
 const noHeaders: Headers = Object.freeze({});
 
-/** What is stored with a task run besides its input: nothing, for most. */
+/** Encodes the options of a task run; `null` if there are none. */
 export function encodeTaskOptions(headers: Headers | undefined): string | null {
   return headers === undefined || Object.keys(headers).length === 0
     ? null
     : JSON.stringify({ headers });
 }
 
-/** Reads the stored headers of a run; throws `UNDECODABLE` for what no version of Perdure has written. */
+/** Decodes the headers of a task run. Throws `UNDECODABLE` for invalid ones. */
 export function decodeHeaders(stored: string | null): Headers {
   if (stored === null) return noHeaders;
   const headers = parseHeaders(stored);
   if (isHeaders(headers)) return headers;
   throw new PerdureError(
     'UNDECODABLE',
-    'The stored options of a task run cannot be decoded. Were they written by a newer version, or damaged?',
+    'The stored options of a task run cannot be decoded: they are damaged, or a newer version wrote them.',
   );
 }
 
-/** Whether a value is an object of texts. */
+/** Whether a value is an object whose values are all strings. */
 export function isHeaders(value: unknown): value is Headers {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   return Object.values(value).every((text) => typeof text === 'string');

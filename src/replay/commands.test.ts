@@ -3,13 +3,13 @@ import { checkInstanceId, maxIdBytes } from '../model/values/names.ts';
 import { defaultChildId } from './commands.ts';
 
 describe('the default id of a child', () => {
-  it('names the parent, its execution and the operation', () => {
+  it('contains the parent id, the execution and the operation', () => {
     expect(defaultChildId({ instanceId: 'order-1', executionId: 2, operation: 7 })).toBe(
       'order-1/2.7',
     );
   });
 
-  it('stays a valid id, and unique, under a parent with the longest id', () => {
+  it('is valid and unique under a parent id of maximum length', () => {
     for (const character of ['x', 'ü', '漢', '🧵']) {
       const longest = character.repeat(Math.floor(maxIdBytes / Buffer.byteLength(character)));
       const other = `${longest.slice(0, -character.length)}y`;
@@ -21,7 +21,7 @@ describe('the default id of a child', () => {
     }
   });
 
-  it('stays valid over many generations', () => {
+  it('is valid over many generations', () => {
     let id = 'root';
     for (let generation = 0; generation < 500; generation++) {
       id = defaultChildId({ instanceId: id, executionId: 1, operation: generation });

@@ -12,7 +12,7 @@ describe('deterministic randomness', () => {
     expect(draw('incarnation/1')).not.toEqual(draw('incarnatioo/1'));
   });
 
-  it('never changes: a replay by a newer version of Perdure draws the same numbers', () => {
+  it('returns fixed numbers for a seed, for replays by newer versions', () => {
     const random = new DeterministicRandom('golden/1');
     expect([random.next(), random.next(), random.uuid()]).toEqual([
       0.41723078878238895,

@@ -7,7 +7,7 @@ const withdrawals = (events: readonly HistoryEvent[]) =>
   events.filter(({ kind }) => kind === 'operationWithdrawn');
 
 describe('a durable promise', () => {
-  it('is a promise whose derivatives are ordinary ones', async () => {
+  it('derives ordinary promises', async () => {
     const run = drive(async (ctx) => {
       const call = ctx.call('a');
       const derived = call.then(() => 1);
@@ -24,7 +24,7 @@ describe('a durable promise', () => {
     expect(run.output).toEqual([true, true, false, true, 1]);
   });
 
-  it('that fails while the code awaits something else is no unhandled rejection', async () => {
+  it('that rejects while the code awaits something else is not an unhandled rejection', async () => {
     let isBroken = false;
     const run = drive(
       async (ctx) => {
@@ -75,7 +75,7 @@ describe('a durable promise', () => {
     },
   );
 
-  it('that has settled is not canceled any more', async () => {
+  it('ignores cancel() after it has settled', async () => {
     const run = drive(async (ctx) => {
       const call = ctx.call('a');
       const result = await call;
@@ -88,7 +88,7 @@ describe('a durable promise', () => {
     expect(run.output).toEqual(['kept', 'kept']);
   });
 
-  it('can be canceled for a reason that is no text, too long, or missing', async () => {
+  it('accepts a cancel reason that is not a string, too long, or missing', async () => {
     const hostile = new Proxy(
       {},
       {

@@ -12,7 +12,7 @@ const withdrawn = (events: readonly HistoryEvent[]) =>
   );
 
 describe('R16: the first request to stop', () => {
-  it('is recorded with its reason and actor, and rejects what the code waits for', async () => {
+  it('is recorded with its reason and actor, and rejects pending operations', async () => {
     const run = drive(async (ctx) => ctx.all([ctx.call('a'), ctx.sleep(5), ctx.child('c')]));
     await run.start();
     const events = await run.turn(run.cancel('changed my mind', 'jo'));
@@ -26,7 +26,7 @@ describe('R16: the first request to stop', () => {
     expect(run.outcome).not.toHaveProperty('cleanupSkipped');
   });
 
-  it('is the only one that is recorded, in the same batch and later', async () => {
+  it('is recorded once, in the same batch and later', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a').catch(() => undefined);
       await ctx.shield(() => ctx.call('undo'));
@@ -40,7 +40,7 @@ describe('R16: the first request to stop', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'first' });
   });
 
-  it('in the batch of the start comes after it, wherever it stands', async () => {
+  it('in the batch of the start is applied after it, regardless of order', async () => {
     const code = async (ctx: Context) => ctx.call('a');
     for (const cancelFirst of [true, false]) {
       const run = drive(code);
@@ -56,7 +56,7 @@ describe('R16: the first request to stop', () => {
     }
   });
 
-  it('is applied before the work that it stopped, wherever a store put it', async () => {
+  it('is applied before the activities that it canceled, regardless of order', async () => {
     const run = drive(async (ctx) => ctx.all([ctx.call('a'), ctx.call('b')]));
     await run.start();
     const events = await run.turn(run.completed(2), run.canceled(1), run.cancel());
@@ -111,7 +111,7 @@ describe('R16: the first request to stop', () => {
     expect(run.outcome?.kind).toBe(kind);
   });
 
-  it('makes the difference: without it a CanceledError is an ordinary failure', async () => {
+  it('is required: without it, a CanceledError is an ordinary failure', async () => {
     for (const code of [
       async () => {
         throw new CanceledError('mine', 'cancel');
@@ -130,7 +130,7 @@ describe('R16: the first request to stop', () => {
     }
   });
 
-  it('makes continue-as-new reject, in a shield as well', async () => {
+  it('makes continue-as-new reject, also in a shield', async () => {
     const run = drive(async (ctx, n: number) => {
       await ctx.call('a').catch(() => undefined);
       const inShield = await ctx
@@ -168,7 +168,7 @@ describe('R16: the first request to stop', () => {
     });
   });
 
-  it('that was carried lets the next execution begin canceled', async () => {
+  it('that was carried starts the next execution canceled', async () => {
     const run = drive(
       async (ctx) => {
         try {
@@ -208,7 +208,7 @@ describe('R17: the end of an execution', () => {
     ['executionCompleted', {}],
     ['executionFailed', { fails: true }],
     ['executionContinuedAsNew', { continues: true }],
-  ])('stands at once, without an event for what is outstanding: %s', async (kind, options) => {
+  ])('is immediate and records no withdrawals: %s', async (kind, options) => {
     const run = drive(leaves(options));
     await run.start();
     expect(kindsOf(await run.turn(run.completed(5)))).toEqual(['activityCompleted', kind]);
@@ -242,7 +242,7 @@ describe('R17: the end of an execution', () => {
     },
   );
 
-  it('waits for open shields, whoever opened them, and for those that they lead to', async () => {
+  it('waits for all open shields, and for those that they open', async () => {
     const run = drive(async (ctx) => {
       void (async () => {
         try {
@@ -263,7 +263,7 @@ describe('R17: the end of an execution', () => {
     expect(run.output).toBe('result');
   });
 
-  it('waits for the clean-up of every branch of a canceled instance, however deep it is', async () => {
+  it('waits for the clean-up of every branch of a canceled instance, at any depth', async () => {
     const run = drive(async (ctx) => {
       const nested = async (depth: number): Promise<unknown> =>
         depth === 0 ? ctx.call('work') : await nested(depth - 1);
@@ -288,7 +288,7 @@ describe('R17: the end of an execution', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled' });
   });
 
-  it('takes nothing more from code that is not in a shield', async () => {
+  it('ignores commands outside a shield', async () => {
     const run = drive(async (ctx) => {
       const wait = ctx.call('wait', 1, { cancellation: 'wait' });
       void (async () => {
@@ -311,7 +311,7 @@ describe('R17: the end of an execution', () => {
     ]);
   });
 
-  it('stands when a cancel comes while it waits; a continue-as-new takes the cancel along', async () => {
+  it('is not changed by a later cancel; a continue-as-new carries the cancel over', async () => {
     const endings: [boolean, string][] = [
       [false, 'executionCompleted'],
       [true, 'executionContinuedAsNew'],
@@ -329,7 +329,7 @@ describe('R17: the end of an execution', () => {
     }
   });
 
-  it('keeps the events that arrive while it waits for the next execution', async () => {
+  it('carries events that arrive while it waits to the next execution', async () => {
     const run = drive(waits({ continues: true }));
     await run.start();
     await run.turn(run.completed(7), run.raised('e', 1));
@@ -339,7 +339,7 @@ describe('R17: the end of an execution', () => {
     });
   });
 
-  it('fails if a shield that it waits for waits for nothing durable', async () => {
+  it('fails if a shield waits for nothing durable', async () => {
     const run = drive(async (ctx) => {
       void ctx.shield(() => new Promise(() => undefined));
       return ctx.call('work');
@@ -350,7 +350,7 @@ describe('R17: the end of an execution', () => {
   });
 });
 
-describe('R18: when the time for the clean-up is over', () => {
+describe('R18: when the clean-up limit expires', () => {
   const cleaning = async (ctx: Context): Promise<unknown> => {
     try {
       return await ctx.call('work');
@@ -367,7 +367,7 @@ describe('R18: when the time for the clean-up is over', () => {
     return run;
   }
 
-  it('the execution ends canceled, and says so', async () => {
+  it('the execution ends canceled, with cleanupSkipped', async () => {
     const run = await canceling();
     expect(await run.turn(run.cleanupExpired('another'), run.raised('never'))).toMatchObject([
       { kind: 'executionCanceled', reason: 'enough', cleanupSkipped: true },
@@ -375,7 +375,7 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(await run.turn(run.raised('never'))).toEqual([]);
   });
 
-  it('the execution ends so, too, if the code had returned and only waits for work to stop', async () => {
+  it('the execution also ends if the code has returned and waits for work to stop', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a', 1, { cancellation: 'wait' });
     });
@@ -385,7 +385,7 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', cleanupSkipped: true });
   });
 
-  it('what came before it in the batch counts', async () => {
+  it('earlier messages of the batch are applied', async () => {
     const run = drive((ctx) => cleaning(ctx).catch(() => 'cleaned up'));
     await run.start();
     await run.turn(run.cancel());
@@ -393,7 +393,7 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(run.output).toBe('cleaned up');
   });
 
-  it('nothing happens if nobody asked the instance to stop', async () => {
+  it('nothing happens without a cancel request', async () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();
     expect(await run.turn(run.cleanupExpired())).toEqual([]);
@@ -401,7 +401,7 @@ describe('R18: when the time for the clean-up is over', () => {
     expect(run.output).toBe('a');
   });
 
-  it('the execution ends also if both messages come at once, in any order', async () => {
+  it('the execution ends if both messages are in one batch, in any order', async () => {
     for (const reversed of [false, true]) {
       const run = drive(cleaning);
       await run.start();
@@ -411,7 +411,7 @@ describe('R18: when the time for the clean-up is over', () => {
     }
   });
 
-  it('the execution does not continue as new, if that came before in the same batch', async () => {
+  it('the execution does not continue as new, even if that came first in the batch', async () => {
     const run = drive(async (ctx, n: number) => {
       await ctx.waitFor('go');
       await ctx.continueAsNew(n + 1);
@@ -424,8 +424,8 @@ describe('R18: when the time for the clean-up is over', () => {
   });
 });
 
-describe('R16: a request to stop keeps its place', () => {
-  it('behind what was committed before it, whatever else was stopped for another reason', async () => {
+describe('R16: a cancel request keeps its order', () => {
+  it('after messages that were committed before it, even if other work was canceled', async () => {
     const run = drive(async (ctx) => {
       await ctx.race([ctx.call('a'), ctx.sleep(1)]);
       await ctx.waitFor('go');

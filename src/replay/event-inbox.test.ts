@@ -3,7 +3,7 @@ import type { BufferedEvent } from '../model/event.ts';
 import { drive } from '../../test/replay/turn-driver.ts';
 
 describe('R5: external events', () => {
-  it('are kept per name, in order, until waited for', async () => {
+  it('are buffered per name, in order, until the code waits', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('slow');
       return [await ctx.waitFor('x'), await ctx.waitFor('y'), await ctx.waitFor('x')];
@@ -14,7 +14,7 @@ describe('R5: external events', () => {
     expect(run.output).toEqual([1, 2, 3]);
   });
 
-  it('go to the waits in the order in which those were made', async () => {
+  it('are delivered to waits in FIFO order', async () => {
     const run = drive(async (ctx) =>
       ctx.all([ctx.waitFor('x'), ctx.waitFor('y'), ctx.waitFor('x')]),
     );
@@ -24,7 +24,7 @@ describe('R5: external events', () => {
     expect(run.output).toEqual(['first', 'other', 'second']);
   });
 
-  it('are not eaten by a wait that lost a race', async () => {
+  it('are not consumed by a wait that lost a race', async () => {
     const run = drive(async (ctx) => {
       await ctx.race([ctx.waitFor('x'), ctx.call('a')]);
       return ctx.waitFor('x');
@@ -35,7 +35,7 @@ describe('R5: external events', () => {
     expect(run.output).toBe('kept');
   });
 
-  it('are not eaten by a wait that timed out or was canceled', async () => {
+  it('are not consumed by a wait that timed out or was canceled', async () => {
     const run = drive(async (ctx) => {
       await ctx.waitFor('x', { timeout: '1m' }).catch(() => undefined);
       const second = ctx.waitFor('x');
@@ -59,13 +59,13 @@ describe('R5: external events', () => {
     expect(run.output).toEqual(['a', 'rejected', 'b']);
   });
 
-  it('without a payload bring undefined', async () => {
+  it('without a payload resolve to undefined', async () => {
     const run = drive(async (ctx) => (await ctx.waitFor('x')) === undefined);
     await run.start(undefined, run.raised('x'));
     expect(run.output).toBe(true);
   });
 
-  it('that are left over are carried to the next execution, and so is the rest of the batch', async () => {
+  it('that are unread are carried to the next execution, with those of the batch', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a');
       await ctx.waitFor('x');
@@ -84,7 +84,7 @@ describe('R5: external events', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionContinuedAsNew', carried });
   });
 
-  it('that were carried over come before newer ones', async () => {
+  it('that were carried over are delivered before newer ones', async () => {
     const run = drive(async (ctx) => [await ctx.waitFor('x'), await ctx.waitFor('x')], {
       executionId: 2,
     });
@@ -96,13 +96,13 @@ describe('R5: external events', () => {
     expect(run.output).toEqual(['older', 'newer']);
   });
 
-  it('that are not needed leave nothing to carry', async () => {
+  it('that are all consumed leave nothing to carry', async () => {
     const run = drive(async (ctx) => ctx.continueAsNew());
     await run.start();
     expect(run.outcome).not.toHaveProperty('carried');
   });
 
-  it('that wait are counted whenever their number changes', async () => {
+  it('that are buffered are counted if their number changes', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a');
       return ctx.waitFor('x');
@@ -114,13 +114,13 @@ describe('R5: external events', () => {
     expect(run.output).toBe(1);
   });
 
-  it('that are taken at once are not counted', async () => {
+  it('that are consumed immediately are not counted', async () => {
     const run = drive(async (ctx) => ctx.waitFor('x'));
     await run.start();
     expect(await run.turnResult(run.raised('x', 1))).not.toHaveProperty('bufferedEvents');
   });
 
-  it('by the thousand are taken in linear time', async () => {
+  it('are consumed in linear time', async () => {
     const count = 20_000;
     const run = drive(
       async (ctx) => {

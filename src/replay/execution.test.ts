@@ -32,7 +32,7 @@ describe('R1: history order is execution order', () => {
     ]);
   });
 
-  it('puts the start first, whatever the order in which messages arrived', async () => {
+  it('applies the start first, regardless of message order', async () => {
     const run = drive(async (ctx) => ctx.waitFor('early'));
     const events = await run.turn(run.raised('early', 7), run.startMessage());
     expect(kindsOf(events)).toEqual([
@@ -44,21 +44,21 @@ describe('R1: history order is execution order', () => {
     expect(run.output).toBe(7);
   });
 
-  it('refuses a first turn without a start message', async () => {
+  it('throws for a first turn without a start message', async () => {
     const run = drive(async () => undefined);
     await expect(run.turn(run.raised('early'))).rejects.toMatchObject({ code: 'UNDECODABLE' });
   });
 });
 
 describe('R2: events are applied one at a time', () => {
-  it('lets a native race be won by the completion that comes first in a batch', async () => {
+  it('a native race is won by the first completion in a batch', async () => {
     const run = drive(async (ctx) => Promise.race([ctx.call('a'), ctx.call('b')]));
     await run.start();
     await run.turn(run.completed(2, 'b'), run.completed(1, 'a'));
     expect(run.output).toBe('b');
   });
 
-  it('runs everything that follows from one event before the next is applied', async () => {
+  it('drains all microtasks of an event before it applies the next', async () => {
     const order: string[] = [];
     const run = drive(
       async (ctx) => {
@@ -91,7 +91,7 @@ describe('R2: events are applied one at a time', () => {
   });
 });
 
-describe('R7: the first outcome stands', () => {
+describe('R7: the first outcome is final', () => {
   it('ends with what the code returned', async () => {
     const run = drive(async (_, input: { x: number }) => ({ doubled: input.x * 2 }));
     await run.start({ x: 21 });
@@ -99,7 +99,7 @@ describe('R7: the first outcome stands', () => {
     expect(run.execution.ended).toBe(true);
   });
 
-  it('ends with what the code threw, also when that is no error', async () => {
+  it('ends with the thrown value, also if it is not an error', async () => {
     const run = drive(async () => {
       // oxlint-disable-next-line typescript/only-throw-error -- what user code might do
       throw undefined;
@@ -121,7 +121,7 @@ describe('R7: the first outcome stands', () => {
     expect(run.failure).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('records nothing that the code does after it has returned', async () => {
+  it('records no commands after the code has returned', async () => {
     const run = drive(async (ctx) => {
       const background = async () => {
         for (let i = 0; i < 20; i++) await Promise.resolve();
@@ -144,7 +144,7 @@ describe('R7: the first outcome stands', () => {
 });
 
 describe('R8: time and randomness come from history', () => {
-  it('shows the time of the last applied event, which never goes back', async () => {
+  it('returns the time of the last applied event, which never decreases', async () => {
     const run = drive(async (ctx) => {
       const times = [ctx.now()];
       for (let i = 0; i < 3; i++) {
@@ -179,7 +179,7 @@ describe('R8: time and randomness come from history', () => {
 });
 
 describe('a live execution', () => {
-  it('is continued by a replayed one as if nothing had happened', async () => {
+  it('continues in a replayed copy with the same result', async () => {
     const run = drive(async (ctx) => [await ctx.call('a'), await ctx.call('b')]);
     await run.start();
     const cold = await run.replayed();
@@ -194,7 +194,7 @@ describe('a live execution', () => {
     });
   });
 
-  it('replays a history that is fed in pieces, cut anywhere', async () => {
+  it('replays a history in pieces, cut anywhere', async () => {
     const run = drive(async (ctx) => {
       await ctx.all([ctx.call('a'), ctx.call('b'), ctx.sleep(5)]);
       return ctx.call('c');
@@ -208,7 +208,7 @@ describe('a live execution', () => {
     expect(cold.ended).toBe(true);
   });
 
-  it('grows in size with the results it was given', async () => {
+  it('grows in size with its results', async () => {
     const run = drive(async (ctx) => ctx.all([ctx.call('a'), ctx.call('b')]));
     await run.start();
     const before = run.execution.sizeBytes;
@@ -227,14 +227,14 @@ describe('a live execution', () => {
     expect(run.execution.sizeBytes).toBeLessThan(before - 10_000);
   });
 
-  it('runs no turn once it is disposed of', async () => {
+  it('throws for a turn after dispose()', async () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();
     run.execution.dispose();
     await expect(run.turn(run.completed(1))).rejects.toThrow('after dispose()');
   });
 
-  it('does not see the async context of whoever triggered its first turn', async () => {
+  it('does not inherit the async context of its first turn', async () => {
     const { AsyncLocalStorage } = await import('node:async_hooks');
     const storage = new AsyncLocalStorage<string>();
     const run = drive(async () => storage.getStore() ?? 'none');

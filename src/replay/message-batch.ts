@@ -151,7 +151,7 @@ interface CancelFirst {
 const none: ReadonlySet<Message> = new Set();
 
 /**
- * Moves a cancel request before the first message that it caused, whatever their order in the store. All other messages
+ * Moves a cancel request before the first message that it caused, regardless of their order in the store. All other messages
  * keep their order. A message that the request overtakes may be older: another cancel may have had the same reason.
  */
 function cancelFirst(messages: readonly Message[]): CancelFirst {

@@ -17,7 +17,7 @@ describe('R4: only answers to outstanding operations are recorded', () => {
     expect(run.output).toEqual(['first', 'b']);
   });
 
-  it('drops what is addressed to another execution', async () => {
+  it('drops messages of another execution', async () => {
     const run = drive(async (ctx) => ctx.call('a'), { executionId: 2 });
     await run.start();
     const stale: Message = {
@@ -38,7 +38,7 @@ describe('R4: only answers to outstanding operations are recorded', () => {
     expect(await run.turn(...wrong)).toEqual([]);
   });
 
-  it('drops an answer to something that never has one', async () => {
+  it('drops an answer of an operation that has none', async () => {
     const run = drive(async (ctx) => {
       ctx.setCustomStatus('working');
       await ctx.startDetached('other', 1, { id: 'other-1' });
@@ -71,7 +71,7 @@ describe('R4: only answers to outstanding operations are recorded', () => {
 });
 
 describe('answers', () => {
-  it('give the code the value, as a fresh object', async () => {
+  it('resolve with a new object', async () => {
     const run = drive(async (ctx) => {
       const [a, b] = await ctx.all([ctx.call('a'), ctx.call('b')]);
       return [a, b, a === b];
@@ -81,7 +81,7 @@ describe('answers', () => {
     expect(run.output).toEqual([{ x: [1] }, { x: [1] }, false]);
   });
 
-  it('reject with a typed error whose cause is what the activity failed with', async () => {
+  it('reject with a FailedError whose cause is the error of the activity', async () => {
     const run = drive(async (ctx) => {
       try {
         return await ctx.call('charge');
@@ -104,7 +104,7 @@ describe('answers', () => {
     ]);
   });
 
-  it('reject with CHILD_FAILED when a child failed', async () => {
+  it('reject with CHILD_FAILED if a child failed', async () => {
     const run = drive(async (ctx) => ctx.child('part', 1));
     await run.start();
     await run.turn(run.childFailed(1, { message: 'broken' }));
@@ -165,7 +165,7 @@ describe('an execution that returns', () => {
     ]);
   });
 
-  it('names an operation that has settled meanwhile, and one that failed', async () => {
+  it('names an operation that has settled, and one that failed', async () => {
     const code = async (ctx: OrchestrationContext) => {
       void ctx.call('quick');
       void ctx.call('fails');
@@ -176,7 +176,7 @@ describe('an execution that returns', () => {
     ).toEqual(['activity "quick"', 'activity "fails"']);
   });
 
-  it('names only what was dropped among many that settle before they are awaited', async () => {
+  it('names only dropped operations among many that settle before they are awaited', async () => {
     const code = async (ctx: OrchestrationContext) => {
       const calls = Array.from({ length: 200 }, (_, index) => ctx.call(`call${index}`));
       await ctx.call('last');
@@ -189,7 +189,7 @@ describe('an execution that returns', () => {
     ).toEqual(['activity "call150"']);
   });
 
-  it('names an event that was there already', async () => {
+  it('names a wait whose event was buffered', async () => {
     const code = async (ctx: OrchestrationContext) => {
       await ctx.call('a');
       void ctx.waitFor('early');
@@ -199,7 +199,7 @@ describe('an execution that returns', () => {
     ]);
   });
 
-  it('names what a continue-as-new drops', async () => {
+  it('names operations that a continue-as-new drops', async () => {
     expect(
       await neverAwaited(async (ctx) => {
         void ctx.call('a');
@@ -236,7 +236,7 @@ describe('an execution that returns', () => {
 });
 
 describe('an execution that does not return', () => {
-  it('names nothing when it throws or is canceled before it could await', async () => {
+  it('names nothing if it throws or is canceled before it awaits', async () => {
     const code = async (ctx: OrchestrationContext) => {
       const later = ctx.call('later');
       await ctx.call('first');
@@ -258,7 +258,7 @@ describe('a failing member of select', () => {
     return thrown as PerdureError;
   };
 
-  it('is named by its key, and keeps its class, code and message', async () => {
+  it('has its key as selectKey, and keeps its class, code and message', async () => {
     const error = await failWith((ctx) =>
       ctx.select({ mail: ctx.call('mail'), stock: ctx.call('stock') }),
     );
@@ -269,12 +269,12 @@ describe('a failing member of select', () => {
     expect(Object.keys(error)).not.toContain('selectKey');
   });
 
-  it('is named by its index in a list', async () => {
+  it('has its index as selectKey in a list', async () => {
     const error = await failWith((ctx) => ctx.select([ctx.call('mail'), ctx.call('stock')]));
     expect(error.selectKey).toBe(1);
   });
 
-  it('may reject with anything, also with what cannot be changed', async () => {
+  it('may reject with any value, also a frozen one', async () => {
     const frozen = Object.freeze(new Error('frozen'));
     const reject = async (reason: unknown): Promise<never> => {
       throw reason;
@@ -289,7 +289,7 @@ describe('a failing member of select', () => {
     expect(run.output).toEqual([true, true]);
   });
 
-  it('has no key in a race', async () => {
+  it('has no selectKey in a race', async () => {
     const error = await failWith((ctx) => ctx.race([ctx.call('mail'), ctx.call('stock')]));
     expect(error.selectKey).toBeUndefined();
   });

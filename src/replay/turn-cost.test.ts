@@ -46,19 +46,19 @@ describe('R9: the cost of a turn does not depend on the length of the history', 
       await timeFanOut(combine, 1_000);
       const narrow = await fastest(() => timeFanOut(combine, 1_000));
       const wide = await fastest(() => timeFanOut(combine, 10_000));
-      // A join that looks at all its members on every completion would cost a hundred times as much.
+      // A join that scans all its members on every completion would take a hundred times as long.
       expect(wide / narrow).toBeLessThan(40);
     },
   );
 
-  it('10,000 steps one after the other cost about ten times 1,000', async () => {
+  it('10,000 sequential steps take about ten times as long as 1,000', async () => {
     await timeLoop(1_000);
     const short = await fastest(() => timeLoop(1_000));
     const long = await fastest(() => timeLoop(10_000));
     expect(long / short).toBeLessThan(40);
   });
 
-  it('a replay of 100,000 events lets the event loop turn meanwhile', async () => {
+  it('a replay of 100,000 events yields to the event loop', async () => {
     const steps = 50_000;
     const run = drive(
       async (ctx) => {

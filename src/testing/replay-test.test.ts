@@ -41,9 +41,9 @@ describe('checkReplay', () => {
     });
     const result = await checkReplay({ definition: changed, history, instanceId: 'order-1' });
     expect(result).toMatchObject({ ok: false, eventId: 4 });
-    expect(result).toHaveProperty('message', expect.stringContaining("Instance 'order-1'"));
-    expect(result).toHaveProperty('message', expect.stringContaining("activity 'ship'"));
-    expect(result).toHaveProperty('message', expect.stringContaining("activity 'gift-wrap'"));
+    expect(result).toHaveProperty('message', expect.stringContaining('Instance "order-1"'));
+    expect(result).toHaveProperty('message', expect.stringContaining('activity "ship"'));
+    expect(result).toHaveProperty('message', expect.stringContaining('activity "gift-wrap"'));
   });
 
   it('detects code that issues more commands than recorded', async () => {

@@ -143,7 +143,7 @@ describe('a coin flipped in an orchestration fails each run in which its replay 
       failure: {
         code: 'NONDETERMINISM',
         message: expect.stringMatching(
-          /event 2: history records a call of activity 'heads'.*, but the code issued a call of activity 'tails'/,
+          /event 2: history records a call of activity "heads".*, but the code issued a call of activity "tails"/,
         ) as string,
       },
     });

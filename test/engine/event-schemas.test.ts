@@ -16,7 +16,7 @@ describeEngine('the schema of an event', (open) => {
     return [first, await ctx.waitFor(approved).catch(told)];
   });
   const refusal = expect.stringMatching(
-    /^INVALID_INPUT: Event "approved" has a payload that its schema refuses: by\.name: /,
+    /^INVALID_INPUT: Event "approved" has an invalid payload: by\.name: /,
   ) as unknown;
 
   it('refuses a payload that was raised by name, with the path, and the next wait takes the next event', async () => {
@@ -79,6 +79,6 @@ describeEngine('the schema of an event', (open) => {
     const handle = await client.start(waits);
     await expect(handle.raiseEvent(slow, 'x')).rejects.toMatchObject({ code: 'INVALID_OPTION' });
     await handle.raiseEvent('slow', 'x');
-    expect(await handle.result()).toMatch(/^INVALID_OPTION: Event "slow" .* asynchronously/);
+    expect(await handle.result()).toMatch(/^INVALID_OPTION: Event "slow" .* asynchronous schema/);
   });
 });

@@ -50,6 +50,6 @@ test('one comment serves all overloads', () => {
 
 test('a name that nothing declares is an error, never a success', () => {
   expect(() => check({ 'src/index.ts': `export { a } from './a.ts';`, 'src/a.ts': '' })).toThrow(
-    'src/a.ts exports a from nowhere',
+    'src/a.ts: no declaration of a found',
   );
 });

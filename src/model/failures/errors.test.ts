@@ -19,7 +19,7 @@ describe('errors of Perdure', () => {
     [new LockLostError('ack'), 'LockLostError', 'LOCK_LOST'],
     [new NondeterminismError('x', 3), 'NondeterminismError', 'NONDETERMINISM'],
     [new CanceledError('stop', 'shutdown'), 'CanceledError', 'OPERATION_CANCELED'],
-  ])('%s has a name of its own and the code that tells it apart', (error, name, code) => {
+  ])('%s has its own name and code', (error, name, code) => {
     expect(error).toBeInstanceOf(Error);
     expect(error.name).toBe(name);
     expect(error.code).toBe(code);
@@ -29,7 +29,7 @@ describe('errors of Perdure', () => {
     expect(isPerdureError(error, 'INVALID_ID')).toBe(false);
   });
 
-  test('carry what a caller needs to act on', () => {
+  test('have the documented fields', () => {
     expect(new ProviderError(provider)).toMatchObject({ operation: 'ack', retryable: true });
     expect(new LockLostError('ack')).toMatchObject({ operation: 'ack', retryable: false });
     expect(new NondeterminismError('x', 3).eventId).toBe(3);
@@ -45,12 +45,12 @@ describe('errors of Perdure', () => {
     ).toMatchObject({ code: 'CHILD_FAILED', subject: 'order', failure, cause });
   });
 
-  test('have a cause only when there is one', () => {
+  test('have a cause only if one is passed', () => {
     expect(new ProviderError(provider)).not.toHaveProperty('cause');
     expect(new ProviderError({ ...provider, cause: 5 })).toHaveProperty('cause', 5);
   });
 
-  test('are recognised when they come from another copy of the package', () => {
+  test('are recognized across copies of the package', () => {
     class PerdureErrorOfAnotherCopy extends Error {
       code = 'TIMEOUT';
     }
@@ -73,7 +73,7 @@ test.each<[string, unknown]>([
   ['undefined', undefined],
   ['text', 'CLOSED'],
   [
-    'a proxy that refuses every question',
+    'a proxy whose traps throw',
     new Proxy(
       {},
       {
@@ -83,6 +83,6 @@ test.each<[string, unknown]>([
       },
     ),
   ],
-])('%s is no error of Perdure', (_, thrown) => {
+])('%s is not an error of Perdure', (_, thrown) => {
   expect(isPerdureError(thrown)).toBe(false);
 });

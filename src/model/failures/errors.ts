@@ -1,8 +1,8 @@
 import type { Failure } from './failure.ts';
 
-/** Every code that an error of Perdure can carry. */
+/** The codes of Perdure's errors. */
 export type ErrorCode =
-  // Programmer errors: the call or the code has to change.
+  // Programming errors: change the call or the code.
   | 'INVALID_INPUT'
   | 'INVALID_NAME'
   | 'INVALID_ID'
@@ -51,7 +51,7 @@ export type ErrorCode =
   | 'TASK_EXPIRED'
   // Cancellation.
   | 'OPERATION_CANCELED'
-  // Refusals of a server.
+  // Rejections by a server.
   | 'INVALID_REQUEST'
   | 'UNAUTHENTICATED'
   | 'FORBIDDEN'
@@ -72,13 +72,13 @@ export type ErrorCode =
   | 'STORE_DAMAGED'
   | 'STORE_REPLACED';
 
-// Symbol.for lets two copies of the package recognise each other's errors, where instanceof cannot.
+// Symbol.for works across copies of the package; instanceof does not.
 const brand = Symbol.for('perdure.error');
 
-/** The base of every error that Perdure throws; `code` tells which one, the message says what to do next. */
+/** The base class of all errors that Perdure throws. `code` identifies the error. */
 export class PerdureError extends Error {
   readonly code: ErrorCode;
-  /** Set where `ctx.select` rejects with this error: the key, or the index, of the member that failed. */
+  /** Set if `ctx.select` rejects with this error: the key or index of the member that failed. */
   declare readonly selectKey?: string | number;
 
   constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
@@ -88,30 +88,30 @@ export class PerdureError extends Error {
     Object.defineProperty(this, brand, { value: true });
   }
 
-  /** Recognises an error of Perdure, also one from another copy of the package. */
+  /** Whether a value is an error of Perdure, also of another copy of the package. */
   static is(error: unknown): error is PerdureError {
     try {
       return typeof error === 'object' && error !== null && brand in error;
     } catch {
-      // A thrown proxy may refuse every question; it is none of ours.
+      // A proxy may throw. It is not an error of Perdure.
       return false;
     }
   }
 }
 
-/** Recognises an error of Perdure, optionally with one code; works across copies of the package. */
+/** Whether a value is an error of Perdure, optionally with this code. Works across copies of the package. */
 export function isPerdureError(error: unknown, code?: ErrorCode): error is PerdureError {
   return PerdureError.is(error) && (code === undefined || error.code === code);
 }
 
-/** Codes of a store that must not be used as it is. */
+/** Codes of a store that cannot be used. */
 type StoreRefusal = Extract<ErrorCode, `STORE_${string}`>;
 
-/** A store's refusal or trouble: which operation, and whether trying again can help. */
+/** An error of a store: the operation that failed, and whether a retry can help. */
 export class ProviderError extends PerdureError {
   readonly operation: string;
   readonly retryable: boolean;
-  /** Whether the operation may have happened all the same: read before you repeat what is not fenced. */
+  /** Whether the operation may have been committed: check before you retry a write without a fence. */
   readonly outcomeUnknown: boolean;
 
   constructor(options: {
@@ -133,12 +133,12 @@ export class ProviderError extends PerdureError {
   }
 }
 
-/** The lease of a claim is over or another claim holds it: nothing was changed. */
+/** The lease of a claim has expired, or another claim replaced it. Nothing was changed. */
 export class LockLostError extends ProviderError {
   constructor(operation: string) {
     super({
       operation,
-      message: `${operation}: the lock is no longer held, so nothing was changed. The work will be done by whoever holds it now.`,
+      message: `${operation}: the lock is no longer held, so nothing was changed. Its current holder does the work.`,
       retryable: false,
       code: 'LOCK_LOST',
     });
@@ -146,15 +146,15 @@ export class LockLostError extends ProviderError {
 }
 
 /**
- * Code and history disagree: the orchestration was changed under a live instance. Code that throws it says so of
- * itself: the turn is not taken, and the instance is held back.
+ * Code and history disagree: the orchestration was changed while the instance was running. If the code itself throws
+ * it, the turn is not committed and the instance is blocked.
  */
 export class NondeterminismError extends PerdureError {
-  /** Where the two part: the id of the recorded event, or of the one after the last. */
+  /** The id of the event that disagrees, or the one after the last. */
   readonly eventId: number;
-  /** What history records there, without payloads: `activity "chargeCard"`. Absent: code reported the error itself. */
+  /** The recorded event without its payload: `activity "chargeCard"`. Absent if the code itself threw the error. */
   readonly recorded?: string;
-  /** What the code did instead, without payloads: `timer`. */
+  /** The issued event without its payload: `timer`. */
   readonly issued?: string;
 
   constructor(
@@ -170,11 +170,11 @@ export class NondeterminismError extends PerdureError {
   }
 }
 
-/** Why a running handler or a pending operation was told to stop. */
+/** Why a running handler or a pending operation was canceled. */
 export type CancelTrigger =
   'cancel' | 'timeout' | 'race_lost' | 'shutdown' | 'lease_lost' | 'deleted';
 
-/** The typed reason of an aborted signal and of a cancelled operation. */
+/** The reason of an aborted signal, and the error of a canceled operation. */
 export class CanceledError extends PerdureError {
   readonly reason: string;
   readonly trigger: CancelTrigger;
@@ -187,8 +187,8 @@ export class CanceledError extends PerdureError {
 }
 
 /**
- * An activity, a child or an instance failed. `failure` and `cause` hold what it failed with. The code is `TIMEOUT` when
- * the last attempt of an activity timed out, and `POISON` when the work was claimed too often without an outcome.
+ * An activity, a child or an instance failed. `failure` and `cause` contain its error. The code is `TIMEOUT` if the last
+ * attempt of an activity timed out, and `POISON` if the work was claimed too often without an outcome.
  */
 export class FailedError extends PerdureError {
   /** The name of the activity or orchestration that failed. */
@@ -208,10 +208,10 @@ export class FailedError extends PerdureError {
   }
 }
 
-/** There is no instance with this id. */
+/** The `INSTANCE_NOT_FOUND` error of an id. */
 export function notFound(instanceId: string): PerdureError {
   return new PerdureError(
     'INSTANCE_NOT_FOUND',
-    `There is no instance ${JSON.stringify(instanceId)} in this store. Check the id, or whether it was deleted.`,
+    `Instance ${JSON.stringify(instanceId)} does not exist in this store. Check the id; it may have been deleted.`,
   );
 }

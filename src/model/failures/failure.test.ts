@@ -36,7 +36,7 @@ describe('a failure', () => {
     );
   });
 
-  test('is plain data that JSON carries unchanged, whatever was thrown', () => {
+  test('is plain data that round-trips through JSON, for any thrown value', () => {
     fc.assert(
       fc.property(
         fc.anything({ withBigInt: true, withMap: true, withNullPrototype: true }),
@@ -61,13 +61,13 @@ describe('a failure', () => {
     expect(toFailure(new CanceledError('stop', 'cancel')).code).toBe('OPERATION_CANCELED');
   });
 
-  test('knows an error from another realm', () => {
+  test('recognizes an error of another realm', () => {
     const foreign = runInNewContext('new RangeError("elsewhere")') as unknown;
     expect(foreign instanceof Error).toBe(false);
     expect(toFailure(foreign)).toMatchObject({ name: 'RangeError', message: 'elsewhere' });
   });
 
-  test('says why each part of an AggregateError failed', async () => {
+  test('contains the errors of an AggregateError', async () => {
     const error: unknown = await Promise.any([
       Promise.reject(new TypeError('first')),
       Promise.reject(Object.assign(new Error('second'), { code: 'E2' })),
@@ -99,7 +99,7 @@ describe('a failure', () => {
     expect(toFailure(thrown)).toEqual({ name: 'NonError', ...expected });
   });
 
-  test('loses only what cannot be read of a hostile error', () => {
+  test('omits only the unreadable fields of a hostile error', () => {
     const throwing = () => {
       throw new Error('not for you');
     };
@@ -110,7 +110,7 @@ describe('a failure', () => {
     expect(toFailure(error)).toEqual({ name: 'Error', message: 'readable' });
   });
 
-  test('is made even of things that cannot be inspected at all', () => {
+  test('is created for values that cannot be inspected', () => {
     const throwing = () => {
       throw new Error('not for you');
     };
@@ -126,14 +126,14 @@ describe('a failure', () => {
     for (const thrown of hostile) expect(isFailure(toFailure(thrown))).toBe(true);
   });
 
-  test('cuts texts that are too long, without cutting a character in two', () => {
+  test('cuts long texts without splitting a character', () => {
     const failure = toFailure(new Error('🚚'.repeat(100_000) + 'x'));
     expect(failure.message.length).toBeLessThan(33_000);
     expect(failure.message).toMatch(/… \(cut\)$/);
     expect(toFailure(`x${'🚚'.repeat(100_000)}`).message.isWellFormed()).toBe(true);
   });
 
-  test('keeps details that a payload could not carry as JSON writes them', () => {
+  test('keeps details as JSON writes them, where a payload would be rejected', () => {
     const details = { at: new Date(0), list: [undefined], link: new URL('http://localhost/') };
     expect(toFailure(Object.assign(new Error('x'), { details })).details).toEqual({
       at: '1970-01-01T00:00:00.000Z',
@@ -142,7 +142,7 @@ describe('a failure', () => {
     });
   });
 
-  test('drops details that are too large or that JSON cannot carry', () => {
+  test('drops details that are too large or not serializable', () => {
     expect(
       toFailure(Object.assign(new Error('x'), { details: 'y'.repeat(40_000) })),
     ).not.toHaveProperty('details');
@@ -151,7 +151,7 @@ describe('a failure', () => {
     );
   });
 
-  test('follows causes only so far, also when one is its own cause', () => {
+  test('limits the depth of causes, also for a cycle', () => {
     const error = new Error('loop');
     error.cause = error;
     let depth = 0;
@@ -159,7 +159,7 @@ describe('a failure', () => {
     expect(depth).toBe(8);
   });
 
-  test('never brings a __proto__ key with it', () => {
+  test('drops a __proto__ key', () => {
     const sneaky = { toJSON: () => JSON.parse('{"__proto__":{"polluted":true}}') as unknown };
     for (const thrown of [sneaky, Object.assign(new Error('x'), { details: sneaky })]) {
       const { details } = toFailure(thrown);
@@ -171,7 +171,7 @@ describe('a failure', () => {
 });
 
 describe('an error made of a failure', () => {
-  test('has everything that was recorded, and fails again the same way', () => {
+  test('has all recorded fields, and converts to the same failure', () => {
     const failure = toFailure(
       Object.assign(
         new RangeError('outer', { cause: Object.assign(new Error('inner'), { code: 'X' }) }),
@@ -193,7 +193,7 @@ describe('an error made of a failure', () => {
     expect(toFailure(error)).toEqual(failure);
   });
 
-  test('shows as little as an ordinary error when it is printed or compared', () => {
+  test('has only non-enumerable extra fields', () => {
     expect(Object.keys(toError(toFailure(Object.assign(new Error('x'), { code: 'Y' }))))).toEqual(
       [],
     );
@@ -217,7 +217,7 @@ describe('a stored failure', () => {
     '{"name":"E"}',
     '{"name":"E","message":1}',
     '{"name":"E","message":"m","cause":{}}',
-  ])('that is damaged (%j) still reads as a failure, which says so', (text) => {
+  ])('that is damaged (%j) decodes as an UNDECODABLE failure', (text) => {
     expect(decodeFailure(text)).toMatchObject({ code: 'UNDECODABLE' });
   });
 });

@@ -2,21 +2,21 @@ import { builtinKind } from '../values/find-unserializable.ts';
 import { decodePayload, describeAsJson, parseJson } from '../values/payload.ts';
 import { PerdureError, type ErrorCode } from './errors.ts';
 
-/** What user code failed with, as plain data that any store can keep. */
+/** An error of user code as plain data, as it is stored. */
 export interface Failure {
   readonly name: string;
   readonly message: string;
   readonly stack?: string;
-  /** The `code` of the error, when it had one. */
+  /** The `code` of the error, if it had one. */
   readonly code?: string;
-  /** The `details` of the error, when it had some that JSON can carry. */
+  /** The `details` of the error, if JSON can represent them. */
   readonly details?: unknown;
   readonly cause?: Failure;
-  /** Set when the retry policy must not try again. */
+  /** Set if the error must not be retried. */
   readonly nonRetryable?: boolean;
-  /** Set when Perdure itself ended the work, so that no code threw this. */
+  /** Set if Perdure ended the work, so that no user code threw this. */
   readonly platform?: true;
-  /** How many attempts an activity made, when there was more than one. */
+  /** The number of attempts of an activity, if there was more than one. */
   readonly attempts?: number;
 }
 
@@ -24,16 +24,16 @@ const maxTextLength = 32_768;
 const maxCauses = 8;
 const maxAggregated = 10;
 
-/** Turns whatever was thrown (also `undefined`, a string, a hostile object) into a failure; never throws. */
+/** Converts any thrown value to a failure. Never throws, even for hostile objects. */
 export function toFailure(thrown: unknown, depth = 0): Failure {
   try {
     return isError(thrown) ? fromError(thrown, depth) : fromValue(thrown);
   } catch {
-    return { name: 'Error', message: 'Something was thrown that could not be inspected.' };
+    return { name: 'Error', message: 'The thrown value could not be inspected.' };
   }
 }
 
-// An error from another realm (a vm context, some test runners) is no instance of this realm's Error.
+// An error of another realm (a vm context, some test runners) is not an instance of this realm's Error.
 function isError(thrown: unknown): thrown is Error {
   if (typeof thrown !== 'object' || thrown === null) return false;
   return thrown instanceof Error || builtinKind(thrown) === 'Error';
@@ -44,7 +44,7 @@ function fromError(error: Error, depth: number): Failure {
   const message = read(error, 'message');
   const stack = read(error, 'stack');
   const code = read(error, 'code');
-  const details = carriable(read(error, 'details') ?? aggregated(error));
+  const details = copyAsJson(read(error, 'details') ?? aggregated(error));
   const cause = read(error, 'cause');
   return {
     name: clip(typeof name === 'string' && name !== '' ? name : 'Error'),
@@ -58,7 +58,7 @@ function fromError(error: Error, depth: number): Failure {
 }
 
 function fromValue(thrown: unknown): Failure {
-  const details = typeof thrown === 'object' && thrown !== null ? carriable(thrown) : undefined;
+  const details = typeof thrown === 'object' && thrown !== null ? copyAsJson(thrown) : undefined;
   return {
     name: 'NonError',
     message: clip(thrown === undefined ? 'undefined was thrown' : show(thrown)),
@@ -66,7 +66,7 @@ function fromValue(thrown: unknown): Failure {
   };
 }
 
-/** One property of a foreign error: a getter that throws costs only itself. */
+/** Reads a property of an error. Returns `undefined` if a getter throws. */
 function read(error: Error, key: string): unknown {
   try {
     return (error as unknown as Record<string, unknown>)[key];
@@ -76,14 +76,14 @@ function read(error: Error, key: string): unknown {
 }
 
 /**
- * A copy of a value as JSON writes it, or `undefined` when it cannot or is too large. Details are for people who look
- * for the cause: a Date in them arrives as text, where a payload would be refused.
+ * Copies a value as JSON does; `undefined` if that fails or is too large. Details are for people: a Date becomes text,
+ * where a payload would be rejected.
  */
-function carriable(value: unknown): unknown {
+function copyAsJson(value: unknown): unknown {
   return decodePayload(describeAsJson(value, maxTextLength) ?? null);
 }
 
-/** Why each part of an AggregateError failed; its own message only says that all did. */
+/** The errors of an AggregateError, whose own message does not contain them. */
 function aggregated(error: Error): unknown {
   const errors = read(error, 'errors');
   if (!(error instanceof AggregateError) || !Array.isArray(errors)) return undefined;
@@ -101,7 +101,7 @@ function show(value: unknown): string {
   return describeAsJson(value, maxTextLength) ?? `a value of type ${typeof value}`;
 }
 
-/** Rebuilds an error from a failure: a plain `Error` with the recorded name, message, stack, code, details and cause. */
+/** Converts a failure to an `Error` with the recorded name, message, stack, code, details and cause. */
 export function toError(failure: Failure): Error {
   const error = new Error(
     failure.message,
@@ -115,7 +115,7 @@ export function toError(failure: Failure): Error {
   return error;
 }
 
-/** Says whether a decoded value has what every failure has. */
+/** Whether a decoded value has the required fields of a failure. */
 export function isFailure(value: unknown): value is Failure {
   if (typeof value !== 'object' || value === null) return false;
   const { name, message, cause } = value as Partial<Failure>;
@@ -126,23 +126,23 @@ export function isFailure(value: unknown): value is Failure {
   );
 }
 
-/** Reads a failure that a store kept as JSON text; damaged text becomes a failure that says so. */
+/** Decodes a stored failure. For damaged text, returns a failure with the code `UNDECODABLE`. */
 export function decodeFailure(text: string | null): Failure {
   try {
     const failure = text === null ? undefined : parseJson(text);
     if (isFailure(failure)) return failure;
   } catch {
-    // What is not JSON is as damaged as JSON that is no failure.
+    // Invalid JSON is treated as damaged, below.
   }
-  return platformFailure('UNDECODABLE', 'It failed, but the record of why cannot be decoded.');
+  return platformFailure('UNDECODABLE', 'The stored failure cannot be decoded.');
 }
 
-/** A failure that Perdure itself states, with one of its own codes. */
+/** Creates a failure of Perdure itself, with one of its own codes. */
 export function platformFailure(code: ErrorCode, message: string): Failure {
   return { name: PerdureError.name, message, code, nonRetryable: true, platform: true };
 }
 
-/** Whether Perdure itself ended the work with this code; an error of user code with the same code does not count. */
+/** Whether Perdure ended the work with one of these codes. An error of user code with the same code does not count. */
 export function isEndedBy<Code extends ErrorCode>(
   failure: Failure,
   ...codes: readonly Code[]
@@ -167,10 +167,10 @@ function clip(text: string): string {
 
 const maxClasses = 32;
 
-// Errors that were rebuilt from another thread, where only the names of their classes came along.
+// Class names of errors from another thread, which were rebuilt without their classes.
 const rebuilt = new WeakMap<object, readonly string[]>();
 
-/** The names of the classes of a thrown error, from its own class up to the built-in ones; never throws. */
+/** Returns the class names of a thrown error, from its own class up to the built-in ones. Never throws. */
 export function errorClasses(thrown: unknown): readonly string[] {
   if (typeof thrown !== 'object' || thrown === null) return [];
   const known = rebuilt.get(thrown);
@@ -185,18 +185,18 @@ export function errorClasses(thrown: unknown): readonly string[] {
       prototype = Object.getPrototypeOf(prototype) as object | null;
     }
   } catch {
-    // A proxy may refuse to show its prototype; what was read before counts.
+    // A proxy may throw. Keep the names read so far.
   }
   return names;
 }
 
-/** Gives an error that was rebuilt from a failure the classes that the original had. */
+/** Sets the class names of an error that was rebuilt from a failure. */
 export function withClasses(error: Error, classes: readonly string[]): Error {
   rebuilt.set(error, classes);
   return error;
 }
 
-/** What a log line shows of a failure. */
+/** A failure as it is logged. */
 export interface LoggedError {
   readonly name: string;
   readonly message: string;
@@ -205,9 +205,9 @@ export interface LoggedError {
   readonly cause?: LoggedError;
 }
 
-/** The part of a failure that belongs in a log: without `details`, which may hold payloads of user code. */
+/** Converts a failure for a log line, without `details`, which may contain payloads. */
 export function toLoggedError({ name, message, code, stack, cause }: Failure): LoggedError {
-  // The message of a disagreement quotes inputs; its own log line names the recorded and the issued command.
+  // The message quotes inputs. Another log line names the recorded and the issued command.
   if (code === 'NONDETERMINISM') return { name, message: 'code and history disagree', code };
   return {
     name,

@@ -11,7 +11,7 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed;
 }
 
-it('text in pieces of any size is the text that was sent', () => {
+it('decodes text from chunks of any size', () => {
   const text = 'aä€😀'.repeat(20_000);
   const bytes = new TextEncoder().encode(text);
   for (const size of [1, 7, 1_000, 16_384, 20_000, bytes.byteLength]) {
@@ -23,7 +23,7 @@ it('text in pieces of any size is the text that was sent', () => {
   }
 });
 
-it('text in pieces of one byte takes no more memory than a few times its size', () => {
+it('text in one-byte chunks takes at most a few times its size in memory', () => {
   const length = 2_000_000;
   const piece = new Uint8Array([0x78]);
   const gatherer = new ChunkedUtf8Decoder({ fatal: true });
@@ -33,7 +33,7 @@ it('text in pieces of one byte takes no more memory than a few times its size', 
   expect(gatherer.end()).toHaveLength(length);
 });
 
-it('bytes that are no UTF-8 throw where that was asked for, also at the end', () => {
+it('invalid UTF-8 throws with `fatal`, also at the end', () => {
   const refuses = new ChunkedUtf8Decoder({ fatal: true });
   refuses.add(new Uint8Array([0x61, 0x61]));
   refuses.add(new Uint8Array([0xe2]));

@@ -1,31 +1,31 @@
-const gatheredBytes = 16 * 1024;
+const bufferBytes = 16 * 1024;
 
 /**
- * Decodes UTF-8 that arrives in pieces. Small pieces are gathered first: text that is joined from pieces of one byte takes
- * more than thirty times its size, so a sender could make a bound on bytes worthless.
+ * Decodes UTF-8 that arrives in chunks. Buffers small chunks first: a string joined from one-byte chunks takes more than
+ * thirty times its size, so a sender could bypass a limit in bytes.
  */
 export class ChunkedUtf8Decoder {
   readonly #decoder;
-  #gathered: Uint8Array | undefined;
+  #buffer: Uint8Array | undefined;
   #filled = 0;
   #text = '';
 
-  /** With `fatal`, bytes that are no UTF-8 throw a `TypeError`; otherwise they are replaced. */
+  /** `fatal`: throw a `TypeError` for invalid UTF-8 instead of replacing it. */
   constructor({ fatal }: { readonly fatal: boolean }) {
     this.#decoder = new TextDecoder('utf-8', { fatal });
   }
 
-  add(piece: Uint8Array): void {
-    // Most texts come in one piece, and most others in large ones.
-    if (piece.byteLength >= gatheredBytes || this.#text === '') {
+  add(chunk: Uint8Array): void {
+    // Most texts arrive in one chunk, or in large ones.
+    if (chunk.byteLength >= bufferBytes || this.#text === '') {
       this.#flush();
-      this.#text += this.#decoder.decode(piece, { stream: true });
+      this.#text += this.#decoder.decode(chunk, { stream: true });
       return;
     }
-    this.#gathered ??= new Uint8Array(gatheredBytes);
-    if (this.#filled + piece.byteLength > gatheredBytes) this.#flush();
-    this.#gathered.set(piece, this.#filled);
-    this.#filled += piece.byteLength;
+    this.#buffer ??= new Uint8Array(bufferBytes);
+    if (this.#filled + chunk.byteLength > bufferBytes) this.#flush();
+    this.#buffer.set(chunk, this.#filled);
+    this.#filled += chunk.byteLength;
   }
 
   /** Returns the whole text. */
@@ -35,8 +35,8 @@ export class ChunkedUtf8Decoder {
   }
 
   #flush(): void {
-    if (this.#gathered === undefined || this.#filled === 0) return;
-    const bytes = this.#gathered.subarray(0, this.#filled);
+    if (this.#buffer === undefined || this.#filled === 0) return;
+    const bytes = this.#buffer.subarray(0, this.#filled);
     this.#filled = 0;
     this.#text += this.#decoder.decode(bytes, { stream: true });
   }

@@ -18,13 +18,13 @@ describe('a duration', () => {
     expect(toMs(duration)).toBe(ms);
   });
 
-  test('with a part of a millisecond is rounded up, never down to nothing', () => {
+  test('with a fraction of a millisecond is rounded up', () => {
     expect(toMs(0.4)).toBe(1);
     expect(toMs('0.5ms')).toBe(1);
     expect(toMs(10.01)).toBe(11);
   });
 
-  test('in decimals is what a person would compute, not what floating point gives', () => {
+  test('in decimals has no floating-point error', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1_000_000 }), (thousandths) => {
         expect(toMs(`${(thousandths / 1_000).toFixed(3)}s`)).toBe(thousandths);
@@ -64,11 +64,11 @@ describe('a duration', () => {
     new Date(),
     Object.create(null),
     () => 5,
-  ])('of %s is refused', (duration) => {
+  ])('of %.40s throws INVALID_DURATION', (duration) => {
     expect(() => toMs(duration as string, 'timeout')).toThrow(
       expect.objectContaining({
         code: 'INVALID_DURATION',
-        message: expect.stringMatching(/^timeout is .{1,80}\. Use milliseconds/s) as string,
+        message: expect.stringMatching(/^Invalid `timeout` .{1,80}: use milliseconds/s) as string,
       }),
     );
   });

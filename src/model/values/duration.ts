@@ -1,6 +1,6 @@
 import { PerdureError } from '../failures/errors.ts';
 
-/** Milliseconds, or text like `'250ms'`, `'30s'`, `'5m'`, `'1h'`, `'30d'`. */
+/** Milliseconds, or text such as `'250ms'`, `'30s'`, `'5m'`, `'1h'`, `'30d'`. */
 export type Duration = number | string;
 
 const unitMs: Readonly<Record<string, number>> = {
@@ -12,19 +12,19 @@ const unitMs: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-// A thousand years: keeps every sum of a clock and a duration a safe integer.
+// A thousand years, so that a time plus a duration stays a safe integer.
 const maxMs = 31_556_952_000_000;
 
-/** Converts a duration to whole milliseconds, rounding up; negative or unparsable ones are refused. */
+/** Converts a duration to whole milliseconds, rounded up. Throws `INVALID_DURATION` for an invalid one. */
 export function toMs(duration: Duration, what = 'duration'): number {
   const ms = typeof duration === 'number' ? duration : parse(duration);
   if (ms === undefined || !Number.isFinite(ms) || ms < 0 || ms > maxMs) {
     throw new PerdureError(
       'INVALID_DURATION',
-      `${what} is ${describe(duration)}. Use milliseconds of 0 or more, or text like '250ms', '30s', '5m', '1h', '30d'.`,
+      `Invalid \`${what}\` ${describe(duration)}: use milliseconds of 0 or more, or text such as '250ms', '30s', '5m', '1h', '30d'.`,
     );
   }
-  // Thousandths first: 1.1 s is 1100.0000000000002 ms in floating point. Adding 0 turns -0 into 0.
+  // Rounds to thousandths first: 1.1 s is 1100.0000000000002 ms in floating point. Adding 0 turns -0 into 0.
   return Math.ceil(Math.round(ms * 1_000) / 1_000) + 0;
 }
 

@@ -1,7 +1,7 @@
 const maxDepth = 500;
 const maxPathLength = 200;
 
-/** What stands in the way of a value becoming JSON unchanged, with the path to it; `undefined` when nothing does. */
+/** Returns why JSON cannot represent a value unchanged, with the path; `undefined` if it can. */
 export function findUnserializable(value: unknown): string | undefined {
   const found = find(value, []);
   if (found === undefined) return undefined;
@@ -9,7 +9,7 @@ export function findUnserializable(value: unknown): string | undefined {
 }
 
 interface Found {
-  /** From the inside out: it is only built once there is a problem. */
+  /** From the inside out: built only after a problem was found. */
   readonly path: (string | number)[];
   readonly problem: string;
 }
@@ -36,7 +36,7 @@ function findInObject(value: object, ancestors: object[]): Found | undefined {
   if (ancestors.length >= maxDepth) return found(`is nested more than ${maxDepth} deep`);
   const foreign = foreignKind(value);
   if (foreign !== undefined) return found(`is ${foreign}`);
-  // JSON would write what it returns in place of the value. Non-enumerable ones are not among the properties.
+  // JSON would write its result instead of the value. A non-enumerable method is not among the properties.
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
     return found('has a toJSON method (pass what it returns)');
   }
@@ -69,7 +69,7 @@ function findInProperties(
   return undefined;
 }
 
-// JSON writes all of these as something else: text, empty or plain objects.
+// JSON would write these as text, or as empty or plain objects.
 const foreignKinds: ReadonlyMap<string, string> = new Map([
   ['Date', 'a Date (pass its toISOString() or getTime())'],
   ['Promise', 'a promise (is an await missing?)'],
@@ -88,7 +88,7 @@ const foreignKinds: ReadonlyMap<string, string> = new Map([
   ['BigInt', 'a boxed primitive'],
 ]);
 
-/** What an object is, unless it is a plain object or a plain array. */
+/** Describes an object that is neither a plain object nor a plain array. */
 function foreignKind(value: object): string | undefined {
   const prototype = Object.getPrototypeOf(value) as object | null;
   if (prototype === Object.prototype || prototype === Array.prototype || prototype === null) {
@@ -100,7 +100,7 @@ function foreignKind(value: object): string | undefined {
   return foreignKinds.get(kind) ?? (isPlain(value, prototype) ? undefined : instanceOf(prototype));
 }
 
-/** Whether an object is one of another realm (a vm context, some test runners) that would be plain there. */
+/** Whether an object of another realm (a vm context, some test runners) is plain there. */
 function isPlain(value: object, prototype: object): boolean {
   const above = Object.getPrototypeOf(prototype) as object | null;
   if (!Array.isArray(value)) return above === null;
@@ -133,8 +133,8 @@ function shownPath(path: readonly (string | number)[]): string {
 }
 
 /**
- * The name of the built-in class that an object is of, also where it comes from another realm (a vm context, a frame),
- * whose classes are not those of this one. `Object` for all others.
+ * Returns the built-in class of an object, also of another realm (a vm context, a frame) with other classes. `Object` for
+ * all others.
  */
 export function builtinKind(value: object): string {
   return Object.prototype.toString.call(value).slice('[object '.length, -1);

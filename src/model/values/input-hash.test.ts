@@ -5,7 +5,7 @@ import { encodePayload } from './payload.ts';
 const hashOf = (value: unknown) => inputHash(encodePayload(value, 'input'));
 const long = 'x'.repeat(100);
 
-test('equal inputs have equal hashes, whatever order their keys were written in', () => {
+test('equal inputs have equal hashes regardless of key order', () => {
   expect(hashOf({ a: 1, b: 2 })).toBe(hashOf({ b: 2, a: 1 }));
   expect(hashOf({ a: long, b: 2 })).toBe(hashOf({ b: 2, a: long }));
 });
@@ -29,7 +29,7 @@ test('different inputs have different hashes', () => {
   expect(new Set(inputs.map(hashOf)).size).toBe(inputs.length);
 });
 
-test('an input that looks like the hash of another is not taken for it', () => {
+test('an input that looks like the hash of another input has a different hash', () => {
   const hashed = hashOf(long);
   expect(hashOf(hashed)).not.toBe(hashed);
   expect(hashOf(hashed.slice(1))).not.toBe(hashed);

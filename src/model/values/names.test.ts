@@ -11,7 +11,7 @@ describe('a name', () => {
     '🚚',
     'x'.repeat(256),
     '%_*?[]',
-  ])('%j is accepted as it is', (name) => {
+  ])('checkName returns %j unchanged', (name) => {
     expect(checkName(name, 'Name')).toBe(name);
   });
 
@@ -33,7 +33,7 @@ describe('a name', () => {
     [null, 'must be a string, not null'],
     [7, 'must be a string, not number'],
     [{ toString: () => 'a' }, 'must be a string, not object'],
-  ])('%j is refused', (name, problem) => {
+  ])('%j throws INVALID_NAME', (name, problem) => {
     expect(() => checkName(name, 'Activity name')).toThrow(
       expect.objectContaining({
         code: 'INVALID_NAME',
@@ -42,14 +42,14 @@ describe('a name', () => {
     );
   });
 
-  test('may have as many bytes as the limit, in characters of several bytes', () => {
+  test('counts bytes, not characters, up to the limit', () => {
     expect(checkName('é'.repeat(128), 'Name')).toHaveLength(128);
     expect(checkName('🚚'.repeat(64), 'Name')).toHaveLength(128);
   });
 });
 
 describe('an instance id', () => {
-  test('may have up to 1,000 bytes', () => {
+  test('accepts up to 1,000 bytes', () => {
     expect(checkInstanceId('x'.repeat(1_000))).toHaveLength(1_000);
     expect(() => checkInstanceId('x'.repeat(1_001))).toThrow(
       expect.objectContaining({
@@ -59,7 +59,7 @@ describe('an instance id', () => {
     );
   });
 
-  test.each([undefined, '', 'a\tb', "a'b", 5])('%j is refused', (id) => {
+  test.each([undefined, '', 'a\tb', "a'b", 5])('%j throws INVALID_ID', (id) => {
     expect(() => checkInstanceId(id)).toThrow(expect.objectContaining({ code: 'INVALID_ID' }));
   });
 });

@@ -1,25 +1,25 @@
 import { byteLength } from './payload.ts';
 import { PerdureError } from '../failures/errors.ts';
 
-/** Names of definitions, events and versions may have up to this many bytes. */
+/** Maximum length of names of definitions, events and versions, in bytes. */
 export const maxNameBytes = 256;
-/** Instance ids may have up to this many bytes. */
+/** Maximum length of an instance id, in bytes. */
 export const maxIdBytes = 1_000;
 
-// Control characters, and the two separators that end a line in many readers.
+// Control characters, and the line and paragraph separators.
 const controlCharacter = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
-/** Returns the name if it can be one (1 to 256 bytes, no control characters or quotes, well-formed), throws otherwise. */
+/** Returns a valid name: 1 to 256 bytes, no control characters or quotes, well-formed. Throws `INVALID_NAME` otherwise. */
 export function checkName(name: unknown, what: string): string {
   return checkText(name, what, maxNameBytes, 'INVALID_NAME');
 }
 
-/** Returns the id if it can be one (1 to 1,000 bytes, no control characters or quotes, well-formed), throws otherwise. */
+/** Returns a valid instance id: as a name, but up to 1,000 bytes. Throws `INVALID_ID` otherwise. */
 export function checkInstanceId(id: unknown): string {
   return checkText(id, 'Instance id', maxIdBytes, 'INVALID_ID');
 }
 
-/** Returns the key if it can be one (as an instance id), throws otherwise. */
+/** Returns a valid dedupe key: the rules of instance ids apply. Throws `INVALID_ID` otherwise. */
 export function checkDedupeKey(key: unknown): string {
   return checkText(key, 'Dedupe key', maxIdBytes, 'INVALID_ID');
 }
@@ -48,7 +48,7 @@ function findProblem(text: unknown, maxBytes: number): string | undefined {
     return `is longer than ${maxBytes} bytes`;
   }
   if (controlCharacter.test(text)) return 'contains a control character';
-  // Names and ids stand in logs, URLs and shell commands, where a quote ends what it is in.
+  // Names and ids appear in logs, URLs and shell commands, where a quote could end an argument.
   if (/['"`]/.test(text)) return 'contains a quote';
   if (!text.isWellFormed()) return 'contains half of a surrogate pair';
   return undefined;

@@ -15,7 +15,7 @@ const jsonValue = fc
   .map((value) => JSON.parse(JSON.stringify(value)) as unknown);
 
 describe('a payload', () => {
-  test('carries any JSON value there and back unchanged', () => {
+  test('round-trips any JSON value', () => {
     fc.assert(
       fc.property(jsonValue, (value) => {
         fc.pre(!JSON.stringify(value).includes('__proto__'));
@@ -24,28 +24,28 @@ describe('a payload', () => {
     );
   });
 
-  test('of undefined is no payload, and no payload decodes to undefined', () => {
+  test('encodes undefined as no payload, and decodes no payload as undefined', () => {
     expect(encodePayload(undefined, 'input')).toBeNull();
     expect(decodePayload(null)).toBeUndefined();
   });
 
-  test('of null is not the same as no payload', () => {
+  test('distinguishes null from no payload', () => {
     expect(encodePayload(null, 'input')).toBe('null');
     expect(decodePayload('null')).toBeNull();
   });
 
-  test('leaves out undefined properties, as JSON does', () => {
+  test('omits undefined properties, as JSON does', () => {
     expect(encodePayload({ a: undefined, b: [null, 1] }, 'input')).toBe('{"b":[null,1]}');
   });
 
-  test('takes the same object in two places, which is no cycle', () => {
+  test('accepts the same object in two places', () => {
     const shared = { a: 1 };
     expect(encodePayload([shared, shared, { shared }], 'input')).toBe(
       '[{"a":1},{"a":1},{"shared":{"a":1}}]',
     );
   });
 
-  test('takes objects without a prototype, and plain data of another realm', () => {
+  test('accepts objects without a prototype, and plain data of another realm', () => {
     expect(encodePayload(Object.assign(Object.create(null) as object, { x: 1 }), 'input')).toBe(
       '{"x":1}',
     );
@@ -53,13 +53,13 @@ describe('a payload', () => {
     expect(encodePayload(foreign, 'input')).toBe('{"list":[{"x":1},[]]}');
   });
 
-  test('takes halves of surrogate pairs and every control character', () => {
+  test('accepts lone surrogates and control characters', () => {
     const text = '\ud800 \u0000 \u2028 "\\';
     expect(decodePayload(encodePayload({ [text]: text }, 'input'))).toEqual({ [text]: text });
   });
 });
 
-describe('encoding refuses, with the path to it,', () => {
+describe('encodePayload throws NOT_SERIALIZABLE with the path for', () => {
   const cycle: Record<string, unknown> = { deep: {} };
   (cycle['deep'] as Record<string, unknown>)['back'] = cycle;
   class Point {
@@ -130,7 +130,7 @@ describe('encoding refuses, with the path to it,', () => {
     expect(() => encodePayload(value, 'Input of "order"')).toThrow(/^Input of "order" cannot/);
   });
 
-  test('a getter, a toJSON or a proxy that throws, keeping the error as the cause', () => {
+  test('a getter, a toJSON or a proxy that throws, with the error as the cause', () => {
     const boom = new Error('boom');
     const throwing = (): never => {
       throw boom;
@@ -153,12 +153,12 @@ describe('encoding refuses, with the path to it,', () => {
     );
   });
 
-  test('no more of a path than a message should hold', () => {
+  test('a long path, which it cuts', () => {
     const error = catchError(() => encodePayload({ ['k'.repeat(10_000)]: 1n }, 'Input'));
     expect(error.message.length).toBeLessThan(500);
   });
 
-  test('and takes 500 levels, which decode and compare again', () => {
+  test('nothing up to 500 levels deep', () => {
     const payload = encodePayload(nested(500), 'Input');
     expect(decodePayload(payload)).toEqual(nested(500));
     expect(canonicalPayload(payload)).toBe(payload);
@@ -180,7 +180,7 @@ describe('the payload limit', () => {
     );
   });
 
-  test('is 2 MiB unless told otherwise', () => {
+  test('is 2 MiB by default', () => {
     const fits = 'x'.repeat(defaultPayloadLimitBytes - 2);
     expect(encodePayload(fits, 'Input')).toHaveLength(2_097_152);
     expect(() => encodePayload(`${fits}x`, 'Input')).toThrow(
@@ -195,18 +195,18 @@ describe('decoding', () => {
     '{"a":{"__proto__":{"polluted":1}},"b":1}',
     '{"a":{"__pro\\u0074o__":{"polluted":1}},"b":1}',
     '{"a":{"\\u005F_proto__":{"polluted":1}},"b":1}',
-  ])('drops a stored __proto__ key, however it is spelled: %s', (text) => {
+  ])('drops a stored __proto__ key, also with escapes: %s', (text) => {
     const value = decodePayload(text) as { a: object };
     expect(Object.getOwnPropertyNames(value.a)).toEqual([]);
     expect(Object.assign({}, value.a)).not.toHaveProperty('polluted');
     expect(parseJson(text)).toEqual({ a: {}, b: 1 });
   });
 
-  test('leaves __proto__ as a plain value alone', () => {
+  test('keeps __proto__ as a string value', () => {
     expect(decodePayload('["__proto__"]')).toEqual(['__proto__']);
   });
 
-  test('of what is not JSON says that the store is damaged', () => {
+  test('throws UNDECODABLE for invalid JSON', () => {
     expect(() => decodePayload('{"a":')).toThrow(
       expect.objectContaining({ code: 'UNDECODABLE', cause: expect.any(SyntaxError) as unknown }),
     );
@@ -214,13 +214,13 @@ describe('decoding', () => {
 });
 
 describe('canonical text', () => {
-  test('is the same whatever order the keys were written in', () => {
+  test('is independent of key order', () => {
     expect(canonicalPayload('{"b":[{"d":1,"c":2}],"a":null}')).toBe(
       '{"a":null,"b":[{"c":2,"d":1}]}',
     );
   });
 
-  test('is the same also where keys are numbers or look like them', () => {
+  test('is independent of key order for numeric keys', () => {
     const text = canonicalPayload('{"10":1,"9":2,"b":3,"-1":4,"01":5,"A":6}');
     expect(canonicalPayload('{"A":6,"01":5,"-1":4,"b":3,"9":2,"10":1}')).toBe(text);
   });

@@ -1,16 +1,16 @@
 import { PerdureError } from '../failures/errors.ts';
 import { findUnserializable } from './find-unserializable.ts';
 
-/** JSON text. A payload stays text from the author's value to the store and back, so nothing re-encodes it. */
+/** JSON text. It is encoded once, and stays text until it is decoded for user code. */
 export type Payload = string;
 
-/** The largest payload accepted unless an option says otherwise: 2 MiB. */
+/** Default of `payloadLimitBytes`: 2 MiB. */
 export const defaultPayloadLimitBytes = 2 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON text; `undefined` becomes `null` (no payload). What would arrive as something else (a Date,
- * an instance of a class, a value with `toJSON`, `undefined` in an array, Map, Set, BigInt, NaN, a function, a symbol, a
- * promise, a cycle, a `__proto__` key) is refused with the path to it. Properties that are `undefined` are left out.
+ * Encodes a value as JSON text; `undefined` becomes `null` (no payload). Throws `NOT_SERIALIZABLE`, with the path, for a value
+ * that JSON would change: a Date, a class instance, a value with `toJSON`, `undefined` in an array, Map, Set, BigInt, NaN, a
+ * function, a symbol, a promise, a cycle, a `__proto__` key. Omits properties that are `undefined`.
  */
 export function encodePayload(
   value: unknown,
@@ -19,7 +19,7 @@ export function encodePayload(
 ): Payload | null {
   if (value === undefined) return null;
   const text = stringify(value, what);
-  // UTF-8 needs at most three bytes for a UTF-16 unit, so most payloads need no count.
+  // A UTF-16 unit takes at most three bytes in UTF-8, so most payloads need no count.
   if (text.length * 3 > limitBytes && byteLength(text) > limitBytes) {
     throw new PerdureError(
       'PAYLOAD_TOO_LARGE',
@@ -37,7 +37,7 @@ function stringify(value: unknown, what: string): string {
   } catch (cause) {
     throw new PerdureError(
       'NOT_SERIALIZABLE',
-      `${what} cannot be stored as JSON: reading it threw an error, given as the cause. Pass plain data.`,
+      `${what} cannot be stored as JSON: reading it threw an error (see cause). Pass plain data.`,
       { cause },
     );
   }
@@ -47,20 +47,20 @@ function stringify(value: unknown, what: string): string {
   );
 }
 
-/** Writes a value for people to read, as JSON does, within a limit; `undefined` where that is not possible. */
+/** Formats a value as JSON for display. Returns `undefined` if it is too long or has no useful JSON. */
 export function describeAsJson(value: unknown, limitBytes: number): string | undefined {
   try {
-    // The type of JSON.stringify does not say that it may leave nothing. A Map leaves '{}', which tells nothing either.
+    // JSON.stringify may return undefined, despite its type. For a Map it returns '{}', which says nothing.
     const text = JSON.stringify(value) as string | undefined;
-    const tellsNothing =
+    const isUseless =
       text === undefined || (text === '{}' && findUnserializable(value) !== undefined);
-    return tellsNothing || byteLength(text) > limitBytes ? undefined : text;
+    return isUseless || byteLength(text) > limitBytes ? undefined : text;
   } catch {
     return undefined;
   }
 }
 
-/** Decodes a payload into a fresh value; a stored `__proto__` key is dropped, so it can never pollute. */
+/** Decodes a payload into a new value, without `__proto__` keys. Throws `UNDECODABLE` for invalid JSON. */
 export function decodePayload(payload: Payload | null): unknown {
   if (payload === null) return undefined;
   try {
@@ -68,15 +68,15 @@ export function decodePayload(payload: Payload | null): unknown {
   } catch (cause) {
     throw new PerdureError(
       'UNDECODABLE',
-      'A stored payload is not valid JSON. Was the store damaged, or written by something else?',
+      'A stored payload is not valid JSON: the store is damaged, or another program wrote it.',
       { cause },
     );
   }
 }
 
-/** Parses stored JSON text without its `__proto__` keys; throws a SyntaxError for what is not JSON. */
+/** Parses JSON text without its `__proto__` keys. Throws a SyntaxError for invalid JSON. */
 export function parseJson(text: string): unknown {
-  // The key may be spelled with escapes. A reviver costs several times the parsing, so it is only used when needed.
+  // The key may contain escapes. A reviver takes several times as long as parsing, so it is used only when needed.
   const suspicious = text.includes('__proto__') || text.includes('\\u');
   return suspicious ? JSON.parse(text, dropProto) : JSON.parse(text);
 }
@@ -85,15 +85,15 @@ function dropProto(key: string, value: unknown): unknown {
   return key === '__proto__' ? undefined : value;
 }
 
-/** JSON text with sorted keys: equal values have equal canonical text, whatever order their keys were written in. */
+/** Returns JSON text with sorted keys, so that equal values have equal text. */
 export function canonicalPayload(payload: Payload | null): string {
   if (payload === null) return '';
   // Only objects have keys to sort.
   return payload.includes('{') ? JSON.stringify(sorted(decodePayload(payload))) : payload;
 }
 
-// A sorted copy and one call of JSON.stringify: 1.7 µs for a small order, against 3.0 µs for a call per leaf. Keys
-// that are whole numbers come first in every object, whatever the order in which they were added.
+// A sorted copy and one JSON.stringify take 1.7 µs for a small order; one call per leaf takes 3.0 µs. Integer keys always
+// come first in an object, in both variants.
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(sorted);
@@ -106,7 +106,7 @@ function sorted(value: unknown): unknown {
 const encoder = new TextEncoder();
 const native = globalThis.Buffer as typeof Buffer | undefined;
 
-/** How many bytes a text has in UTF-8; in browsers, too, which have no Buffer to count without a copy. */
+/** Returns the number of bytes of a text in UTF-8. Browsers have no Buffer, which counts without a copy. */
 export function byteLength(text: string): number {
   return native === undefined ? encoder.encode(text).length : native.byteLength(text);
 }

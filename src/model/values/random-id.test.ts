@@ -2,13 +2,13 @@ import { expect, test } from 'vitest';
 import { checkInstanceId } from './names.ts';
 import { randomToken, timeOrderedId } from './random-id.ts';
 
-test('tokens are 128 random bits that never repeat, across many refills of the pool', () => {
+test('tokens have 128 random bits and do not repeat across refills of the pool', () => {
   const tokens = Array.from({ length: 20_000 }, randomToken);
   expect(new Set(tokens).size).toBe(tokens.length);
   for (const token of tokens) expect(token).toMatch(/^[\w-]{22}$/);
 });
 
-test('every bit of a token is as often set as not', () => {
+test('every bit of a token is uniformly distributed', () => {
   const ones = Array.from({ length: 128 }, () => 0);
   const rounds = 4_000;
   for (let round = 0; round < rounds; round++) {
@@ -20,7 +20,7 @@ test('every bit of a token is as often set as not', () => {
     expect(Math.abs(count - rounds / 2)).toBeLessThan(8 * Math.sqrt(rounds / 4));
 });
 
-test('generated ids sort by the time they were made', () => {
+test('generated ids sort by creation time', () => {
   const times = [0, 1, 35, 36, 999, 1_700_000_000_000, 1_763_164_800_000, 1_763_164_800_001, 4e12];
   const ids = times.map(timeOrderedId);
   expect(ids.toSorted()).toEqual(ids);

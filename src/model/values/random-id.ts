@@ -1,19 +1,19 @@
-// Taken before anything can patch the globals. Web Crypto, because browsers make ids too.
+// Captured before the globals are patched. Web Crypto, because browsers create ids too.
 const webCrypto = globalThis.crypto;
 const fillRandomly = webCrypto.getRandomValues.bind(webCrypto);
 
-// Random bytes are drawn in bulk: one call of 4 KiB costs about as much as one of 16 bytes.
+// One call for 4 KiB of random bytes takes about as long as one for 16 bytes.
 const pool = new Uint8Array(4_096);
 let offset = pool.length;
 
 const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-// Two digits at a time: 150 ns for a token, against 200 ns with a Buffer, which browsers do not have.
+// Two digits at a time take 150 ns per token; a Buffer takes 200 ns, and browsers have none.
 const pairs = Array.from(
   { length: 4_096 },
   (_, bits) => digits.charAt(bits >> 6) + digits.charAt(bits & 63),
 );
 
-/** So many random bytes, as base64url. */
+/** Returns `bytes` random bytes as base64url. */
 function randomText(bytes: number): string {
   if (offset + bytes > pool.length) {
     fillRandomly(pool);
@@ -38,12 +38,12 @@ function pair(bits: number): string {
   return pairs[bits] ?? '';
 }
 
-/** 128 random bits as text: for lock tokens, incarnations and turn ids, which nobody may guess or repeat. */
+/** Returns 128 random bits as text, for lock tokens, incarnations and turn ids. */
 export function randomToken(): string {
   return randomText(16);
 }
 
-/** A generated instance id: time first, so that ids made one after the other stand side by side in an index. */
+/** Returns a new instance id. It starts with the time, so that consecutive ids are adjacent in an index. */
 export function timeOrderedId(nowMs: number): string {
   return `${Math.floor(nowMs).toString(36).padStart(9, '0')}-${randomText(12)}`;
 }

@@ -4,10 +4,10 @@ import { parseJson } from './payload.ts';
 
 type Check = (value: unknown) => boolean;
 
-/** What the fields of one kind of stored row must be. */
+/** The fields that one kind of stored row must have. */
 export type FieldChecks = readonly (readonly [field: string, check: Check])[];
 
-/** The fields of a stored row, or `undefined` when they are not what this kind of row has. */
+/** Decodes the fields of a stored row. Returns `undefined` if they fail the checks. */
 export function decodeFields(
   data: string,
   checks: FieldChecks,
@@ -30,7 +30,7 @@ function parseObject(data: string): Record<string, unknown> | undefined {
 export const isText: Check = (value) => typeof value === 'string';
 export const isTextOrNull: Check = (value) => value === null || typeof value === 'string';
 export const isTime: Check = (value) => typeof value === 'number';
-/** Operations and executions are counted from 1. */
+/** A number of an operation or execution: 1, 2, 3, … */
 export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 1;
 
 const isParent: Check = (value) =>

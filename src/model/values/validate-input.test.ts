@@ -8,12 +8,12 @@ const schema = (validate: Validate): StandardSchema => ({
 });
 
 describe('an input', () => {
-  test('passes as it is when there is no schema', async () => {
+  test('is returned unchanged without a schema', async () => {
     const input = { a: 1 };
     expect(await validateInput(undefined, input, 'Orchestration "order"')).toBe(input);
   });
 
-  test('becomes what its schema makes of it, at once or later', async () => {
+  test('is parsed by its schema, synchronously or not', async () => {
     const double: Validate = (value) => ({ value: (value as number) * 2 });
     expect(await validateInput(schema(double), 4, 'x')).toBe(8);
     expect(
@@ -25,7 +25,7 @@ describe('an input', () => {
     ).toBe(8);
   });
 
-  test('is refused with each problem and the path to it', async () => {
+  test('throws INVALID_INPUT with all issues and their paths', async () => {
     const issues = [
       { message: 'expected a number', path: ['lines', 0, { key: 'qty' }] },
       { message: 'too short', path: [] },
@@ -41,11 +41,11 @@ describe('an input', () => {
     ).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message:
-        'Orchestration "order" was given an input that its schema refuses: lines[0].qty: expected a number; too short; Symbol(id): missing; unknown.',
+        'Orchestration "order" got an invalid input: lines[0].qty: expected a number; too short; Symbol(id): missing; unknown.',
     });
   });
 
-  test('with a thousand problems shows the first ten', async () => {
+  test('shows the first ten of a thousand issues', async () => {
     const issues = Array.from({ length: 1_000 }, (_, index) => ({ message: `problem ${index}` }));
     const refusal = validateInput(
       schema(() => Promise.resolve({ issues })),
@@ -55,7 +55,7 @@ describe('an input', () => {
     await expect(refusal).rejects.toThrow(/problem 9\.$/);
   });
 
-  test('is refused when its schema throws or is none, with the reason as the cause', async () => {
+  test('throws INVALID_INPUT with a cause if the schema throws or is invalid', async () => {
     const boom = new Error('boom');
     const throwing = schema(() => {
       throw boom;

@@ -3,7 +3,7 @@ import { PerdureError } from '../failures/errors.ts';
 
 const maxShown = 10;
 
-/** Returns the value as the schema parsed it, or throws `INVALID_INPUT` with what is wrong and where. */
+/** Returns the value after the schema parsed it. Throws `INVALID_INPUT` with the issues and their paths. */
 export async function validateInput(
   schema: StandardSchema | undefined,
   value: unknown,
@@ -13,15 +13,12 @@ export async function validateInput(
   const result = await validate(schema, value, what);
   if (result.issues === undefined) return result.value;
   const problems = result.issues.slice(0, maxShown).map(describe).join('; ');
-  throw new PerdureError(
-    'INVALID_INPUT',
-    `${what} was given an input that its schema refuses: ${problems}.`,
-  );
+  throw new PerdureError('INVALID_INPUT', `${what} got an invalid input: ${problems}.`);
 }
 
 /**
- * Returns the payload of an event as the schema of its token parsed it; throws `INVALID_INPUT` with what is wrong and where.
- * Synchronous, because a wait in an orchestration must settle at the same point in every replay.
+ * Returns the payload of an event after its schema parsed it. Throws `INVALID_INPUT` with the issues and their paths.
+ * Synchronous: a wait in an orchestration must settle at the same point in every replay.
  */
 export function validateEvent(
   schema: StandardSchema | undefined,
@@ -33,10 +30,7 @@ export function validateEvent(
   const result = validateNow(schema, value, what);
   if (result.issues === undefined) return result.value;
   const problems = result.issues.slice(0, maxShown).map(describe).join('; ');
-  throw new PerdureError(
-    'INVALID_INPUT',
-    `${what} has a payload that its schema refuses: ${problems}.`,
-  );
+  throw new PerdureError('INVALID_INPUT', `${what} has an invalid payload: ${problems}.`);
 }
 
 function validateNow(schema: StandardSchema, value: unknown, what: string): Result {
@@ -47,11 +41,11 @@ function validateNow(schema: StandardSchema, value: unknown, what: string): Resu
     throw threw(what, cause);
   }
   if (!isPromise(result)) return result;
-  // No caller awaits its outcome, so a rejection is ignored.
+  // The result is not used, so ignore a rejection.
   void result.then(undefined, () => undefined);
   throw new PerdureError(
     'INVALID_OPTION',
-    `${what} has a schema that validates asynchronously. Use a synchronous schema for an event, and check the rest in an activity.`,
+    `${what} has an asynchronous schema. Use a synchronous schema for an event, and validate the rest in an activity.`,
   );
 }
 
@@ -73,7 +67,7 @@ async function validate(schema: StandardSchema, value: unknown, what: string): P
 function threw(what: string, cause: unknown): PerdureError {
   return new PerdureError(
     'INVALID_INPUT',
-    `${what} has a schema that could not be asked: it threw the error given as the cause. Use a Standard Schema, such as one of zod, valibot or arktype.`,
+    `${what} has a schema that threw an error (see cause). Use a Standard Schema, such as one of zod, valibot or arktype.`,
     { cause },
   );
 }

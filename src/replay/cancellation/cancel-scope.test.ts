@@ -14,7 +14,7 @@ const scheduled = (events: readonly HistoryEvent[]) =>
 const triggerOf = (error: { trigger: string; reason: string }) => [error.trigger, error.reason];
 
 describe('R11: an operation belongs to the scope it was issued in', () => {
-  it('a canceled scope withdraws its own operations, then those of the scopes inside, and nothing else', async () => {
+  it('canceling a scope withdraws its operations, then those of inner scopes, and no others', async () => {
     const run = drive(async (ctx) => {
       const outside = ctx.call('outside');
       const scope = ctx.scope(async () => {
@@ -39,7 +39,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
     expect(run.output).toEqual([['cancel', 'not needed'], 'out']);
   });
 
-  it('also when it is issued after any number of awaits, in helpers and callbacks', async () => {
+  it('also if it is issued after awaits, in helpers and callbacks', async () => {
     const run = drive(async (ctx) => {
       const helper = async (name: string) => {
         await Promise.resolve();
@@ -59,7 +59,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
     expect(withdrawn(await run.turn(run.raised('stop')))).toEqual([4, 5]);
   });
 
-  it('an operation that is awaited in another scope is withdrawn with its own', async () => {
+  it('an operation awaited in another scope is withdrawn with its own scope', async () => {
     const run = drive(async (ctx) => {
       const mine = ctx.call('mine');
       const scope = ctx.scope(async () => mine);
@@ -73,7 +73,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
     expect(run.output).toEqual(['cancel', 'canceled']);
   });
 
-  it('a cancel of the instance reaches every scope, and enters no shield', async () => {
+  it('a cancel of the instance reaches all scopes but no shield', async () => {
     const run = drive(async (ctx) => {
       await Promise.all([
         ctx.scope(() => ctx.call('scoped')),
@@ -96,7 +96,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'stop' });
   });
 
-  it('a shield is canceled by its own promise, by nothing that it races against', async () => {
+  it('a shield is canceled by its own promise, not by a lost race', async () => {
     const run = drive(async (ctx) => {
       const shield = ctx.shield(() => ctx.call('release'));
       await ctx.race([shield, ctx.sleep(5)]);
@@ -110,7 +110,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
     expect(run.output).toEqual(['cancel', 'enough']);
   });
 
-  it('a scope that loses a race is canceled, and cleans up', async () => {
+  it('a scope that loses a race is canceled and cleans up', async () => {
     const run = drive(async (ctx) => {
       const work = ctx.scope(async () => {
         try {
@@ -133,7 +133,7 @@ describe('R11: an operation belongs to the scope it was issued in', () => {
   });
 });
 
-describe('R12: a canceled scope does nothing new', () => {
+describe('R12: a canceled scope issues no operations', () => {
   const everything = (ctx: Context): Promise<unknown>[] => [
     ctx.call('a'),
     ctx.sleep(1),
@@ -145,7 +145,7 @@ describe('R12: a canceled scope does nothing new', () => {
     ctx.all([ctx.call('x'), ctx.call('y', 1, { timeout: 1 })]),
   ];
 
-  it('its operations are refused at once, with the reason of the cancel, and leave no trace', async () => {
+  it('its operations reject immediately with the cancel reason and are not recorded', async () => {
     const run = drive(async (ctx) => {
       await ctx.waitFor('never').catch(() => undefined);
       const results = await Promise.allSettled(everything(ctx));
@@ -163,7 +163,7 @@ describe('R12: a canceled scope does nothing new', () => {
     expect(run.output).toEqual(Array.from({ length: 8 }, () => ['cancel', 'enough']));
   });
 
-  it('they are refused after a scope has ended, too', async () => {
+  it('they also reject after a scope has ended', async () => {
     const run = drive(async (ctx) => {
       let late: Promise<unknown> = Promise.resolve();
       await ctx.scope(async () => {
@@ -178,7 +178,7 @@ describe('R12: a canceled scope does nothing new', () => {
     expect(run.output).toEqual(['cancel', 'its scope has ended']);
   });
 
-  it('a shield inside runs, and so does the code of a scope inside, which may hold a shield', async () => {
+  it('an inner shield runs, also inside an inner scope', async () => {
     const run = drive(async (ctx) => {
       try {
         await ctx.waitFor('never');
@@ -195,7 +195,7 @@ describe('R12: a canceled scope does nothing new', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled' });
   });
 
-  it('an event that has arrived is not consumed by a refused wait', async () => {
+  it('a buffered event is not consumed by a rejected wait', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a').catch(() => undefined);
       await ctx.waitFor('e').catch(() => undefined);
@@ -206,7 +206,7 @@ describe('R12: a canceled scope does nothing new', () => {
     expect(run.output).toBe('kept');
   });
 
-  it('a custom status is still taken: it starts nothing', async () => {
+  it('a custom status is still recorded', async () => {
     const run = drive(async (ctx) => {
       try {
         await ctx.call('a');
@@ -223,7 +223,7 @@ describe('R12: a canceled scope does nothing new', () => {
     ]);
   });
 
-  it('code that ignores the refusals in an endless loop fails its instance, and blocks nobody', async () => {
+  it('code that ignores the rejections in an endless loop fails its instance only', async () => {
     const run = drive(
       async (ctx) => {
         for (;;) {
@@ -243,7 +243,7 @@ describe('R12: a canceled scope does nothing new', () => {
     await run.replayed();
   });
 
-  it('a long list of refused calls is no endless loop', async () => {
+  it('a long list of rejected calls is not an endless loop', async () => {
     const run = drive(async (ctx) => {
       await ctx.call('a').catch(() => undefined);
       const calls = Array.from({ length: 20_000 }, (_, i) => ctx.call('b', i));

@@ -12,8 +12,8 @@ const describeError = (error: { code?: string; trigger?: string; message: string
   error.trigger ?? null,
 ];
 
-describe('R13: a scope settles when nothing of it is outstanding', () => {
-  it('gives the result of its code, and leaves no trace of its own', async () => {
+describe('R13: a scope settles when nothing in it is outstanding', () => {
+  it('resolves with the result of its code, and records no event of its own', async () => {
     const run = drive(async (ctx) => [
       await ctx.scope(() => 1),
       await ctx.scope(async () => ctx.call('a')),
@@ -33,7 +33,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     ]);
   });
 
-  it('rejects with what its code throws, synchronously or not', async () => {
+  it('rejects with the error of its code, synchronous or not', async () => {
     const run = drive(async (ctx) => {
       const broken = () => {
         throw new Error('sync');
@@ -50,7 +50,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     ]);
   });
 
-  it('withdraws what its code has left pending when it ends, by a return or a throw', async () => {
+  it('withdraws pending operations when its code returns or throws', async () => {
     for (const fails of [false, true]) {
       const run = drive(async (ctx) => {
         const kept = ctx.call('outside');
@@ -74,7 +74,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     }
   });
 
-  it('waits for the clean-up of branches that nobody awaits', async () => {
+  it('waits for the clean-up of branches that are not awaited', async () => {
     const run = drive(async (ctx) => {
       const branch = async (name: string) => {
         try {
@@ -117,7 +117,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     ]);
   });
 
-  it('canceled by its promise, it rejects when its code has ended, whatever that returned', async () => {
+  it('canceled by its promise, it rejects once its code has ended, regardless of the result', async () => {
     const run = drive(async (ctx) => {
       const scope = ctx.scope(async () => {
         try {
@@ -142,7 +142,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     expect(run.output).toEqual(['OPERATION_CANCELED', 'cancel']);
   });
 
-  it('canceled by its promise, it rejects with another error of its code: a failed clean-up is seen', async () => {
+  it('canceled by its promise, it rejects with an error of its clean-up', async () => {
     const run = drive(async (ctx) => {
       const scope = ctx.scope(async () => {
         try {
@@ -159,7 +159,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     expect(run.output).toEqual(['ACTIVITY_FAILED', null]);
   });
 
-  it('canceled from around it, it gives what its code returned: the code may be past its own point of no return', async () => {
+  it('canceled by an outer scope, it resolves with the result of its code', async () => {
     const run = drive(async (ctx) =>
       ctx.scope(async () => {
         await ctx.call('a').catch(() => undefined);
@@ -187,7 +187,7 @@ describe('R13: a scope settles when nothing of it is outstanding', () => {
     expect(run.failure.message).toContain('a scope ended outside a turn');
   });
 
-  it('refuses what is no function, and options that make no sense', async () => {
+  it('rejects invalid bodies and options', async () => {
     for (const [code, refused] of [
       ['INVALID_INPUT', (ctx) => ctx.scope('no' as never)],
       ['INVALID_INPUT', (ctx) => ctx.shield(undefined as never)],
@@ -218,7 +218,7 @@ describe('the timeout of a scope', () => {
     expect(run.output).toBe('in time');
   });
 
-  it('cancels the scope, which rejects once its code has cleaned up; outside the instance goes on', async () => {
+  it('cancels the scope, which rejects after its clean-up; the instance continues', async () => {
     const run = drive(async (ctx) => {
       const outside = ctx.call('outside');
       const inside = ctx.scope(
@@ -244,7 +244,7 @@ describe('the timeout of a scope', () => {
     expect(run.output).toEqual(["scope 'booking' timed out after 50 ms", 'timeout', 'out']);
   });
 
-  it('is an ordinary failure when nobody catches it', async () => {
+  it('is an ordinary failure if it is not caught', async () => {
     const run = drive(async (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 50 }));
     await run.start();
     await run.turn(run.fired(1));
@@ -255,7 +255,7 @@ describe('the timeout of a scope', () => {
     });
   });
 
-  it('is withdrawn with the scope when that is canceled otherwise', async () => {
+  it('is withdrawn if the scope is canceled for another reason', async () => {
     const run = drive(async (ctx) => ctx.scope(() => ctx.call('a'), { timeout: 50 }));
     await run.start();
     expect(withdrawn(await run.turn(run.cancel()))).toEqual([
@@ -264,7 +264,7 @@ describe('the timeout of a scope', () => {
     ]);
   });
 
-  it('counts for a scope in a shield, which nothing outside can cancel', async () => {
+  it('applies to a scope in a shield', async () => {
     const run = drive(async (ctx) =>
       ctx.shield(async () => ctx.scope(() => ctx.call('a'), { timeout: 50 }).catch(() => 'late')),
     );
@@ -276,7 +276,7 @@ describe('the timeout of a scope', () => {
 });
 
 describe('a shield', () => {
-  it('outside a canceled scope is a scope that a cancel does not touch', async () => {
+  it('is a scope that a cancel from outside does not enter', async () => {
     const run = drive(async (ctx) => {
       const result = await ctx.shield(async () => [await ctx.call('a'), await ctx.call('b')]);
       return [result, await ctx.call('c').catch(() => 'refused')];
@@ -288,7 +288,7 @@ describe('a shield', () => {
     expect(run.output).toEqual([['a', 'b'], 'refused']);
   });
 
-  it('ends at its deadline, and the instance says that its clean-up was cut off', async () => {
+  it('ends at its deadline, and the instance has cleanupSkipped', async () => {
     const run = drive(async (ctx) => {
       try {
         await ctx.call('a');
@@ -304,7 +304,7 @@ describe('a shield', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', cleanupSkipped: true });
   });
 
-  it('whose deadline passes before any cancel is no clean-up that was cut off', async () => {
+  it('whose deadline passes before any cancel does not set cleanupSkipped', async () => {
     const run = drive(async (ctx) => {
       await ctx.shield(() => ctx.call('a'), { timeout: '10s' }).catch(() => undefined);
       await ctx.waitFor('never');
@@ -315,7 +315,7 @@ describe('a shield', () => {
     expect(run.outcome).not.toHaveProperty('cleanupSkipped');
   });
 
-  it('in a shield takes the earlier deadline, whichever that is', async () => {
+  it('in a shield ends at the earlier deadline', async () => {
     for (const [fired, trigger] of [
       [1, 'the outer shield'],
       [2, 'the inner one'],
@@ -344,7 +344,7 @@ describe('a shield', () => {
     }
   });
 
-  it('that is canceled itself leaves the shields inside to their deadlines', async () => {
+  it('that is canceled by its promise leaves inner shields running until their deadline', async () => {
     const run = drive(async (ctx) => {
       const outer = ctx.shield(
         async () => {
@@ -365,7 +365,7 @@ describe('a shield', () => {
     expect(run.output).toEqual(['OPERATION_CANCELED', 'cancel']);
   });
 
-  it('does not keep its own continue-as-new from ending the execution', async () => {
+  it('does not delay a continue-as-new of its own code', async () => {
     const run = drive(async (ctx, n: number) =>
       ctx.shield(async () => {
         void ctx.call('dropped');

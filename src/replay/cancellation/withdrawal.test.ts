@@ -5,7 +5,7 @@ import type { Message } from '../../model/message.ts';
 import { drive, kindsOf, type TurnDriver } from '../../../test/replay/turn-driver.ts';
 import { isCancellation, isWithdrawal, toCanceledError } from './cancel-scope.ts';
 
-/** Calls an activity or a child that is canceled later, and tells what became of it and of the code after it. */
+/** Calls an activity or a child that is canceled later. Returns its outcome and that of the code after it. */
 function canceledLater(kind: 'activity' | 'child', cancellation?: CancellationType): TurnDriver {
   return drive(async (ctx) => {
     const options = cancellation === undefined ? {} : { cancellation };
@@ -27,7 +27,7 @@ function canceledLater(kind: 'activity' | 'child', cancellation?: CancellationTy
 
 describe('R14: how a withdrawn operation settles', () => {
   it.each(['activity', 'child'] as const)(
-    'an %s rejects at once by default, and its answer leaves no trace',
+    'an %s rejects immediately by default, and its answer is not recorded',
     async (kind) => {
       for (const cancellation of [undefined, 'request'] as const) {
         const run = canceledLater(kind, cancellation);
@@ -48,7 +48,7 @@ describe('R14: how a withdrawn operation settles', () => {
   );
 
   it.each(['activity', 'child'] as const)(
-    'an %s canceled as `abandon` rejects at once, and is recorded as abandoned',
+    'an %s canceled as `abandon` rejects immediately, and is recorded as abandoned',
     async (kind) => {
       const run = canceledLater(kind, 'abandon');
       expect((await run.start())[1]).toMatchObject({ cancellation: 'abandon' });
@@ -90,7 +90,7 @@ describe('R14: how a withdrawn operation settles', () => {
     },
   );
 
-  it('what is withdrawn twice is recorded once', async () => {
+  it('a second withdrawal is not recorded', async () => {
     const run = drive(async (ctx) => {
       const work = ctx.call('work', 1, { cancellation: 'wait' });
       work.cancel('first');
@@ -106,7 +106,7 @@ describe('R14: how a withdrawn operation settles', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled', reason: 'third' });
   });
 
-  it('the type is a default of the activity, and the choice of a call', async () => {
+  it('the type of a call overrides the default of the activity', async () => {
     const { activity } = await import('../../orchestration/activity.ts');
     const careful = activity('careful', async () => 1, { cancellation: 'wait' });
     const run = drive(async (ctx) => {
@@ -125,7 +125,7 @@ describe('R14: how a withdrawn operation settles', () => {
     );
   });
 
-  it('a type that does not exist is refused', async () => {
+  it('an unknown type rejects', async () => {
     for (const call of [
       (ctx) => ctx.call('a', 1, { cancellation: 'kill' as never }),
       (ctx) => ctx.child('a', 1, { cancellation: '' as never }),
@@ -136,7 +136,7 @@ describe('R14: how a withdrawn operation settles', () => {
     }
   });
 
-  it('a call with a total timeout that is canceled as `wait` gets what its handler makes of it', async () => {
+  it('a `wait` call with an overall timeout settles with the outcome of its handler', async () => {
     for (const [answer, output] of [
       [(run: TurnDriver) => run.completed(1, 'past the point'), 'past the point'],
       [(run: TurnDriver) => run.canceled(1, { trigger: 'timeout', reason: 'timeout' }), 'TIMEOUT'],
@@ -157,8 +157,8 @@ describe('R14: how a withdrawn operation settles', () => {
   });
 });
 
-describe('R15: what is answered in the same batch is not withdrawn', () => {
-  it('its answer is recorded in the place of the withdrawal, by whatever it would be withdrawn', async () => {
+describe('R15: an operation with its answer in the same batch is not withdrawn', () => {
+  it('its answer is recorded instead of the withdrawal, for every trigger', async () => {
     const run = drive(async (ctx) => {
       const [a, b, timer, child] = [ctx.call('a'), ctx.call('b'), ctx.sleep(5), ctx.child('c')];
       await ctx.waitFor('stop');
@@ -183,7 +183,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.output).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled']);
   });
 
-  it('a request to stop withdraws activities that answered after it: their handlers had been told', async () => {
+  it('a cancel request withdraws activities that answered after it', async () => {
     for (const answer of ['completed', 'failed'] as const) {
       const run = drive(async (ctx) => {
         await ctx.call('charge').catch(() => ctx.shield(() => ctx.call('look')));
@@ -201,7 +201,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     }
   });
 
-  it('an instance that is canceled keeps what it waits for, what is abandoned, and what others did', async () => {
+  it('a canceled instance keeps answers of `wait` and `abandon` calls and of children', async () => {
     const run = drive(async (ctx) => {
       const results = await Promise.allSettled([
         ctx.call('charge', null, { cancellation: 'wait' }),
@@ -221,7 +221,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.output).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'rejected']);
   });
 
-  it('what was done before the request is there, although both are read together', async () => {
+  it('an answer before the request counts, although both are in one batch', async () => {
     const run = drive(async (ctx) => {
       const charged = await ctx.call('charge');
       await ctx.call('ship').catch(() => ctx.shield(() => ctx.call('refund', charged)));
@@ -234,7 +234,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.outcome?.kind).toBe('executionCanceled');
   });
 
-  it('so it is where an earlier cancel has the reason of the request', async () => {
+  it('an answer before the request counts if an earlier cancel had the same reason', async () => {
     for (const reason of ['another reason', 'canceled']) {
       const run = drive(async (ctx) => {
         const [unwanted, wanted] = [ctx.call('unwanted'), ctx.call('wanted')];
@@ -250,7 +250,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     }
   });
 
-  it('does not hold for work that was only stopped, nor for an event that a wait could take', async () => {
+  it('does not apply to canceled work, nor to an event for a wait', async () => {
     const run = drive(async (ctx) => {
       const operations = [ctx.call('a'), ctx.waitFor('e')];
       await ctx.call('decide');
@@ -284,7 +284,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     ]);
   });
 
-  it('a deadline that fires in the batch in which its scope ends cuts nothing off', async () => {
+  it('a deadline that fires in the batch in which its scope ends has no effect', async () => {
     const run = drive(async (ctx) => {
       await ctx.waitFor('never').catch(() => undefined);
       await ctx.shield(() => ctx.call('undo'), { timeout: 5 });
@@ -297,7 +297,7 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
     expect(run.outcome).not.toHaveProperty('cleanupSkipped');
   });
 
-  it('code that no longer withdraws is told apart from code that does', async () => {
+  it('a replay detects code that no longer withdraws', async () => {
     const run = drive(async (ctx) =>
       ctx.call('use', await ctx.race([ctx.call('a'), ctx.call('b')])),
     );
@@ -313,13 +313,13 @@ describe('R15: what is answered in the same batch is not withdrawn', () => {
   });
 });
 
-describe('R10: a rejection that only tells of a withdrawal', () => {
+describe('R10: a rejection that only reports a withdrawal', () => {
   const branchOf = (kind: string) =>
     drive(
       async (ctx) => {
         const work = ctx.call('work');
         const scope = ctx.scope(() => ctx.call('scoped'));
-        // Nobody awaits these.
+        // These are not awaited.
         void (async () => work)();
         void (async () => scope)();
         const first = await ctx.race([ctx.call('a'), ctx.waitFor('e')], { keepLosers: true });
@@ -331,7 +331,7 @@ describe('R10: a rejection that only tells of a withdrawal', () => {
       { onBroken: () => expect.unreachable(kind) },
     );
 
-  it('fails nobody when nobody handles it', async () => {
+  it('fails no instance if it is unhandled', async () => {
     const run = branchOf('canceled by the code');
     await run.start();
     await run.turn(run.completed(3));
@@ -340,7 +340,7 @@ describe('R10: a rejection that only tells of a withdrawal', () => {
     expect(run.outcome?.kind).toBe('executionCompleted');
   });
 
-  it('fails nobody when the instance is canceled', async () => {
+  it('fails no instance if the instance is canceled', async () => {
     const run = drive(async (ctx) => {
       void (async () => ctx.call('background'))();
       try {
@@ -356,7 +356,7 @@ describe('R10: a rejection that only tells of a withdrawal', () => {
     expect(run.outcome).toMatchObject({ kind: 'executionCanceled' });
   });
 
-  it('is another than that of a child which somebody else canceled', async () => {
+  it('differs from the cancel of a child by another caller', async () => {
     const run = drive(async (ctx) => {
       void (async () => ctx.child('c'))();
       await ctx.waitFor('e');
@@ -370,7 +370,7 @@ describe('R10: a rejection that only tells of a withdrawal', () => {
 });
 
 describe('an error', () => {
-  it('tells of a withdrawal only if the engine made it for one', () => {
+  it('isWithdrawal is true only for errors that the engine created', () => {
     const canceled = toCanceledError({ trigger: 'cancel', reason: 'x' });
     expect(isWithdrawal(canceled)).toBe(true);
     expect(isWithdrawal(new CanceledError('x', 'cancel'))).toBe(false);
@@ -380,7 +380,7 @@ describe('an error', () => {
     }
   });
 
-  it('is a cancellation also if it is an aggregate of nothing else', () => {
+  it('isCancellation is true for an aggregate of cancellations', () => {
     const canceled = new CanceledError('x', 'cancel');
     expect(isCancellation(canceled)).toBe(true);
     expect(isCancellation(new AggregateError([canceled, canceled]))).toBe(true);

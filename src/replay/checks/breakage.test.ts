@@ -21,13 +21,13 @@ describe('R6: the code may act only inside its turn', () => {
     expect(run.failure.message).toContain('Do the I/O or the waiting in an activity');
   });
 
-  it('says so when there was no durable operation before', async () => {
+  it('names no operation if there was none', async () => {
     const run = drive(async () => new Promise(() => undefined));
     await run.start();
     expect(run.failure.message).toContain('Before its first durable operation');
   });
 
-  it('refuses a context call outside a turn and fails the instance in its next turn', async () => {
+  it('a context call outside a turn throws, and the next turn fails the instance', async () => {
     let isBroken = 0;
     const stray = Promise.withResolvers<unknown>();
     const run = drive(
@@ -54,7 +54,7 @@ describe('R6: the code may act only inside its turn', () => {
     expect(run.execution.ended).toBe(true);
   });
 
-  it('fails a broken instance before it applies what else arrived', async () => {
+  it('fails a broken instance before it applies other messages', async () => {
     const broken = Promise.withResolvers<void>();
     const run = drive(
       async (ctx) => {
@@ -70,7 +70,7 @@ describe('R6: the code may act only inside its turn', () => {
     expect(kindsOf(await run.turn(run.completed(1)))).toEqual(['executionFailed']);
   });
 
-  it('does not take a result that the code returned outside a turn', async () => {
+  it('ignores a result that the code returns outside a turn', async () => {
     const broken = Promise.withResolvers<void>();
     const run = drive(
       async (ctx) => {
@@ -86,7 +86,7 @@ describe('R6: the code may act only inside its turn', () => {
     expect(run.failure.message).toContain('the orchestration ended outside a turn');
   });
 
-  it('catches every one of many stray awaits, and none of the clean instances beside them', async () => {
+  it('detects all stray awaits among many clean instances', async () => {
     const dirty = async (ctx: OrchestrationContext<void>) => {
       await ctx.call('a');
       await readFile(import.meta.filename);
@@ -107,7 +107,7 @@ describe('R6: the code may act only inside its turn', () => {
     expect(last.filter((kind) => kind === 'activityScheduled')).toHaveLength(200);
   });
 
-  it('does not let one instance act through the context of another', async () => {
+  it('an instance cannot use the context of another', async () => {
     let leaked: OrchestrationContext<void> | undefined;
     let isBroken = false;
     const owner = drive(
@@ -126,7 +126,7 @@ describe('R6: the code may act only inside its turn', () => {
     expect(owner.output).toBe('fine');
   });
 
-  it('does not let one instance act through the context of another, even while that has its turn', async () => {
+  it('an instance cannot use the context of another, even during its turn', async () => {
     const contexts: OrchestrationContext<void>[] = [];
     const run = () =>
       drive(
@@ -152,7 +152,7 @@ describe('R6: the code may act only inside its turn', () => {
     ]);
   });
 
-  it('refuses a disposed function, too, and reports it all the same', async () => {
+  it('a context call after dispose() throws and is reported', async () => {
     const stray = Promise.withResolvers<unknown>();
     let isBroken = false;
     const run = drive(
@@ -187,8 +187,8 @@ function run(...args: string[]): Promise<{ said: string[]; stderr: string; code:
   });
 }
 
-describe('R10: a rejection that nobody handles', () => {
-  it('inside an orchestration fails that instance only, also when a listener would end the process', async () => {
+describe('R10: an unhandled rejection', () => {
+  it('inside an orchestration fails only its instance, also if a listener would end the process', async () => {
     const { said, code } = await run('inside', 'unhandledRejection');
     expect(said).toEqual([
       'broken',
@@ -202,7 +202,7 @@ describe('R10: a rejection that nobody handles', () => {
     expect(code).toBe(0);
   });
 
-  it('that is noticed in the middle of a replay, and handled by a later event, is no failure', async () => {
+  it('that is reported during a replay and handled by a later event does not fail the instance', async () => {
     const run = drive(
       async (ctx) => {
         const branch = ctx.call('branch').then(() => Promise.reject(new Error('handled later')));
@@ -213,7 +213,7 @@ describe('R10: a rejection that nobody handles', () => {
     );
     await run.start();
     const steps = Array.from({ length: 800 }, (_, i) => run.completed(i + 2));
-    // All in one turn, so that nobody notices; a replay lets the event loop turn after 1,000 events.
+    // In one turn, the rejection is not reported; a replay yields to the event loop after 1,000 events.
     await run.turn(...steps.slice(0, 400), run.completed(1), ...steps.slice(400));
     const cold = await run.replayed();
     const messages = [run.completed(802, 'end')];
@@ -224,20 +224,20 @@ describe('R10: a rejection that nobody handles', () => {
     });
   });
 
-  it('outside ends the process as it always does', async () => {
+  it('outside ends the process as usual', async () => {
     const { said, stderr, code } = await run('outside');
     expect(code).toBe(1);
     expect(said).toEqual(['exit 1']);
     expect(stderr).toContain('Error: foreign');
   });
 
-  it('outside goes to a listener for unhandled rejections as it always does', async () => {
+  it('outside is passed to a listener for unhandled rejections', async () => {
     const { said, code } = await run('outside', 'unhandledRejection');
     expect(said).toEqual(['listener: Error: foreign', 'survived', 'exit 0']);
     expect(code).toBe(0);
   });
 
-  it('outside goes to a listener for uncaught exceptions with its origin', async () => {
+  it('outside is passed to a listener for uncaught exceptions with its origin', async () => {
     const { said } = await run('outside', 'uncaughtException');
     expect(said).toEqual(['unhandledRejection: foreign', 'survived', 'exit 0']);
   });

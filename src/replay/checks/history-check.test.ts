@@ -191,7 +191,7 @@ describe('R3: code and history must agree', () => {
     },
   ];
 
-  it.each(changes)('finds $change', async ({ before, after, eventId, says }) => {
+  it.each(changes)('detects $change', async ({ before, after, eventId, says }) => {
     const { error } = await replayChanged(before, after);
     expect(error).toMatchObject({ code: 'NONDETERMINISM', eventId });
     for (const text of says) expect((error as Error).message).toContain(text);
@@ -199,7 +199,7 @@ describe('R3: code and history must agree', () => {
     expect((error as Error).message).toContain('register the changed code as a new version');
   });
 
-  it('finds a command that is issued too early, before the event that led to it', async () => {
+  it('detects a command that is issued before its event', async () => {
     const { error } = await replayChanged(
       async (ctx) => {
         await ctx.call('a');
@@ -215,7 +215,7 @@ describe('R3: code and history must agree', () => {
     );
   });
 
-  it('finds code that returns while history goes on', async () => {
+  it('detects code that returns before the history ends', async () => {
     const { error } = await replayChanged(
       async (ctx) => {
         await ctx.call('a');
@@ -231,7 +231,7 @@ describe('R3: code and history must agree', () => {
     expect((error as Error).message).toContain('has ended: that it returned "done"');
   });
 
-  it('finds code that fails while history goes on', async () => {
+  it('detects code that fails before the history ends', async () => {
     const { error } = await replayChanged(
       async (ctx) => ctx.all([ctx.call('a'), ctx.call('b')]),
       async (ctx) => {
@@ -245,7 +245,7 @@ describe('R3: code and history must agree', () => {
     expect((error as Error).message).toContain('has ended: that it failed with Error: new check');
   });
 
-  it('finds code that continues as new while history goes on', async () => {
+  it('detects code that continues as new before the history ends', async () => {
     const { error } = await replayChanged(
       async (ctx) => {
         await ctx.call('a');
@@ -261,7 +261,7 @@ describe('R3: code and history must agree', () => {
     expect((error as Error).message).toContain('that it continued as new with no input');
   });
 
-  it('finds code that waits where history has ended', async () => {
+  it('detects code that waits after the history has ended', async () => {
     const { error } = await replayChanged(
       async () => 'done',
       (ctx) => ctx.waitFor('more'),
@@ -270,7 +270,7 @@ describe('R3: code and history must agree', () => {
     expect((error as Error).message).toContain('issued a wait for event "more" before it');
   });
 
-  it('finds a terminal outcome of the same kind that differs', async () => {
+  it('detects a different outcome of the same kind', async () => {
     for (const [before, after] of [
       [async () => 1, async () => 2],
       [async () => Promise.reject(new Error('x')), async () => Promise.reject(new Error('y'))],
@@ -281,7 +281,7 @@ describe('R3: code and history must agree', () => {
     }
   });
 
-  it('finds an answer in history to an operation that is not outstanding', async () => {
+  it('detects a recorded answer of an operation that is not outstanding', async () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();
     const [started, scheduled] = run.history;
@@ -292,7 +292,7 @@ describe('R3: code and history must agree', () => {
     });
   });
 
-  it('finds events before the start, after the end, and a second start', async () => {
+  it('detects events before the start, after the end, and a second start', async () => {
     const run = drive(async () => 'done');
     await run.start();
     const [started, ended] = run.history;
@@ -310,7 +310,7 @@ describe('R3: code and history must agree', () => {
     }
   });
 
-  it('refuses the turn, and changes nothing, when the code goes on where history ends', async () => {
+  it('rejects the turn without a change if the code issued more than the history', async () => {
     const run = drive(async (ctx) => ctx.call('a'));
     await run.start();
     const changed = drive(async (ctx) => ctx.all([ctx.call('a'), ctx.call('b')])).execution;
@@ -322,7 +322,7 @@ describe('R3: code and history must agree', () => {
   });
 });
 
-describe('what may change under a live instance', () => {
+describe('a compatible change of a running instance', () => {
   const harmless: readonly {
     readonly change: string;
     readonly before: Code;
