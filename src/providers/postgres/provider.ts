@@ -1,23 +1,26 @@
 import type { Provider, Reopening } from '../contract/provider.ts';
-import { createCancellationStore } from './stopping/cancellation.ts';
+import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import { CallerTransaction } from './driver/caller-transaction.ts';
 import { Connections } from './driver/connection.ts';
-import { createInspectionStore } from './reading/inspection.ts';
-import { createInstanceStore } from './instances/instances.ts';
-import { createManagementStore } from './reading/management.ts';
-import { prepareSchema } from './migrations/migrate.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
+import { toProviderError } from './driver/postgres-errors.ts';
+import { Scope } from './driver/scope.ts';
+import { StoreClock } from './driver/store-clock.ts';
+import { createInstanceStore, create, enqueue } from './instances/instances.ts';
+import { createSessionStore } from './jobs/sessions.ts';
+import { createStreamStore } from './jobs/streams.ts';
+import { prepareSchema } from './migrations/migrate.ts';
 import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createProcessStore } from './queues/processes.ts';
-import { createScheduleStore } from './schedules/schedules.ts';
-import { createSessionStore } from './jobs/sessions.ts';
-import { StoreClock } from './driver/store-clock.ts';
-import { Store } from './store.ts';
-import { createStreamStore } from './jobs/streams.ts';
-import { createTaskStore } from './tasks/tasks.ts';
-import { createTransactionalWrites } from './transactional-writes.ts';
-import { WakeUps } from './wakeups/wake-ups.ts';
-import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
+import { createInspectionStore } from './reading/inspection.ts';
+import { createManagementStore } from './reading/management.ts';
+import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
+import { createScheduleStore } from './schedules/schedules.ts';
+import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
+import { Store } from './store.ts';
+import { createTaskStore, createTasks } from './tasks/tasks.ts';
+import { WakeUps } from './wakeups/wake-ups.ts';
 
 /** Opens a PostgreSQL store; any number of processes may open the same database. */
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {
@@ -93,4 +96,42 @@ function newStore(
 
 function channelOf(schema: string): string {
   return `perdure_${schema}`;
+}
+
+/** Writes as a part of a transaction of the application; others are told when that commits. */
+export function createTransactionalWrites(
+  store: Store,
+  connection: TransactionConnection,
+): TransactionalWrites {
+  const tx = new CallerTransaction(connection);
+  let last: Promise<unknown> = Promise.resolve();
+  const write = <Item, Result>(
+    operation: string,
+    run: (scope: Scope, items: readonly Item[]) => Promise<readonly Result[]>,
+  ) => {
+    const writeNow = async (items: readonly Item[]): Promise<readonly Result[]> => {
+      const scope = new Scope(tx, store.clock);
+      try {
+        const results = await run(scope, items);
+        await store.wakeUps.announceWithin(tx, scope.effects);
+        return results;
+      } catch (error) {
+        throw toProviderError(operation, error);
+      }
+    };
+    return async (items: readonly Item[]): Promise<readonly Result[]> => {
+      store.assertOpen(operation);
+      if (items.length === 0) return [];
+      // One after the other: within one transaction no lock keeps two writes apart.
+      const results = last.then(() => writeNow(items));
+      last = results.catch(() => undefined);
+      return results;
+    };
+  };
+  return {
+    createInstances: write('createInstances', (scope, items) => create(store, scope, items)),
+    createTasks: write('createTasks', (scope, items) => createTasks(store, scope, items)),
+    enqueueMessages: write('enqueueMessages', (scope, items) => enqueue(store, scope, items)),
+    requestCancel: write('requestCancel', (scope, items) => requestCancels(store, scope, items)),
+  };
 }

@@ -7,7 +7,7 @@ import type { Statement, Transaction } from '../driver/connection.ts';
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
-import type { InstanceStops } from '../stopping/instance-stops.ts';
+import type { InstanceStops } from '../stopping/cancellation.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { ReclaimEntry, Reclaims } from './reclaims.ts';
 import type { StopRows } from '../tables/stop-rows.ts';

@@ -9,7 +9,7 @@ import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/de
 import type { History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { isOver, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
-import type { InstanceStops, StopRequest } from '../stopping/instance-stops.ts';
+import type { InstanceStops, StopRequest } from '../stopping/cancellation.ts';
 import type { CancelItems, ItemCancels } from '../tables/item-cancels.ts';
 import { knownStart } from '../tables/existing-start.ts';
 import type { Messages } from '../tables/messages.ts';

@@ -1,3 +1,4 @@
+import { isTerminal } from '../../../model/status.ts';
 import type { StopResult } from '../../contract/cancellation.ts';
 import type {
   AbandonJob,
@@ -6,12 +7,35 @@ import type {
   SessionStore,
   SettledResult,
   SubmitJobResult,
+  DueSessions,
+  SessionRecord,
+  ShutdownResult,
+  ShutdownSession,
 } from '../../contract/sessions.ts';
-import { abandonJobs, settleAbandoned, takeJobs } from './jobs.ts';
+import {
+  cleanupMs,
+  handedOutMs,
+  judgeShutdown,
+  keptMs,
+  maxChecks,
+  nextCheckAt,
+  nextRemovalAt,
+  reasonFor,
+  settleEveryMs,
+  type SessionMove,
+} from '../../rules/session-rules.ts';
 import type { Scope } from '../driver/scope.ts';
-import { dueSessions, settleSession, shutdownSession } from './session-ends.ts';
 import type { Store } from '../store.ts';
-import { submitJobs } from './submits.ts';
+import type { JobRow, NextLooks } from './job-rows.ts';
+import {
+  abandonJobs,
+  settleAbandoned,
+  takeJobs,
+  submitJobs,
+  abandon,
+  endAbandoned,
+} from './jobs.ts';
+import type { SessionRow } from './session-rows.ts';
 
 // Of many that are closed at once, handlers are told while the next are being written, on two processors of the database.
 const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
@@ -145,4 +169,176 @@ export function createSessionStore(store: Store): SessionStore {
     listJobs: ({ sessionId, limit, after = 0 }) =>
       store.read('listJobs', (tx) => store.jobRows.list(tx, { sessionId, after, limit })),
   };
+}
+
+export async function shutdownSession(
+  { sessionRows }: Store,
+  scope: Scope,
+  { sessionId, mode, end }: ShutdownSession,
+): Promise<ShutdownResult> {
+  const { tx } = scope;
+  const [row] = await scope.begin(sessionRows.lock(tx, sessionId));
+  if (row === undefined) return { kind: 'missing', session: undefined };
+  const kind = judgeShutdown(row.state, mode);
+  if (kind === 'accepted') {
+    const how =
+      mode === 'graceful'
+        ? ({ state: 'draining', end: null } as const)
+        : ({ state: 'closing', end } as const);
+    await sessionRows.move(tx, [{ sessionKey: row.sessionKey, dueAt: scope.now, ...how }]);
+  }
+  const [session] = await sessionRows.get(tx, [sessionId]);
+  return { kind, session };
+}
+
+/** One step towards the end of a session that is to end. */
+export async function settleSession(
+  store: Store,
+  scope: Scope,
+  sessionId: string,
+  limit: number,
+): Promise<SessionRecord | undefined> {
+  const { sessionRows, jobRows } = store;
+  const { tx } = scope;
+  const [session] = await scope.begin(sessionRows.lock(tx, sessionId));
+  if (session?.state === 'closing' || session?.state === 'draining') {
+    const hasMore =
+      session.state === 'closing' && (await abandonSome(store, scope, session, limit));
+    await endAbandoned(store, scope, await jobRows.lockEnded(tx, session.sessionKey, limit));
+    await endOrGoOn(store, scope, { session, hasMore });
+  }
+  const [record] = await sessionRows.get(tx, [sessionId]);
+  return record;
+}
+
+/** Abandons jobs of a session; says whether there are more. */
+async function abandonSome(
+  store: Store,
+  scope: Scope,
+  session: SessionRow,
+  limit: number,
+): Promise<boolean> {
+  const most = Math.max(limit, 0);
+  const open = await store.jobRows.selectOpen(scope.tx, session.sessionKey, most + 1);
+  const keys = open.slice(0, most);
+  if (keys.length > 0) {
+    const batch = store.newBatch(scope);
+    await batch.instances.lock({ keys, parents: 'ending' });
+    const jobs = await store.jobRows.lockByKey(scope.tx, keys);
+    const request = { reason: reasonFor(session.end), actor: null, cleanupMs };
+    const requests = jobs.map(({ instanceKey }) => ({ ...request, instanceKey }));
+    await abandon(store, batch, { jobs, requests });
+  }
+  return open.length > most;
+}
+
+async function endOrGoOn(
+  { sessionRows }: Store,
+  { tx, now }: Scope,
+  { session, hasMore }: { readonly session: SessionRow; readonly hasMore: boolean },
+): Promise<void> {
+  const { sessionKey, sessionId, state } = session;
+  const [record] = hasMore ? [] : await sessionRows.get(tx, [sessionId]);
+  if (record?.openJobs === 0) await sessionRows.end(tx, sessionKey, now, now + keptMs);
+  else {
+    const dueAt = hasMore ? now : now + settleEveryMs;
+    await sessionRows.move(tx, [{ sessionKey, state, end: null, dueAt }]);
+  }
+}
+
+/** What there is to do: no statement where nothing is due and a look has told so, one where there is nothing. */
+export async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
+  store.assertOpen('dueSessions');
+  const known = store.nextSession.get();
+  if (known !== undefined) {
+    const nextAt = known.nextAt === Infinity ? null : known.nextAt;
+    return { sessionIds: [], hasAbandoned: false, nextAt };
+  }
+  const looks = await store.read('dueSessions', (tx) =>
+    store.jobRows.nextAt(tx, store.nowParameter),
+  );
+  const dueAt = Math.min(looks.dueAt ?? Infinity, looks.checkAt ?? Infinity);
+  if (dueAt > looks.now) return { sessionIds: [], ...lookAhead(looks) };
+  try {
+    return await store.writeOnce('dueSessions', (scope) => handOutDue(store, scope, limit));
+  } finally {
+    store.nextSession.changed();
+  }
+}
+
+function lookAhead({ now, dueAt, checkAt, disposeAt }: NextLooks): Omit<DueSessions, 'sessionIds'> {
+  const nextAt = Math.min(dueAt ?? Infinity, checkAt ?? Infinity, disposeAt ?? Infinity);
+  return {
+    hasAbandoned: disposeAt !== null && disposeAt <= now,
+    nextAt: nextAt === Infinity ? null : nextAt,
+  };
+}
+
+async function handOutDue(store: Store, scope: Scope, limit: number): Promise<DueSessions> {
+  const { tx } = scope;
+  const { sessionRows, jobRows } = store;
+  await scope.begin();
+  await check(store, scope, await jobRows.lockToCheck(tx, scope.now, maxChecks));
+  const due = await sessionRows.lockDue(tx, scope.now, limit);
+  const moves: SessionMove[] = [];
+  const sessionIds: string[] = [];
+  for (const session of due) {
+    const move = moveDue(session, scope.now);
+    if (move === undefined) continue;
+    moves.push(move);
+    if (move.state !== 'open') sessionIds.push(session.sessionId);
+  }
+  await sessionRows.move(tx, moves);
+  await remove(
+    store,
+    scope,
+    due.filter(({ state }) => state === 'ended'),
+  );
+  return { sessionIds, ...lookAhead(await jobRows.nextAt(tx, scope.now)) };
+}
+
+/** How a session that is due goes on; `undefined` for one that has ended. */
+function moveDue(
+  { sessionKey, state, expiresAt }: SessionRow,
+  now: number,
+): SessionMove | undefined {
+  if (state === 'ended') return undefined;
+  const dueAt = now + handedOutMs;
+  if (expiresAt <= now) return { sessionKey, state: 'closing', end: 'expired', dueAt };
+  return { sessionKey, state, end: null, dueAt: state === 'open' ? expiresAt : dueAt };
+}
+
+/** Sees what became of the runs of abandoned jobs. */
+async function check(store: Store, scope: Scope, jobs: readonly JobRow[]): Promise<void> {
+  const { now } = scope;
+  const ended = jobs.filter(({ status }) => isTerminal(status));
+  const live = jobs.filter(({ status }) => !isTerminal(status));
+  await endAbandoned(store, scope, ended);
+  await store.jobRows.setTimes(
+    scope.tx,
+    live.map(({ instanceKey, abandonedAt, disposeAt }) => ({
+      instanceKey,
+      checkAt: nextCheckAt(abandonedAt ?? now, now),
+      disposeAt,
+    })),
+  );
+}
+
+/** Takes away sessions that have ended; replies that nobody took are disposed of first. */
+async function remove(
+  { sessionRows, jobRows }: Store,
+  { tx, now }: Scope,
+  sessions: readonly SessionRow[],
+): Promise<void> {
+  const keys = sessions.map(({ sessionKey }) => sessionKey);
+  const withJobs = await jobRows.abandonAll(tx, keys, now);
+  const dueAt = nextRemovalAt(now);
+  await sessionRows.move(
+    tx,
+    [...withJobs].map((sessionKey) => ({ sessionKey, state: 'ended', end: null, dueAt })),
+  );
+  await sessionRows.delete(
+    tx,
+    keys.filter((key) => !withJobs.has(key)),
+  );
 }

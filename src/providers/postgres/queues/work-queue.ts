@@ -21,7 +21,7 @@ import { formatToken, parseToken } from '../../shared/lock-token.ts';
 import type { VisibleMessage } from '../tables/messages.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
-import { isRun, settleRun } from '../tasks/task-runs.ts';
+import { isRun, settleRun } from '../tasks/tasks.ts';
 import { addressees, refusal, type TurnCommit } from '../instances/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
 import type { Settlement } from '../tables/settlement.ts';

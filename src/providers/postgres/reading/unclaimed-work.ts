@@ -5,8 +5,7 @@ import type {
 } from '../../contract/unclaimed-work.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
-import { namesParameter, runnableParameters } from '../wakeups/due-query.ts';
-import { priorityLevels } from '../wakeups/priority-levels.ts';
+import { namesParameter, runnableParameters, priorityLevels } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 

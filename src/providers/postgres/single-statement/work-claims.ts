@@ -1,12 +1,10 @@
 import type { FetchWorkItemsParams } from '../../contract/work-queue.ts';
 import { text } from '../driver/arrays.ts';
-import { claimText, dueItemsText, lapsedItemsText } from '../queues/claim-sql.ts';
+import { claimText, dueItemsText, lapsedItemsText, type ClaimedItem } from '../queues/due-items.ts';
 import type { Connections, Statement } from '../driver/connection.ts';
-import type { ClaimedItem } from '../queues/due-items.ts';
 import type { Secrets } from '../../shared/lock-token.ts';
 import { newTaskSecret } from '../tables/task-secret.ts';
-import { namesParameter, workKeys } from '../wakeups/due-query.ts';
-import { priorityLevels } from '../wakeups/priority-levels.ts';
+import { namesParameter, workKeys, priorityLevels } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
 import { isFree } from '../tables/work-items.ts';
 

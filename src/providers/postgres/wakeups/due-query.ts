@@ -1,11 +1,11 @@
+import type { Clock } from '../../../model/clock.ts';
+import type { Runnable } from '../../contract/orchestration-queue.ts';
+import type { Topic } from '../../shared/effects.ts';
 import { text, texts } from '../driver/arrays.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
-import type { DefinitionKind } from '../tables/definitions.ts';
-import type { Topic } from '../../shared/effects.ts';
-import { priorityLevels } from './priority-levels.ts';
 import { nowSql } from '../driver/scope.ts';
+import type { DefinitionKind } from '../tables/definitions.ts';
 import { isFree } from '../tables/work-items.ts';
-import type { Runnable } from '../../contract/orchestration-queue.ts';
 
 /** What somebody could claim: of any name where there is no list, of none where it is empty. */
 export interface Wanted {
@@ -167,5 +167,70 @@ export class Look {
       nextSessionAt: sessions ?? Infinity,
       flagged,
     };
+  }
+}
+
+/**
+ * The priorities of a name's items that are not flagged, the highest first, as the common table `level`: one entry of the
+ * index for each, and no more of them than are asked for. The name is `wanted_key`.
+ */
+export function priorityLevels(schema: string, suspect: string): string {
+  const highest = (below: string) =>
+    `(SELECT one.priority FROM ${schema}.worker_queue AS one
+      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested ${below}
+      ORDER BY one.priority DESC LIMIT 1)`;
+  return `WITH RECURSIVE level (priority) AS (
+      SELECT ${highest('')}
+      UNION ALL
+      SELECT ${highest('AND one.priority < level.priority')} FROM level WHERE level.priority IS NOT NULL)`;
+}
+
+/** What was known when a look began. */
+export interface DueMark {
+  readonly changes: number;
+  /** By the monotonic clock. */
+  readonly begunAt: number;
+}
+
+/**
+ * When the next schedule or session is due, as the last look has told: so that asking which are due takes no statement
+ * while none is, and somebody looks all the time anyway. What this process changes counts at once, what others change from the
+ * next look on.
+ */
+export class NextDue {
+  readonly #clock: Clock;
+  readonly #maxAgeMs: number;
+  #changes = 0;
+  #told: { readonly nextAt: number; readonly nowMs: number; readonly begunAt: number } | undefined;
+
+  constructor({ clock, maxAgeMs }: { readonly clock: Clock; readonly maxAgeMs: number }) {
+    this.#clock = clock;
+    this.#maxAgeMs = maxAgeMs;
+  }
+
+  /** Taken before a look, whose answer is worth nothing when one of them changes meanwhile. */
+  mark(): DueMark {
+    return { changes: this.#changes, begunAt: this.#clock.monotonic() };
+  }
+
+  /** A look has found when the next one is due, and read the store's clock. */
+  saw({ changes, begunAt }: DueMark, nextAt: number, nowMs: number): void {
+    if (changes === this.#changes) this.#told = { nextAt, nowMs, begunAt };
+  }
+
+  /** This process may have changed one of them. */
+  changed(): void {
+    this.#changes += 1;
+    this.#told = undefined;
+  }
+
+  /** When the next one is due, if that was told lately and lies ahead. */
+  get(): { readonly nowMs: number; readonly nextAt: number } | undefined {
+    const told = this.#told;
+    if (told === undefined) return undefined;
+    const passedMs = this.#clock.monotonic() - told.begunAt;
+    const nowMs = Math.floor(told.nowMs + passedMs);
+    const holds = passedMs < this.#maxAgeMs && told.nextAt > nowMs;
+    return holds ? { nowMs, nextAt: told.nextAt } : undefined;
   }
 }

@@ -2,8 +2,7 @@ import { setTimeout } from 'node:timers';
 import type { Clock } from '../../../model/clock.ts';
 import type { Hint } from '../../contract/provider.ts';
 import type { Effects, Topic } from '../../shared/effects.ts';
-import type { News } from './notification-payload.ts';
-import { Notifications, type NotificationsOptions } from './notifications.ts';
+import { Notifications, type News, type NotificationsOptions } from './notifications.ts';
 import type { Transaction } from '../driver/transaction.ts';
 
 /** What one look at the store found, for everything that this process waits for. */

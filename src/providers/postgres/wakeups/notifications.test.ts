@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodeAnnouncement, encodeAnnouncement, type News } from './notification-payload.ts';
+import { decodeAnnouncement, encodeAnnouncement, type News } from './notifications.ts';
 
 const quiet: News = {
   dueAt: {},
