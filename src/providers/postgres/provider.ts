@@ -1,5 +1,6 @@
 import type { Provider, Reopening } from '../contract/provider.ts';
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import type { CreateInstances } from './batches/store-access.ts';
 import { CallerTransaction } from './driver/caller-transaction.ts';
 import { Connections } from './driver/connection.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from './driver/options.ts';
@@ -14,7 +15,7 @@ import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
 import { createProcessStore } from './queues/processes.ts';
 import { createWorkQueue } from './queues/work-queue.ts';
 import { createInspectionStore } from './reading/inspection.ts';
-import { createManagementStore } from './reading/management.ts';
+import { createManagementStore } from './deletion/management.ts';
 import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
 import { createScheduleStore } from './schedules/schedules.ts';
 import { createCancellationStore, requestCancels } from './stopping/cancellation.ts';
@@ -22,13 +23,15 @@ import { Store } from './store.ts';
 import { createTaskStore, createTasks } from './tasks/tasks.ts';
 import { WakeUps } from './wakeups/wake-ups.ts';
 
-/** Opens a PostgreSQL store; any number of processes may open the same database. */
+/** Opens a PostgreSQL store. Any number of processes may open the same database. */
 export async function openPostgres(options: PostgresOptions): Promise<Provider> {
   const resolved = resolveOptions(options);
   const storeClock = new StoreClock();
   const { nowMs, sentAt } = await prepareSchema(resolved);
   storeClock.observe(nowMs, sentAt);
   const store = newStore(resolved, storeClock);
+  const { plainTurns, plainTasks, plainTaskAcks, plainAbandons, plainClaims } = store;
+  const createInstances: CreateInstances = (scope, items) => create(store, scope, items);
   await store.wakeUps.start();
   return {
     name: resolved.name,
@@ -36,14 +39,21 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     clockIsEstimate: true,
     ...(options.clock === undefined && { reopening: reopeningOf(options) }),
     ...createOrchestrationQueue(store),
-    ...createWorkQueue(store),
+    ...createWorkQueue(store, {
+      claim: (params) => plainClaims.claim(params, store.nowParameter),
+      ackItems: (acks) => plainTaskAcks.settle(acks, store.nowParameter),
+      ackTurns: (acks) => plainTurns.commit(acks, store.nowParameter),
+    }),
     ...createInstanceStore(store),
     ...createCancellationStore(store),
     ...createManagementStore(store),
     ...createProcessStore(store),
-    ...createTaskStore(store),
-    ...createScheduleStore(store),
-    ...createSessionStore(store),
+    ...createTaskStore(store, (tasks) => plainTasks.create(tasks, store.nowParameter)),
+    ...createScheduleStore(store, createInstances),
+    ...createSessionStore(store, {
+      createInstances,
+      abandonPlain: (requests) => plainAbandons.abandon(requests, store.nowParameter),
+    }),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),
     ...createInspectionStore(store),
@@ -56,7 +66,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
   };
 }
 
-/** One connection, opened when it is needed and not told of changes. */
+/** How to open the store again with one connection, opened on demand, and without LISTEN. */
 function reopeningOf(options: PostgresOptions): Reopening {
   return {
     module: import.meta.url,
@@ -71,12 +81,12 @@ function newStore(
 ): Store {
   const { client, connectTimeoutMs, answerTimeoutMs } = connection;
   const store: Store = new Store({
-    connections: new Connections(connection, () => store.wakeUps.onSilence()),
-    wakeUps: (look) =>
+    connections: new Connections(connection, () => store.wakeUps.checkConnection()),
+    wakeUps: (query) =>
       new WakeUps({
         clock: clock ?? storeClock,
         pollMs,
-        look,
+        query,
         ...(listen && {
           notifications: {
             client,
@@ -98,8 +108,8 @@ function channelOf(schema: string): string {
   return `perdure_${schema}`;
 }
 
-/** Writes as a part of a transaction of the application; others are told when that commits. */
-export function createTransactionalWrites(
+/** Writes within a transaction of the application. PostgreSQL notifies all processes when it commits. */
+function createTransactionalWrites(
   store: Store,
   connection: TransactionConnection,
 ): TransactionalWrites {
@@ -122,7 +132,7 @@ export function createTransactionalWrites(
     return async (items: readonly Item[]): Promise<readonly Result[]> => {
       store.assertOpen(operation);
       if (items.length === 0) return [];
-      // One after the other: within one transaction no lock keeps two writes apart.
+      // Serialized: row locks do not separate two writes of one transaction.
       const results = last.then(() => writeNow(items));
       last = results.catch(() => undefined);
       return results;

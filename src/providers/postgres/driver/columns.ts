@@ -2,7 +2,7 @@
  * Named parameters for SQL statements. A list of rows is described once; its `unnest` text, parameter numbers and encoded values
  * are derived from that description.
  */
-import { booleans, numbers, texts } from './arrays.ts';
+import { booleans, numbers, text as stored, texts } from './arrays.ts';
 import { nowSql } from './scope.ts';
 import type { Statement } from './transaction.ts';
 
@@ -92,6 +92,25 @@ export function keys(type: WholeNumber = 'bigint'): Parameter<readonly number[],
     inText: (number) => `$${number}::${type}[]`,
     encode: (values) => [numbers(values)],
   };
+}
+
+/** A string, escaped for storage. */
+export function string(): Parameter<string, string> {
+  return { size: 1, inText: (number) => `$${number}::text`, encode: (value) => [stored(value)] };
+}
+
+/** A list of strings, for `= ANY (…)`. */
+export function strings(): Parameter<readonly string[], string> {
+  return { size: 1, inText: (number) => `$${number}::text[]`, encode: (values) => [texts(values)] };
+}
+
+/** A parameter that may be absent: `null` and `undefined` are sent as NULL. */
+export function optional<Value, Text>(
+  parameter: Parameter<Value, Text>,
+): Parameter<Value | null | undefined, Text> {
+  const { size, encode } = parameter;
+  const absent = Array.from({ length: size }, () => null);
+  return { ...parameter, encode: (value) => (value == null ? absent : encode(value)) };
 }
 
 type Parameters = Readonly<Record<string, Parameter<never, unknown>>>;

@@ -25,64 +25,46 @@ import {
   type SessionMove,
 } from '../../rules/session-rules.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
-import type { JobRow, NextLooks } from './job-rows.ts';
+import type { BatchWork } from '../batches/batching.ts';
+import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
+import type { NextDueCache } from '../wakeups/due-query.ts';
+import type { JobRow, NextJobTimes } from './job-rows.ts';
 import {
-  abandonJobs,
-  settleAbandoned,
-  takeJobs,
-  submitJobs,
   abandon,
+  abandonJobs,
   endAbandoned,
+  settleAbandoned,
+  submitJobs,
+  takeJobs,
+  type AbandonParts,
+  type SubmitParts,
 } from './jobs.ts';
 import type { SessionRow } from './session-rows.ts';
 
-// Of many that are closed at once, handlers are told while the next are being written, on two processors of the database.
-const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
+type SessionParts = StoreAccess &
+  AbandonParts &
+  SubmitParts & { readonly nextSession: NextDueCache };
 
-/** Abandons jobs: those that run in the short way, then the others. */
-function createAbandon(
-  store: Store,
-): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
-  const run = (scope: Scope, requests: readonly AbandonJob[]) =>
-    abandonJobs(store, scope, requests);
-  const runPlain = (requests: readonly AbandonJob[]) =>
-    store.plainAbandons.abandon(requests, store.nowParameter);
-  const operation = 'abandonJobs';
-  const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
-  const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
-    operation,
-    run,
-    runPlain,
-    ...abandonedAtOnce,
-  });
-  const { maxItems } = abandonedAtOnce;
-  return async (requests) => {
-    const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
-    for (let start = 0; start < requests.length; start += maxItems) {
-      slices.push(abandonPlain(requests.slice(start, start + maxItems)));
-    }
-    const results = (await Promise.all(slices)).flat();
-    const left = requests.filter((_, index) => results[index] === undefined);
-    const others = (await abandonAny(left)).values();
-    return results.map((result) => result ?? present(others.next().value));
-  };
+type AbandonWork = BatchWork<AbandonJob, StopResult | undefined>;
+
+interface SessionPaths {
+  readonly createInstances: CreateInstances;
+  /** Abandons running jobs in one statement. The result of other jobs is `undefined`. */
+  readonly abandonPlain: NonNullable<AbandonWork['runPlain']>;
 }
 
-function present(result: StopResult | undefined): StopResult {
-  if (result === undefined) throw new Error('A job that was abandoned was not answered.');
-  return result;
-}
-
-/** Sessions and their jobs. */
-export function createSessionStore(store: Store): SessionStore {
+/** Implements sessions and their jobs. */
+export function createSessionStore(
+  store: SessionParts,
+  { createInstances, abandonPlain }: SessionPaths,
+): SessionStore {
   const { sessionRows: rows, nextSession } = store;
-  /** Makes another time due; what was known of that is forgotten. */
+  /** Awaits a write that may change when the next session is due. */
   const change = async <T>(changing: Promise<T>): Promise<T> => {
     try {
       return await changing;
     } finally {
-      nextSession.changed();
+      nextSession.invalidate();
     }
   };
   const take = store.batching({
@@ -90,7 +72,7 @@ export function createSessionStore(store: Store): SessionStore {
     run: (scope, keys: readonly JobKey[]) => takeJobs(store, scope, keys),
     maxInFlight: 1,
   });
-  const abandon = createAbandon(store);
+  const abandon = createAbandon(store, abandonPlain);
   const settleResults = store.batching({
     operation: 'settleAbandoned',
     run: (scope, settled: readonly SettledResult[]) => settleAbandoned(store, scope, settled),
@@ -102,7 +84,7 @@ export function createSessionStore(store: Store): SessionStore {
         store.writeOnce('openSession', async ({ tx, nowParameter }) => {
           await rows.insert(tx, session, nowParameter);
           const [record] = await rows.get(tx, [session.sessionId]);
-          if (record === undefined) throw new Error('A session that is there cannot be read.');
+          if (record === undefined) throw new Error('The inserted session cannot be read.');
           return record;
         }),
       ),
@@ -118,7 +100,7 @@ export function createSessionStore(store: Store): SessionStore {
 
     submitJobs: store.batching({
       operation: 'submitJobs',
-      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, jobs),
+      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, { jobs, createInstances }),
       refused: (error): SubmitJobResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),
@@ -171,8 +153,45 @@ export function createSessionStore(store: Store): SessionStore {
   };
 }
 
-export async function shutdownSession(
-  { sessionRows }: Store,
+// Slices of a large call: the database works on two at a time, and handlers are signaled after each.
+const abandonedAtOnce = { maxInFlight: 2, maxItems: 500 };
+
+/** Abandons running jobs in one statement, then the others in a transaction. */
+function createAbandon(
+  store: SessionParts,
+  runPlain: NonNullable<AbandonWork['runPlain']>,
+): (requests: readonly AbandonJob[]) => Promise<readonly StopResult[]> {
+  const run = (scope: Scope, requests: readonly AbandonJob[]) =>
+    abandonJobs(store, scope, requests);
+  const operation = 'abandonJobs';
+  const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
+  const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
+    operation,
+    run,
+    runPlain,
+    ...abandonedAtOnce,
+  });
+  const { maxItems } = abandonedAtOnce;
+  return async (requests) => {
+    const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
+    for (let start = 0; start < requests.length; start += maxItems) {
+      slices.push(abandonPlain(requests.slice(start, start + maxItems)));
+    }
+    const results = (await Promise.all(slices)).flat();
+    const left = requests.filter((_, index) => results[index] === undefined);
+    const others = (await abandonAny(left)).values();
+    return results.map((result) => result ?? present(others.next().value));
+  };
+}
+
+function present(result: StopResult | undefined): StopResult {
+  if (result === undefined) throw new Error('An abandoned job has no result.');
+  return result;
+}
+
+/** Starts a graceful or immediate shutdown of a session. */
+async function shutdownSession(
+  { sessionRows }: SessionParts,
   scope: Scope,
   { sessionId, mode, end }: ShutdownSession,
 ): Promise<ShutdownResult> {
@@ -191,9 +210,9 @@ export async function shutdownSession(
   return { kind, session };
 }
 
-/** One step towards the end of a session that is to end. */
-export async function settleSession(
-  store: Store,
+/** Abandons up to `limit` jobs of a closing session, and ends the session if no open jobs are left. */
+async function settleSession(
+  store: SessionParts,
   scope: Scope,
   sessionId: string,
   limit: number,
@@ -205,15 +224,15 @@ export async function settleSession(
     const hasMore =
       session.state === 'closing' && (await abandonSome(store, scope, session, limit));
     await endAbandoned(store, scope, await jobRows.lockEnded(tx, session.sessionKey, limit));
-    await endOrGoOn(store, scope, { session, hasMore });
+    await endIfEmpty(store, scope, { session, hasMore });
   }
   const [record] = await sessionRows.get(tx, [sessionId]);
   return record;
 }
 
-/** Abandons jobs of a session; says whether there are more. */
+/** Abandons up to `limit` jobs of a session. Returns whether there are more. */
 async function abandonSome(
-  store: Store,
+  store: SessionParts,
   scope: Scope,
   session: SessionRow,
   limit: number,
@@ -232,8 +251,9 @@ async function abandonSome(
   return open.length > most;
 }
 
-async function endOrGoOn(
-  { sessionRows }: Store,
+/** Ends a session without open jobs, or schedules the next step. */
+async function endIfEmpty(
+  { sessionRows }: SessionParts,
   { tx, now }: Scope,
   { session, hasMore }: { readonly session: SessionRow; readonly hasMore: boolean },
 ): Promise<void> {
@@ -246,27 +266,32 @@ async function endOrGoOn(
   }
 }
 
-/** What there is to do: no statement where nothing is due and a look has told so, one where there is nothing. */
-export async function dueSessions(store: Store, limit: number): Promise<DueSessions> {
+/** Lists due sessions. Needs no statement if the cache knows that nothing is due, one read if nothing is due. */
+async function dueSessions(store: SessionParts, limit: number): Promise<DueSessions> {
   store.assertOpen('dueSessions');
   const known = store.nextSession.get();
   if (known !== undefined) {
     const nextAt = known.nextAt === Infinity ? null : known.nextAt;
     return { sessionIds: [], hasAbandoned: false, nextAt };
   }
-  const looks = await store.read('dueSessions', (tx) =>
+  const times = await store.read('dueSessions', (tx) =>
     store.jobRows.nextAt(tx, store.nowParameter),
   );
-  const dueAt = Math.min(looks.dueAt ?? Infinity, looks.checkAt ?? Infinity);
-  if (dueAt > looks.now) return { sessionIds: [], ...lookAhead(looks) };
+  const dueAt = Math.min(times.dueAt ?? Infinity, times.checkAt ?? Infinity);
+  if (dueAt > times.now) return { sessionIds: [], ...toNextDue(times) };
   try {
     return await store.writeOnce('dueSessions', (scope) => handOutDue(store, scope, limit));
   } finally {
-    store.nextSession.changed();
+    store.nextSession.invalidate();
   }
 }
 
-function lookAhead({ now, dueAt, checkAt, disposeAt }: NextLooks): Omit<DueSessions, 'sessionIds'> {
+function toNextDue({
+  now,
+  dueAt,
+  checkAt,
+  disposeAt,
+}: NextJobTimes): Omit<DueSessions, 'sessionIds'> {
   const nextAt = Math.min(dueAt ?? Infinity, checkAt ?? Infinity, disposeAt ?? Infinity);
   return {
     hasAbandoned: disposeAt !== null && disposeAt <= now,
@@ -274,7 +299,7 @@ function lookAhead({ now, dueAt, checkAt, disposeAt }: NextLooks): Omit<DueSessi
   };
 }
 
-async function handOutDue(store: Store, scope: Scope, limit: number): Promise<DueSessions> {
+async function handOutDue(store: SessionParts, scope: Scope, limit: number): Promise<DueSessions> {
   const { tx } = scope;
   const { sessionRows, jobRows } = store;
   await scope.begin();
@@ -294,10 +319,10 @@ async function handOutDue(store: Store, scope: Scope, limit: number): Promise<Du
     scope,
     due.filter(({ state }) => state === 'ended'),
   );
-  return { sessionIds, ...lookAhead(await jobRows.nextAt(tx, scope.now)) };
+  return { sessionIds, ...toNextDue(await jobRows.nextAt(tx, scope.now)) };
 }
 
-/** How a session that is due goes on; `undefined` for one that has ended. */
+/** The next state of a due session; `undefined` for one that has ended. */
 function moveDue(
   { sessionKey, state, expiresAt }: SessionRow,
   now: number,
@@ -308,8 +333,8 @@ function moveDue(
   return { sessionKey, state, end: null, dueAt: state === 'open' ? expiresAt : dueAt };
 }
 
-/** Sees what became of the runs of abandoned jobs. */
-async function check(store: Store, scope: Scope, jobs: readonly JobRow[]): Promise<void> {
+/** Checks whether the runs of abandoned jobs have ended. */
+async function check(store: SessionParts, scope: Scope, jobs: readonly JobRow[]): Promise<void> {
   const { now } = scope;
   const ended = jobs.filter(({ status }) => isTerminal(status));
   const live = jobs.filter(({ status }) => !isTerminal(status));
@@ -324,9 +349,9 @@ async function check(store: Store, scope: Scope, jobs: readonly JobRow[]): Promi
   );
 }
 
-/** Takes away sessions that have ended; replies that nobody took are disposed of first. */
+/** Deletes ended sessions. Those with replies that were not taken wait until these are disposed of. */
 async function remove(
-  { sessionRows, jobRows }: Store,
+  { sessionRows, jobRows }: SessionParts,
   { tx, now }: Scope,
   sessions: readonly SessionRow[],
 ): Promise<void> {

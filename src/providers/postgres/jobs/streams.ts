@@ -8,16 +8,18 @@ import type {
   StreamChunk,
 } from '../../contract/streams.ts';
 import { parseToken, formatToken, type LockToken } from '../../shared/lock-token.ts';
-import { numbers, text, texts } from '../driver/arrays.ts';
-import type { Transaction, Statement } from '../driver/connection.ts';
+import { keys, one, optional, prepare, rowsOf, string } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { placeOf } from '../driver/lateral-lookup.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 
-/** The streams of jobs. */
-export function createStreamStore(store: Store): StreamStore {
+type StreamParts = StoreAccess & { readonly chunkRows: ChunkRows };
+
+/** Implements the streams of jobs. */
+export function createStreamStore(store: StreamParts): StreamStore {
   return {
-    // One after the other: chunks of one handler keep their order.
+    // One transaction at a time keeps the chunks of a handler in order.
     appendChunks: store.batching({
       operation: 'appendChunks',
       run: (scope, requests: readonly AppendChunks[]) => append(store, scope, requests),
@@ -41,7 +43,7 @@ export function createStreamStore(store: Store): StreamStore {
 }
 
 async function append(
-  store: Store,
+  store: StreamParts,
   scope: Scope,
   requests: readonly AppendChunks[],
 ): Promise<readonly AppendResult[]> {
@@ -72,7 +74,7 @@ async function append(
   return results;
 }
 
-/** How a stream stands with more chunks; `undefined` when they do not fit. */
+/** The stream with more chunks, or `undefined` if they do not fit. An empty stream takes any chunks. */
 function grow(stream: StreamRow, request: AppendChunks): StreamRow | undefined {
   const { chunks, maxChunks, maxBytes } = request;
   const waitingChunks = stream.waitingChunks + chunks.length;
@@ -85,9 +87,9 @@ function grow(stream: StreamRow, request: AppendChunks): StreamRow | undefined {
   return { ...stream, lastSeq: stream.lastSeq + chunks.length, waitingChunks, waitingBytes };
 }
 
-/** Reads on from where the reader stands; `toDelete`: the instance of which there is something to delete. */
+/** Reads the next page. `toDelete`: the instance that has chunks which were read before, if any. */
 async function readPage(
-  store: Store,
+  store: StreamParts,
   tx: Transaction,
   params: ReadChunksParams,
 ): Promise<{ readonly page: ChunkPage; readonly toDelete: number | undefined }> {
@@ -95,14 +97,14 @@ async function readPage(
   const stream = await store.chunkRows.find(tx, params);
   if (stream === undefined) return { page: { chunks: [], over: true }, toDelete: undefined };
   const { instanceKey, isOver, hasRead } = stream;
-  // One more than asked for tells whether these are the last.
+  // One more than the limit, to detect the last page.
   const most = Math.max(limit, 0);
   const chunks = await store.chunkRows.select(tx, instanceKey, { after, limit: most + 1 });
   const page = { chunks: chunks.slice(0, most), over: isOver && chunks.length <= most };
   return { page, toDelete: hasRead ? instanceKey : undefined };
 }
 
-/** The stream of a job, as far as it is not read. */
+/** The unread part of a job's stream. */
 export interface StreamRow {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -112,132 +114,54 @@ export interface StreamRow {
   readonly waitingBytes: number;
 }
 
-/** Where a reader stands. */
+/** The state of a stream for its reader. */
 interface ReadStream {
   readonly instanceKey: number;
   readonly isOver: boolean;
   readonly hasRead: boolean;
 }
 
-/** A chunk to be inserted. */
+/** A chunk to insert. */
 export interface ChunkRow {
   readonly instanceKey: number;
   readonly seq: number;
   readonly payload: Payload;
 }
 
-/** The rows of `chunks`, and what their jobs know of them. */
+/** Reads and writes `chunks`, and the counters of their jobs. */
 export class ChunkRows {
-  readonly #held: Statement;
-  readonly #lock: Statement;
-  readonly #insert: Statement;
-  readonly #count: Statement;
-  readonly #find: Statement;
-  readonly #select: Statement;
-  readonly #delete: Statement;
+  readonly #statements: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const { chunks, jobs } = { chunks: `${schema}.chunks`, jobs: `${schema}.jobs` };
-    this.#held = {
-      name: 'perdure_instances_of_claims',
-      text: `SELECT item_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey"
-        FROM unnest($2::bigint[], $3::text[]) AS wanted (item_key, secret) CROSS JOIN LATERAL (
-          SELECT lock_token, instance_key FROM ${schema}.worker_queue AS one
-          WHERE one.item_key = wanted.item_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item`,
-    };
-    this.#lock = {
-      name: 'perdure_lock_streams',
-      text: `SELECT job.instance_key AS "instanceKey", instance_id AS "instanceId",
-          abandoned_at IS NOT NULL OR instance.ended_at IS NOT NULL AS "isUnread", last_seq AS "lastSeq",
-          waiting_chunks AS "waitingChunks", waiting_bytes AS "waitingBytes"
-        FROM ${jobs} AS job CROSS JOIN LATERAL (
-          SELECT instance_id, ended_at FROM ${schema}.instances AS one
-          WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
-        WHERE job.instance_key = ANY ($1::bigint[]) ORDER BY job.instance_key FOR UPDATE OF job`,
-    };
-    this.#insert = {
-      name: 'perdure_insert_chunks',
-      text: `INSERT INTO ${chunks} (instance_key, seq, bytes, payload)
-        SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])`,
-    };
-    this.#count = {
-      name: 'perdure_count_chunks',
-      text: `UPDATE ${jobs} AS job
-        SET last_seq = new.last_seq, waiting_chunks = new.waiting_chunks, waiting_bytes = new.waiting_bytes
-        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
-          AS new (instance_key, last_seq, waiting_chunks, waiting_bytes)
-        ${placeOf(jobs, 'one.instance_key = new.instance_key')}
-        WHERE job.ctid = found.place`,
-    };
-    this.#find = {
-      name: 'perdure_find_stream',
-      text: `SELECT job.instance_key AS "instanceKey", instance.ended_at IS NOT NULL AS "isOver",
-          EXISTS (SELECT 1 FROM ${chunks} AS chunk
-                  WHERE chunk.instance_key = job.instance_key AND chunk.seq <= $3::bigint) AS "hasRead"
-        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
-          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key
-            AND ($4::text IS NULL
-              OR session_key = (SELECT session_key FROM ${schema}.sessions WHERE session_id = $4::text))
-          OFFSET 0) AS job
-        WHERE instance_id = $1 AND incarnation = $2`,
-    };
-    this.#select = {
-      name: 'perdure_select_chunks',
-      text: `SELECT seq, payload FROM ${chunks} WHERE instance_key = $1::bigint AND seq > $2::bigint
-        ORDER BY seq LIMIT $3::bigint`,
-    };
-    // The job first, as everyone locks it who adds or drops chunks.
-    this.#delete = {
-      name: 'perdure_delete_chunks',
-      text: `WITH job AS MATERIALIZED (SELECT instance_key FROM ${jobs} WHERE instance_key = $1::bigint FOR UPDATE),
-        gone AS (DELETE FROM ${chunks}
-          WHERE instance_key = (SELECT instance_key FROM job) AND seq <= $2::bigint RETURNING bytes)
-        UPDATE ${jobs} SET waiting_chunks = waiting_chunks - (SELECT count(*) FROM gone),
-          waiting_bytes = waiting_bytes - (SELECT coalesce(sum(bytes), 0)::bigint FROM gone)
-        WHERE instance_key = $1::bigint`,
-    };
+    this.#statements = statements(schema);
   }
 
-  /** The instances of claims that are held, by their tokens. */
+  /** The instance keys of claims that are held, by lock token. */
   async held(
     tx: Transaction,
     tokens: readonly LockToken[],
     nowParameter: number | null,
   ): Promise<ReadonlyMap<string, number>> {
-    const rows = await tx.query<LockToken & { readonly instanceKey: number }>(this.#held, [
-      nowParameter,
-      numbers(tokens.map(({ key }) => key)),
-      texts(tokens.map(({ secret }) => secret)),
-    ]);
+    const rows = await tx.query<LockToken & { readonly instanceKey: number }>(
+      ...this.#statements.held({ now: nowParameter, tokens }),
+    );
     return new Map(rows.map((row) => [formatToken(row.key, row.secret), row.instanceKey]));
   }
 
   async lock(tx: Transaction, instanceKeys: readonly number[]): Promise<readonly StreamRow[]> {
     if (instanceKeys.length === 0) return [];
-    return tx.query<StreamRow>(this.#lock, [numbers(instanceKeys)]);
+    return tx.query<StreamRow>(...this.#statements.lock({ instanceKeys }));
   }
 
-  /** Adds chunks, and notes how their streams stand then. */
+  /** Inserts chunks, and updates the counters of their streams. */
   async append(
     tx: Transaction,
-    rows: readonly ChunkRow[],
+    chunks: readonly ChunkRow[],
     streams: readonly StreamRow[],
   ): Promise<void> {
-    if (rows.length === 0) return;
-    await Promise.all([
-      tx.execute(this.#insert, [
-        numbers(rows.map(({ instanceKey }) => instanceKey)),
-        numbers(rows.map(({ seq }) => seq)),
-        numbers(rows.map(({ payload }) => Buffer.byteLength(payload))),
-        texts(rows.map(({ payload }) => payload)),
-      ]),
-      tx.execute(this.#count, [
-        numbers(streams.map(({ instanceKey }) => instanceKey)),
-        numbers(streams.map(({ lastSeq }) => lastSeq)),
-        numbers(streams.map(({ waitingChunks }) => waitingChunks)),
-        numbers(streams.map(({ waitingBytes }) => waitingBytes)),
-      ]),
-    ]);
+    if (chunks.length === 0) return;
+    const { insert, count } = this.#statements;
+    await Promise.all([tx.execute(...insert({ chunks })), tx.execute(...count({ streams }))]);
   }
 
   async find(
@@ -245,9 +169,9 @@ export class ChunkRows {
     reader: Omit<ReadChunksParams, 'limit'>,
   ): Promise<ReadStream | undefined> {
     const { instanceId, incarnation, after, sessionId } = reader;
-    const session = sessionId === undefined ? null : text(sessionId);
-    const values = [text(instanceId), text(incarnation), after, session];
-    const [row] = await tx.query<ReadStream>(this.#find, values);
+    const [row] = await tx.query<ReadStream>(
+      ...this.#statements.find({ instanceId, incarnation, after, sessionId }),
+    );
     return row;
   }
 
@@ -256,11 +180,109 @@ export class ChunkRows {
     instanceKey: number,
     page: { readonly after: number; readonly limit: number },
   ): Promise<readonly StreamChunk[]> {
-    return tx.query<StreamChunk>(this.#select, [instanceKey, page.after, page.limit]);
+    return tx.query<StreamChunk>(...this.#statements.select({ instanceKey, ...page }));
   }
 
-  /** Deletes the chunks up to a number. */
+  /** Deletes the chunks up to and including a sequence number. */
   async deleteUpTo(tx: Transaction, instanceKey: number, upTo: number): Promise<void> {
-    await tx.execute(this.#delete, [instanceKey, upTo]);
+    await tx.execute(...this.#statements.deleteUpTo({ instanceKey, upTo }));
   }
+}
+
+const tokenRows = rowsOf<LockToken>()({
+  item_key: ['bigint', ({ key }) => key],
+  secret: ['text', ({ secret }) => secret],
+});
+const chunkRows = rowsOf<ChunkRow>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  seq: ['bigint', ({ seq }) => seq],
+  bytes: ['bigint', ({ payload }) => Buffer.byteLength(payload)],
+  payload: ['text', ({ payload }) => payload],
+});
+const streamRows = rowsOf<StreamRow>()({
+  instance_key: ['bigint', ({ instanceKey }) => instanceKey],
+  last_seq: ['bigint', ({ lastSeq }) => lastSeq],
+  waiting_chunks: ['bigint', ({ waitingChunks }) => waitingChunks],
+  waiting_bytes: ['bigint', ({ waitingBytes }) => waitingBytes],
+});
+
+function statements(schema: string) {
+  const chunks = `${schema}.chunks`;
+  const jobs = `${schema}.jobs`;
+  const instanceKey = one<number>('bigint');
+  return {
+    held: prepare(
+      'perdure_instances_of_claims',
+      { now: one<number | null>('bigint'), tokens: tokenRows },
+      ({ tokens }) =>
+        `SELECT item_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey"
+        FROM ${tokens.as('wanted')} CROSS JOIN LATERAL (
+          SELECT lock_token, instance_key FROM ${schema}.worker_queue AS one
+          WHERE one.item_key = wanted.item_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item`,
+    ),
+    lock: prepare(
+      'perdure_lock_streams',
+      { instanceKeys: keys() },
+      ({ instanceKeys }) => `SELECT job.instance_key AS "instanceKey", instance_id AS "instanceId",
+          abandoned_at IS NOT NULL OR instance.ended_at IS NOT NULL AS "isUnread", last_seq AS "lastSeq",
+          waiting_chunks AS "waitingChunks", waiting_bytes AS "waitingBytes"
+        FROM ${jobs} AS job CROSS JOIN LATERAL (
+          SELECT instance_id, ended_at FROM ${schema}.instances AS one
+          WHERE one.instance_key = job.instance_key OFFSET 0) AS instance
+        WHERE job.instance_key = ANY (${instanceKeys}) ORDER BY job.instance_key FOR UPDATE OF job`,
+    ),
+    insert: prepare(
+      'perdure_insert_chunks',
+      { chunks: chunkRows },
+      ({ chunks: rows }) =>
+        `INSERT INTO ${chunks} (${rows.names}) SELECT ${rows.names} FROM ${rows.as('new')}`,
+    ),
+    count: prepare(
+      'perdure_count_chunks',
+      { streams: streamRows },
+      ({ streams }) => `UPDATE ${jobs} AS job
+        SET last_seq = new.last_seq, waiting_chunks = new.waiting_chunks, waiting_bytes = new.waiting_bytes
+        FROM ${streams.as('new')}
+        ${placeOf(jobs, 'one.instance_key = new.instance_key')}
+        WHERE job.ctid = found.place`,
+    ),
+    find: prepare(
+      'perdure_find_stream',
+      {
+        instanceId: string(),
+        incarnation: string(),
+        after: one<number>('bigint'),
+        sessionId: optional(string()),
+      },
+      ({ instanceId, incarnation, after, sessionId }) =>
+        `SELECT job.instance_key AS "instanceKey", instance.ended_at IS NOT NULL AS "isOver",
+          EXISTS (SELECT 1 FROM ${chunks} AS chunk
+                  WHERE chunk.instance_key = job.instance_key AND chunk.seq <= ${after}) AS "hasRead"
+        FROM ${schema}.instances AS instance CROSS JOIN LATERAL (
+          SELECT instance_key FROM ${jobs} AS one WHERE one.instance_key = instance.instance_key
+            AND (${sessionId} IS NULL
+              OR session_key = (SELECT session_key FROM ${schema}.sessions WHERE session_id = ${sessionId}))
+          OFFSET 0) AS job
+        WHERE instance_id = ${instanceId} AND incarnation = ${incarnation}`,
+    ),
+    select: prepare(
+      'perdure_select_chunks',
+      { instanceKey, after: one<number>('bigint'), limit: one<number>('bigint') },
+      ({ instanceKey, after, limit }) =>
+        `SELECT seq, payload FROM ${chunks} WHERE instance_key = ${instanceKey} AND seq > ${after}
+        ORDER BY seq LIMIT ${limit}`,
+    ),
+    // Locks the job first, as every writer of chunks does.
+    deleteUpTo: prepare(
+      'perdure_delete_chunks',
+      { instanceKey, upTo: one<number>('bigint') },
+      ({ instanceKey, upTo }) =>
+        `WITH job AS MATERIALIZED (SELECT instance_key FROM ${jobs} WHERE instance_key = ${instanceKey} FOR UPDATE),
+        gone AS (DELETE FROM ${chunks}
+          WHERE instance_key = (SELECT instance_key FROM job) AND seq <= ${upTo} RETURNING bytes)
+        UPDATE ${jobs} SET waiting_chunks = waiting_chunks - (SELECT count(*) FROM gone),
+          waiting_bytes = waiting_bytes - (SELECT coalesce(sum(bytes), 0)::bigint FROM gone)
+        WHERE instance_key = ${instanceKey}`,
+    ),
+  };
 }

@@ -18,7 +18,7 @@ interface ExecutionRow extends Omit<ExecutionRecord, 'version' | 'status'> {
   readonly status: InstanceStatus | 'continuedAsNew';
 }
 
-/** What users store with an instance. */
+/** The columns with user data. */
 const payloadColumns = [
   'output',
   'failure',
@@ -29,10 +29,10 @@ const payloadColumns = [
 ] as const;
 type PayloadColumn = (typeof payloadColumns)[number];
 
-// Those that a list leaves out where payloads are not asked for.
+// Omitted from lists without `payloads`.
 const largeColumns: readonly PayloadColumn[] = ['output', 'custom_status', 'input'];
 
-/** The stored bytes of columns; does not read the texts that are stored apart from their row. */
+/** The size of columns in bytes. Does not read out-of-line (TOAST) values. */
 function bytesOf(columns: readonly PayloadColumn[]): string {
   return columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
 }
@@ -54,7 +54,7 @@ const columns = (
 
 type RowWithin = InstanceRecordRow & { readonly isWithheld: boolean };
 
-/** The columns of a query whose `cut` names the first row that does not fit: that one comes without payloads. */
+/** The columns of a query whose `cut` names the first row that does not fit. That row has no payloads. */
 function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): string {
   const isWithheld = 'coalesce(instances.instance_key = (SELECT instance_key FROM cut), FALSE)';
   const read = columns(run, (column) =>
@@ -63,7 +63,7 @@ function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): s
   return `${read}, ${isWithheld} AS "isWithheld"`;
 }
 
-/** Reads instances as clients see them. */
+/** Reads instances as records of the contract. */
 export class InstanceRecords {
   readonly #schema: string;
   readonly #run: RunState;
@@ -73,7 +73,7 @@ export class InstanceRecords {
   readonly #selectWithin: Statement;
   readonly #selectKey: Statement;
   readonly #selectExecutions: Statement;
-  // One statement per shape of a filter; there are few shapes.
+  // One statement per form of a filter. There are few.
   readonly #lists = new Map<string, Statement>();
 
   constructor(schema: string, definitions: Definitions) {
@@ -88,7 +88,7 @@ export class InstanceRecords {
       name: 'perdure_select_records',
       text: `SELECT ${columns(run)} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
     };
-    // Sizes first: what does not fit is never read.
+    // Sizes first: rows that do not fit are never read.
     this.#selectWithin = {
       name: 'perdure_select_records_within',
       text: `WITH sized AS MATERIALIZED (
@@ -139,8 +139,8 @@ export class InstanceRecords {
     const records = await this.#toRecords(tx, rows);
     const byId = new Map(records.map((record) => [record.instanceId, record]));
     const end = instanceIds.findIndex((id) => byId.get(id)?.withheld === true);
-    const answered = end === -1 ? instanceIds : instanceIds.slice(0, end);
-    return answered.map((id) => byId.get(id));
+    const returned = end === -1 ? instanceIds : instanceIds.slice(0, end);
+    return returned.map((id) => byId.get(id));
   }
 
   async list(tx: Transaction, params: ListInstancesParams): Promise<readonly InstanceRecord[]> {
@@ -180,7 +180,7 @@ export class InstanceRecords {
     }));
   }
 
-  /** The key of an instance; `undefined` when there is none. */
+  /** The key of an instance; `undefined` if it does not exist. */
   async keyOf(tx: Transaction, instanceId: string): Promise<number | undefined> {
     const [row] = await tx.query<{ instanceKey: number }>(this.#selectKey, [text(instanceId)]);
     return row?.instanceKey;
@@ -192,7 +192,7 @@ export class InstanceRecords {
       WHERE instance_key = ANY (ARRAY(${keys})) ORDER BY instance_key DESC LIMIT $1::int`;
   }
 
-  /** Sizes first: what does not fit is never read. */
+  /** Sizes first: rows that do not fit are never read. */
   #listWithin(keys: string, leftOut: readonly PayloadColumn[], maxBytes: number): string {
     const counted = payloadColumns.filter((column) => !leftOut.includes(column));
     return `WITH sized AS MATERIALIZED (
@@ -236,19 +236,19 @@ function toBigint(count: number): number {
   return Math.min(Math.max(Math.floor(count), 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** The next execution of a running instance is pending until its own first turn. */
+/** An execution after continue-as-new is pending until its first turn. */
 function executionStatus({ status, startedAt }: ExecutionRow): ExecutionRecord['status'] {
   const isPending = startedAt === null && (status === 'pending' || status === 'running');
   return isPending ? 'pending' : status;
 }
 
-/** A query for the keys of a page. */
+/** A query that selects the keys of a page. */
 interface ListQuery {
   readonly keys: string;
   readonly values: readonly unknown[];
 }
 
-/** The values of a query, each with its placeholder. */
+/** Collects the values of a query, and numbers their placeholders. */
 class Values {
   readonly list: unknown[] = [];
 
@@ -259,10 +259,9 @@ class Values {
 }
 
 /**
- * Builds the query for one page of instances, newest first; `$1` is the limit. Each status and each version of a name is
- * a query of its own, which an index answers in order and ends at the limit; together they are merged. Task runs that are
- * not over are found by their items.
- * `undefined` when nothing can match.
+ * Builds the query for one page of instances, newest first; `$1` is the limit. It is a union of one query per status and
+ * version, each of which reads an index in order up to the limit. Active task runs are found by their work items.
+ * Returns `undefined` if nothing can match.
  */
 export function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
   const { filter, limit, beforeKey } = params;
@@ -305,7 +304,7 @@ export function listQuery(params: ListInstancesParams, schema: string): ListQuer
     isLive(status)
       ? [
           arm(walk([`listed_as = 'live'`, `status = '${status}'`]), perVersion),
-          // All names in one walk over the queue, which has no order for each.
+          // One scan for all names: the queue has no index by name and key.
           arm(walkRuns(status)),
         ]
       : [arm(walk(statusConditions(status)), perVersion)],
@@ -317,7 +316,7 @@ const isRun = 'priority IS NOT NULL';
 
 type LiveStatus = 'pending' | 'running' | 'canceling';
 
-// Whether a run has started is known to its item alone.
+// Only the work item shows whether a task run has started.
 const startConditions: Readonly<Record<LiveStatus, string>> = {
   pending: 'AND item.started_at IS NULL',
   running: 'AND item.started_at IS NOT NULL',
@@ -328,7 +327,7 @@ function isLive(status: InstanceStatus | undefined): status is LiveStatus {
   return status === 'pending' || status === 'running' || status === 'canceling';
 }
 
-/** The definitions that the instances may have; `undefined`: any. */
+/** The definitions that match; `undefined` means all. */
 function definitionsOf(
   { name, kind, version }: InstanceConditions,
   schema: string,
@@ -344,7 +343,7 @@ function definitionsOf(
     WHERE ${conditions.join(' AND ')}) AS version`;
 }
 
-// Written out, not bound: only then does the planner see that the partial index holds these rows.
+// A literal, not a parameter, so that the planner can use the partial index.
 function statusConditions(status: InstanceStatus | undefined): readonly string[] {
   if (status === undefined) return [];
   return [status === 'completed' ? `status = 'completed'` : `listed_as = '${status}'`];
@@ -354,7 +353,7 @@ function sharedConditions(filter: InstanceConditions, schema: string, values: Va
   const conditions: string[] = [];
   const { idPrefix, parentInstanceId, createdFrom, createdBefore, blocked } = filter;
   if (idPrefix !== undefined) {
-    // The range is for the index, the comparison makes it exact.
+    // The range uses the index, and `starts_with` makes it exact.
     const prefix = values.add(text(idPrefix), 'text');
     const end = values.add(`${text(idPrefix)}\u{10ffff}\u{10ffff}`, 'text');
     conditions.push(

@@ -7,24 +7,31 @@ import type {
   ScheduleRecord,
 } from '../../contract/schedules.ts';
 import type { CreateTaskResult } from '../../contract/tasks.ts';
-import { numbers, text, texts } from '../driver/arrays.ts';
-import type { Transaction, Statement } from '../driver/connection.ts';
+import { one, prepare, rowsOf, string, strings } from '../driver/columns.ts';
+import type { Transaction } from '../driver/connection.ts';
 import { placeOf } from '../driver/lateral-lookup.ts';
 import { isFaultOfItem } from '../driver/postgres-errors.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
-import { create } from '../instances/instances.ts';
-import type { Store } from '../store.ts';
-import { createTasks } from '../tasks/tasks.ts';
+import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
+import type { NextDueCache } from '../wakeups/due-query.ts';
+import { createTasks, type TaskTables } from '../tasks/tasks.ts';
 
-/** Schedules and their ticks. */
-export function createScheduleStore(store: Store): ScheduleStore {
+type ScheduleParts = StoreAccess &
+  TaskTables & { readonly scheduleRows: ScheduleRows; readonly nextSchedule: NextDueCache };
+
+/** Implements schedules and their ticks. */
+export function createScheduleStore(
+  store: ScheduleParts,
+  createInstances: CreateInstances,
+): ScheduleStore {
+  const tick: Tick = (scope, ticks) => tickAll(store, scope, { ticks, createInstances });
   const { scheduleRows: rows, nextSchedule } = store;
-  /** Changes schedules; what was known of them is forgotten. */
+  /** Runs a write that may change when the next schedule is due. */
   const change = async <T>(operation: string, work: (scope: Scope) => Promise<T>): Promise<T> => {
     try {
       return await store.writeOnce(operation, work);
     } finally {
-      nextSchedule.changed();
+      nextSchedule.invalidate();
     }
   };
   return {
@@ -66,50 +73,61 @@ export function createScheduleStore(store: Store): ScheduleStore {
 
     async tickSchedules(ticks) {
       try {
-        return await tickSchedules(store, ticks);
+        return await tickSchedules(store, tick, ticks);
       } finally {
-        nextSchedule.changed();
+        nextSchedule.invalidate();
       }
     },
   };
 }
 
-async function readDue({ scheduleRows, nowParameter }: Store, tx: Transaction, max: number) {
+async function readDue(
+  { scheduleRows, nowParameter }: ScheduleParts,
+  tx: Transaction,
+  max: number,
+) {
   const most = Math.max(max, 0) + 1;
   const { nowMs, next } = await scheduleRows.selectNext(tx, most, nowParameter);
   const due = next.slice(0, max).filter(({ nextAt }) => nextAt !== null && nextAt <= nowMs);
   return { due, nowMs, nextAt: next[due.length]?.nextAt ?? null };
 }
 
-/** Makes the ticks together; where one cannot be made, each for itself. */
+type Tick = (scope: Scope, ticks: readonly ScheduleTick[]) => Promise<readonly boolean[]>;
+
+/** Executes ticks in one transaction. If one fails, each in its own. */
 async function tickSchedules(
-  store: Store,
+  store: StoreAccess,
+  tick: Tick,
   ticks: readonly ScheduleTick[],
 ): Promise<readonly boolean[]> {
   store.assertOpen('tickSchedules');
   if (ticks.length === 0) return [];
   try {
-    return await store.writeOnce('tickSchedules', (scope) => tickAll(store, scope, ticks));
+    return await store.writeOnce('tickSchedules', (scope) => tick(scope, ticks));
   } catch (error) {
     if (!isFaultOfItem(error)) throw error;
     const [only] = ticks;
-    if (ticks.length === 1 && only !== undefined) return skip(store, only, error as Error);
+    if (ticks.length === 1 && only !== undefined) {
+      // The schedule records the error and continues. It would otherwise retry this tick forever.
+      const skipped = { ...only, instances: [], tasks: [], error: (error as Error).message };
+      return store.writeOnce('tickSchedules', (scope) => tick(scope, [skipped]));
+    }
     const results: boolean[] = [];
-    for (const tick of ticks) results.push(...(await tickSchedules(store, [tick])));
+    for (const one of ticks) results.push(...(await tickSchedules(store, tick, [one])));
     return results;
   }
 }
 
-/** What the store cannot take would hold up the schedule for ever: it is on record, and the schedule goes on. */
-function skip(store: Store, tick: ScheduleTick, { message }: Error): Promise<readonly boolean[]> {
-  const empty = { ...tick, instances: [], tasks: [], error: message };
-  return store.writeOnce('tickSchedules', (scope) => tickAll(store, scope, [empty]));
+interface Ticks {
+  readonly ticks: readonly ScheduleTick[];
+  readonly createInstances: CreateInstances;
 }
 
+/** Starts the runs of ticks and advances their schedules. Returns for each whether its revision was current. */
 async function tickAll(
-  store: Store,
+  store: ScheduleParts,
   scope: Scope,
-  ticks: readonly ScheduleTick[],
+  { ticks, createInstances }: Ticks,
 ): Promise<readonly boolean[]> {
   const [schedules] = await scope.begin(
     store.scheduleRows.lock(
@@ -118,31 +136,28 @@ async function tickAll(
     ),
   );
   const live = new Map(schedules.map((schedule) => [schedule.name, schedule]));
-  const happens = ticks.map(({ name, revision }) => {
+  const isCurrent = ticks.map(({ name, revision }) => {
     const schedule = live.get(name);
-    const fits = schedule?.paused === false && schedule.revision === revision;
-    // Of ticks for one revision one happens.
-    if (fits) live.delete(name);
-    return fits;
+    const isMatch = schedule?.paused === false && schedule.revision === revision;
+    // Only one tick per revision is executed.
+    if (isMatch) live.delete(name);
+    return isMatch;
   });
-  const moves = await start(
-    store,
-    scope,
-    ticks.filter((_, index) => happens[index]),
-  );
+  const current = ticks.filter((_, index) => isCurrent[index]);
+  const moves = await startRuns(store, scope, { ticks: current, createInstances });
   await store.scheduleRows.move(scope.tx, moves, scope.now);
-  return happens;
+  return isCurrent;
 }
 
-/** Starts all that ticks start, or throws. */
-async function start(
-  store: Store,
+/** Starts all runs of ticks, or throws. */
+async function startRuns(
+  store: TaskTables,
   scope: Scope,
-  ticks: readonly ScheduleTick[],
+  { ticks, createInstances }: Ticks,
 ): Promise<readonly ScheduleMove[]> {
   const instances = ticks.flatMap((tick) => tick.instances);
   const tasks = ticks.flatMap((tick) => tick.tasks);
-  const created = instances.length === 0 ? [] : await create(store, scope, instances);
+  const created = instances.length === 0 ? [] : await createInstances(scope, instances);
   const ran = tasks.length === 0 ? [] : await createTasks(store, scope, tasks);
   const ids = new Map<object, string>();
   for (const [index, one] of instances.entries()) ids.set(one, startedId(created[index], one));
@@ -162,128 +177,38 @@ function startedId(
   return result?.kind === 'active' ? result.instanceId : instanceId;
 }
 
-/** How a schedule goes on from a tick. */
-export interface ScheduleMove {
+/** The next state of a schedule after a tick. */
+interface ScheduleMove {
   readonly tick: ScheduleTick;
   readonly instanceId: string | null;
   readonly error: string | null;
 }
 
-const columns = `name, definition, revision, paused, next_at AS "nextAt", last_tick_at AS "lastTickAt",
-  last_instance_id AS "lastInstanceId", last_error AS "lastError", created_at AS "createdAt",
-  updated_at AS "updatedAt"`;
-
-/** The rows of `schedules`. */
+/** Reads and writes `schedules`. */
 export class ScheduleRows {
-  readonly #put: Statement;
-  readonly #insert: Statement;
-  readonly #update: Statement;
-  readonly #setPaused: Statement;
-  readonly #delete: Statement;
-  readonly #selectNext: Statement;
-  readonly #selectPage: Statement;
-  readonly #selectWithin: Statement;
-  readonly #selectNamed: Statement;
-  readonly #lock: Statement;
-  readonly #move: Statement;
+  readonly #statements: ReturnType<typeof statements>;
 
   constructor(schema: string) {
-    const table = `${schema}.schedules`;
-    const insert = `INSERT INTO ${table} AS schedule (name, definition, revision, next_at, created_at, updated_at)
-      VALUES ($2, $3, $4::bigint, $5::bigint, ${nowSql}, ${nowSql})`;
-    const changes = `definition = $3, next_at = $5::bigint, updated_at = ${nowSql}, revision = schedule.revision + 1`;
-    this.#put = {
-      name: 'perdure_put_schedule',
-      text: `${insert} ON CONFLICT (name) DO UPDATE SET ${changes} RETURNING ${columns}`,
-    };
-    this.#insert = {
-      name: 'perdure_insert_schedule',
-      text: `${insert} ON CONFLICT (name) DO NOTHING RETURNING ${columns}`,
-    };
-    this.#update = {
-      name: 'perdure_update_schedule',
-      text: `UPDATE ${table} AS schedule SET ${changes} WHERE name = $2 AND revision = $4::bigint RETURNING ${columns}`,
-    };
-    this.#setPaused = {
-      name: 'perdure_pause_schedule',
-      text: `UPDATE ${table}
-        SET paused = $3, next_at = CASE WHEN $4 THEN $5::bigint ELSE next_at END, updated_at = ${nowSql},
-            revision = revision + 1
-        WHERE name = $2 AND revision = coalesce($6::bigint, revision)`,
-    };
-    this.#delete = {
-      name: 'perdure_delete_schedule',
-      text: `DELETE FROM ${table} WHERE name = $1`,
-    };
-    this.#selectNext = {
-      name: 'perdure_next_schedules',
-      text: `SELECT ${nowSql} AS "now", next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
-          SELECT ${columns} FROM ${table} WHERE NOT paused AND next_at IS NOT NULL
-          ORDER BY next_at, name LIMIT $2::bigint) AS next ON TRUE`,
-    };
-    this.#selectPage = {
-      name: 'perdure_list_schedules',
-      text: `SELECT ${columns} FROM ${table} WHERE name > $1 ORDER BY name LIMIT $2::bigint`,
-    };
-    // Sizes first: what does not fit is never read.
-    const isWithheld = 'coalesce(name = (SELECT name FROM cut), FALSE)';
-    const within = columns.replace(
-      'definition',
-      `CASE WHEN ${isWithheld} THEN '' ELSE definition END AS definition`,
-    );
-    this.#selectWithin = {
-      name: 'perdure_list_schedules_within',
-      text: `WITH sized AS MATERIALIZED (
-          SELECT name, bytes, sum(bytes) OVER (ORDER BY name) AS total FROM (
-            SELECT name, octet_length(definition) AS bytes FROM ${table} WHERE name > $1
-            ORDER BY name LIMIT $2::bigint) AS page),
-        cut AS MATERIALIZED (
-          SELECT name FROM sized WHERE total > $3::bigint AND total > bytes ORDER BY name LIMIT 1)
-        SELECT ${within}, ${isWithheld} AS "isWithheld" FROM ${table}
-        WHERE name = ANY (ARRAY(SELECT name FROM sized WHERE name <= coalesce((SELECT name FROM cut), name)))
-        ORDER BY name`,
-    };
-    this.#selectNamed = {
-      name: 'perdure_list_named_schedules',
-      text: `SELECT ${columns} FROM ${table} WHERE name = ANY ($3::text[]) AND name > $1 ORDER BY name LIMIT $2::bigint`,
-    };
-    this.#lock = {
-      name: 'perdure_lock_schedules',
-      text: `SELECT name, revision, paused FROM ${table} WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE`,
-    };
-    this.#move = {
-      name: 'perdure_move_schedules',
-      text: `UPDATE ${table} AS schedule
-        SET next_at = tick.next_at, last_tick_at = tick.last_tick_at,
-            last_instance_id = coalesce(tick.instance_id, last_instance_id), last_error = tick.error,
-            updated_at = $6::bigint, revision = schedule.revision + 1
-        FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[])
-          AS tick (name, next_at, last_tick_at, instance_id, error)
-        ${placeOf(table, 'one.name = tick.name')}
-        WHERE schedule.ctid = found.place`,
-    };
+    this.#statements = statements(schema);
   }
 
-  /** Creates or changes a schedule; `undefined` when it does not have the revision that is asked for. */
+  /** Creates or changes a schedule. Returns `undefined` if it does not have the revision `ifRevision`. */
   async put(
     tx: Transaction,
     { name, definition, nextAt, ifRevision }: PlannedSchedule,
     nowParameter: number | null,
   ): Promise<ScheduleRecord | undefined> {
-    const statement =
-      ifRevision === undefined ? this.#put : ifRevision === 0 ? this.#insert : this.#update;
-    // From anywhere: a tick of a schedule that was deleted never fits one that has its name now.
-    const revision = statement === this.#update ? (ifRevision ?? null) : randomInt(1, 2 ** 47);
-    const [record] = await tx.query<ScheduleRecord>(statement, [
-      nowParameter,
-      text(name),
-      text(definition),
-      revision,
-      nextAt,
-    ]);
+    const { put, insert, update } = this.#statements;
+    const bind = ifRevision === undefined ? put : ifRevision === 0 ? insert : update;
+    // A random first revision: a tick of a deleted schedule never matches a new one of that name.
+    const revision = bind === update ? (ifRevision ?? null) : randomInt(1, 2 ** 47);
+    const [record] = await tx.query<ScheduleRecord>(
+      ...bind({ now: nowParameter, name, definition, revision, nextAt }),
+    );
     return record;
   }
 
+  /** Pauses or resumes a schedule. Returns whether it exists with the revision `ifRevision`. */
   async setPaused(
     tx: Transaction,
     options: {
@@ -295,16 +220,22 @@ export class ScheduleRows {
     nowParameter: number | null,
   ): Promise<boolean> {
     const { name, paused, nextAt, ifRevision = null } = options;
-    const isMoved = nextAt !== undefined;
-    const values = [nowParameter, text(name), paused, isMoved, nextAt ?? null, ifRevision];
-    return (await tx.execute(this.#setPaused, values)) === 1;
+    const setPaused = this.#statements.setPaused({
+      now: nowParameter,
+      name,
+      paused,
+      isMoved: nextAt !== undefined,
+      nextAt: nextAt ?? null,
+      ifRevision,
+    });
+    return (await tx.execute(...setPaused)) === 1;
   }
 
   async delete(tx: Transaction, name: string): Promise<boolean> {
-    return (await tx.execute(this.#delete, [text(name)])) === 1;
+    return (await tx.execute(...this.#statements.delete({ name }))) === 1;
   }
 
-  /** Those that fire next, the first first, and what the clock says. */
+  /** The schedules with the earliest next ticks, and the clock. */
   async selectNext(
     tx: Transaction,
     max: number,
@@ -312,7 +243,7 @@ export class ScheduleRows {
   ): Promise<{ readonly nowMs: number; readonly next: readonly ScheduleRecord[] }> {
     const rows = await tx.query<
       Omit<ScheduleRecord, 'name'> & { readonly now: number; readonly name: string | null }
-    >(this.#selectNext, [nowParameter, max]);
+    >(...this.#statements.selectNext({ now: nowParameter, limit: max }));
     const nowMs = rows[0]?.now ?? Number.NaN;
     const next = rows.flatMap(({ now: _now, name, ...row }) =>
       name === null ? [] : { ...row, name },
@@ -328,45 +259,169 @@ export class ScheduleRows {
       readonly names: readonly string[] | undefined;
     },
   ): Promise<readonly ScheduleRecord[]> {
-    const { limit, afterName, names } = params;
-    const page = [text(afterName), Math.max(limit, 0)];
-    return names === undefined
-      ? tx.query<ScheduleRecord>(this.#selectPage, page)
-      : tx.query<ScheduleRecord>(this.#selectNamed, [...page, texts(names)]);
+    const { afterName, names } = params;
+    const page = { afterName, limit: Math.max(params.limit, 0) };
+    return tx.query<ScheduleRecord>(
+      ...(names === undefined
+        ? this.#statements.selectPage(page)
+        : this.#statements.selectNamed({ ...page, names })),
+    );
   }
 
-  /** A page, as far as it fits. */
+  /** A page up to a number of bytes. The first schedule that does not fit is returned without its definition. */
   async listWithin(
     tx: Transaction,
     page: { readonly limit: number; readonly afterName: string; readonly maxBytes: number },
   ): Promise<readonly ScheduleRecord[]> {
-    const { limit, afterName, maxBytes } = page;
-    const values = [text(afterName), Math.max(limit, 0), Math.max(Math.floor(maxBytes), 0)];
     const rows = await tx.query<ScheduleRecord & { readonly isWithheld: boolean }>(
-      this.#selectWithin,
-      values,
+      ...this.#statements.selectWithin({
+        afterName: page.afterName,
+        limit: Math.max(page.limit, 0),
+        maxBytes: Math.max(Math.floor(page.maxBytes), 0),
+      }),
     );
     return rows.map(({ isWithheld, ...row }) => (isWithheld ? { ...row, withheld: true } : row));
   }
 
-  /** Locks schedules by their names. */
+  /** Locks schedules by name. */
   lock(
     tx: Transaction,
     names: readonly string[],
   ): Promise<readonly Pick<ScheduleRecord, 'name' | 'revision' | 'paused'>[]> {
-    return tx.query(this.#lock, [texts(names)]);
+    return tx.query(...this.#statements.lock({ names }));
   }
 
-  /** Moves schedules that are locked on from their ticks; one tick for each. */
+  /** Advances locked schedules, by one tick each. */
   async move(tx: Transaction, moves: readonly ScheduleMove[], now: number): Promise<void> {
-    if (moves.length === 0) return;
-    await tx.execute(this.#move, [
-      texts(moves.map(({ tick }) => tick.name)),
-      numbers(moves.map(({ tick }) => tick.nextAt)),
-      numbers(moves.map(({ tick }) => tick.lastTickAt)),
-      texts(moves.map(({ instanceId }) => instanceId)),
-      texts(moves.map(({ error }) => error)),
-      now,
-    ]);
+    if (moves.length > 0) await tx.execute(...this.#statements.move({ moves, at: now }));
   }
+}
+
+const columns = `name, definition, revision, paused, next_at AS "nextAt", last_tick_at AS "lastTickAt",
+  last_instance_id AS "lastInstanceId", last_error AS "lastError", created_at AS "createdAt",
+  updated_at AS "updatedAt"`;
+
+const moveRows = rowsOf<ScheduleMove>()({
+  name: ['text', ({ tick }) => tick.name],
+  next_at: ['bigint', ({ tick }) => tick.nextAt],
+  last_tick_at: ['bigint', ({ tick }) => tick.lastTickAt],
+  instance_id: ['text', ({ instanceId }) => instanceId],
+  error: ['text', ({ error }) => error],
+});
+
+function statements(schema: string) {
+  const table = `${schema}.schedules`;
+  const now = one<number | null>('bigint');
+  const limit = one<number>('bigint');
+  const page = { afterName: string(), limit };
+  const written = {
+    now,
+    name: string(),
+    definition: string(),
+    revision: one<number | null>('bigint'),
+    nextAt: one<number | null>('bigint'),
+  };
+  type Written = Readonly<Record<keyof typeof written, string>>;
+  const insert = ({ name, definition, revision, nextAt }: Written) =>
+    `INSERT INTO ${table} AS schedule (name, definition, revision, next_at, created_at, updated_at)
+      VALUES (${name}, ${definition}, ${revision}, ${nextAt}, ${nowSql}, ${nowSql})`;
+  const changes = ({ definition, nextAt }: Written) =>
+    `definition = ${definition}, next_at = ${nextAt}, updated_at = ${nowSql}, revision = schedule.revision + 1`;
+  const isWithheld = 'coalesce(name = (SELECT name FROM cut), FALSE)';
+  const withinColumns = columns.replace(
+    'definition',
+    `CASE WHEN ${isWithheld} THEN '' ELSE definition END AS definition`,
+  );
+  return {
+    put: prepare(
+      'perdure_put_schedule',
+      written,
+      (row) =>
+        `${insert(row)} ON CONFLICT (name) DO UPDATE SET ${changes(row)} RETURNING ${columns}`,
+    ),
+    insert: prepare(
+      'perdure_insert_schedule',
+      written,
+      (row) => `${insert(row)} ON CONFLICT (name) DO NOTHING RETURNING ${columns}`,
+    ),
+    update: prepare(
+      'perdure_update_schedule',
+      written,
+      (row) =>
+        `UPDATE ${table} AS schedule SET ${changes(row)} WHERE name = ${row.name} AND revision = ${row.revision}
+        RETURNING ${columns}`,
+    ),
+    setPaused: prepare(
+      'perdure_pause_schedule',
+      {
+        now,
+        name: string(),
+        paused: one<boolean>('boolean'),
+        isMoved: one<boolean>('boolean'),
+        nextAt: one<number | null>('bigint'),
+        ifRevision: one<number | null>('bigint'),
+      },
+      ({ name, paused, isMoved, nextAt, ifRevision }) => `UPDATE ${table}
+        SET paused = ${paused}, next_at = CASE WHEN ${isMoved} THEN ${nextAt} ELSE next_at END,
+            updated_at = ${nowSql}, revision = revision + 1
+        WHERE name = ${name} AND revision = coalesce(${ifRevision}, revision)`,
+    ),
+    delete: prepare(
+      'perdure_delete_schedule',
+      { name: string() },
+      ({ name }) => `DELETE FROM ${table} WHERE name = ${name}`,
+    ),
+    selectNext: prepare(
+      'perdure_next_schedules',
+      { now, limit },
+      ({ limit }) =>
+        `SELECT ${nowSql} AS "now", next.* FROM (VALUES (1)) AS one (row) LEFT JOIN LATERAL (
+          SELECT ${columns} FROM ${table} WHERE NOT paused AND next_at IS NOT NULL
+          ORDER BY next_at, name LIMIT ${limit}) AS next ON TRUE`,
+    ),
+    selectPage: prepare(
+      'perdure_list_schedules',
+      page,
+      ({ afterName, limit }) =>
+        `SELECT ${columns} FROM ${table} WHERE name > ${afterName} ORDER BY name LIMIT ${limit}`,
+    ),
+    // Sizes first: rows that do not fit are never read.
+    selectWithin: prepare(
+      'perdure_list_schedules_within',
+      { ...page, maxBytes: one<number>('bigint') },
+      ({ afterName, limit, maxBytes }) => `WITH sized AS MATERIALIZED (
+          SELECT name, bytes, sum(bytes) OVER (ORDER BY name) AS total FROM (
+            SELECT name, octet_length(definition) AS bytes FROM ${table} WHERE name > ${afterName}
+            ORDER BY name LIMIT ${limit}) AS page),
+        cut AS MATERIALIZED (
+          SELECT name FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY name LIMIT 1)
+        SELECT ${withinColumns}, ${isWithheld} AS "isWithheld" FROM ${table}
+        WHERE name = ANY (ARRAY(SELECT name FROM sized WHERE name <= coalesce((SELECT name FROM cut), name)))
+        ORDER BY name`,
+    ),
+    selectNamed: prepare(
+      'perdure_list_named_schedules',
+      { ...page, names: strings() },
+      ({ afterName, limit, names }) =>
+        `SELECT ${columns} FROM ${table} WHERE name = ANY (${names}) AND name > ${afterName}
+        ORDER BY name LIMIT ${limit}`,
+    ),
+    lock: prepare(
+      'perdure_lock_schedules',
+      { names: strings() },
+      ({ names }) =>
+        `SELECT name, revision, paused FROM ${table} WHERE name = ANY (${names}) ORDER BY name FOR UPDATE`,
+    ),
+    move: prepare(
+      'perdure_move_schedules',
+      { moves: moveRows, at: one<number>('bigint') },
+      ({ moves, at }) => `UPDATE ${table} AS schedule
+        SET next_at = tick.next_at, last_tick_at = tick.last_tick_at,
+            last_instance_id = coalesce(tick.instance_id, last_instance_id), last_error = tick.error,
+            updated_at = ${at}, revision = schedule.revision + 1
+        FROM ${moves.as('tick')}
+        ${placeOf(table, 'one.name = tick.name')}
+        WHERE schedule.ctid = found.place`,
+    ),
+  };
 }

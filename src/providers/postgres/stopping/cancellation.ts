@@ -10,21 +10,29 @@ import type {
   StopResult,
 } from '../../contract/cancellation.ts';
 import { parseToken } from '../../shared/lock-token.ts';
-import type { Batch } from '../batches/changes.ts';
+import type { Batch, Changes } from '../batches/changes.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
-import type { Store } from '../store.ts';
+import type { Definitions } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
 import { isLive } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow } from '../tables/instance-rows.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
-import { toCancelInfo } from '../tables/work-items.ts';
+import { toCancelInfo, type WorkItems } from '../tables/work-items.ts';
 
-// For children of a terminated instance, when nobody says otherwise.
+/** Clean-up limit for children of a terminated instance, unless the request sets one. */
 const defaultCleanupMs = 300_000;
 
-/** Requests to stop, and what still runs. */
-export function createCancellationStore(store: Store): CancellationStore {
+/** The store parts that a cancel or terminate writes through. */
+export type StopStore = Pick<StoreAccess, 'newBatch'> &
+  Parameters<Changes['write']>[1] & { readonly stops: InstanceStops };
+
+type CancellationParts = StoreAccess &
+  StopStore & { readonly definitions: Definitions; readonly workItems: WorkItems };
+
+/** Implements cancel, terminate, points of no return and the list of running items. */
+export function createCancellationStore(store: CancellationParts): CancellationStore {
   const markPointsOfNoReturn = store.batching({
     operation: 'markPointOfNoReturn',
     run: (scope, lockTokens: readonly string[]) => markPoints(store, scope, lockTokens),
@@ -77,19 +85,22 @@ export function createCancellationStore(store: Store): CancellationStore {
   };
 }
 
-/** Asks instances to stop. */
+/** Cancels instances within a transaction. */
 export function requestCancels(
-  store: Store,
+  store: StopStore,
   scope: Scope,
   requests: readonly CancelInstance[],
 ): Promise<readonly StopResult[]> {
-  const how = (batch: Batch, known: readonly StopRequest[]) => store.stops.request(batch, known);
-  return stop(store, scope, { requests, parents: 'ending', how });
+  return stop(store, scope, {
+    requests,
+    parents: 'ending',
+    how: (batch, known) => store.stops.requestCancel(batch, known),
+  });
 }
 
-/** Stops instances, and says what became of each. */
+/** Locks the named instances, stops them with `how`, and writes the changes. */
 async function stop<Request extends { readonly instanceId: string; readonly incarnation?: string }>(
-  store: Store,
+  store: StopStore,
   scope: Scope,
   {
     requests,
@@ -108,33 +119,30 @@ async function stop<Request extends { readonly instanceId: string; readonly inca
   const { instances } = batch;
   const ids = [...new Set(requests.map(({ instanceId }) => instanceId))];
   await scope.begin(instances.lock({ ids, parents }));
-  const find = ({ instanceId, incarnation }: Pick<Request, 'instanceId' | 'incarnation'>) => {
-    const row = instances.find(instanceId);
-    return row?.incarnation === (incarnation ?? row?.incarnation) ? row : undefined;
-  };
-  const known = requests.flatMap((request) => {
-    const row = find(request);
-    return row === undefined ? [] : [{ ...request, instanceKey: row.instanceKey }];
+  const targets = requests.map((request) => {
+    const row = instances.find(request.instanceId);
+    const isMeant = row?.incarnation === (request.incarnation ?? row?.incarnation);
+    return row !== undefined && isMeant ? { ...request, instanceKey: row.instanceKey } : undefined;
   });
+  const known = targets.filter((target) => target !== undefined);
   const changed = await how(batch, known);
   await batch.changes.write(scope, store);
-  const changedOf = new Map(known.map((_, index) => [index, changed[index] === true]));
-  let place = 0;
-  return requests.map((request): StopResult => {
-    const row = find(request);
-    if (row === undefined) return { found: false, changed: false, status: null };
-    return { found: true, changed: changedOf.get(place++) ?? false, status: row.status };
+  const changedBy = new Set(known.filter((_, index) => changed[index] === true));
+  return targets.map((target): StopResult => {
+    if (target === undefined) return { found: false, changed: false, status: null };
+    const status = instances.get(target.instanceKey)?.status ?? null;
+    return { found: true, changed: changedBy.has(target), status };
   });
 }
 
 async function markPoints(
-  store: Store,
+  { workItems }: Pick<CancellationParts, 'workItems'>,
   scope: Scope,
   lockTokens: readonly string[],
 ): Promise<readonly PointOfNoReturn[]> {
   const tokens = lockTokens.map(parseToken);
   const [items] = await scope.begin(
-    store.workItems.lock(
+    workItems.lock(
       scope.tx,
       tokens.map(({ key }) => key),
     ),
@@ -148,24 +156,36 @@ async function markPoints(
     passed.push(key);
     return { kind: 'passed' };
   });
-  await store.workItems.passPointOfNoReturn(scope.tx, passed);
+  await workItems.passPointOfNoReturn(scope.tx, passed);
   return results;
 }
 
-/** Asks an instance to stop. */
-export interface StopRequest {
+/** A request to cancel a locked instance. */
+export interface CancelRequest {
   readonly instanceKey: number;
   readonly reason: string;
   readonly actor: string | null;
-  /** How long the code of what is asked to stop may clean up. */
+  /** Clean-up limit of the canceled code. */
   readonly cleanupMs: number;
 }
 
-export interface TerminateRequest extends StopRequest {
+interface TerminateRequest extends CancelRequest {
   readonly tree: boolean;
 }
 
-/** Stops instances, whoever asks for it: a client, a turn, the end of a parent. */
+/** A terminate request, and whether it changed an instance so far. */
+interface Termination {
+  readonly request: TerminateRequest;
+  hasChanged: boolean;
+}
+
+/** An instance of the tree that a request terminates. */
+interface TreeMember {
+  readonly row: InstanceRow;
+  readonly termination: Termination;
+}
+
+/** Cancels and terminates locked instances, for clients, turns and ending parents. */
 export class InstanceStops {
   readonly #history: History;
   readonly #rows: StopRows;
@@ -181,15 +201,19 @@ export class InstanceStops {
     this.#itemCancels = parts.itemCancels;
   }
 
-  /** Asks instances that are locked to stop; says for each whether that changed anything. */
-  async request(batch: Batch, requests: readonly StopRequest[]): Promise<readonly boolean[]> {
+  /** Cancels locked instances. Returns for each request whether it changed anything. */
+  async requestCancel(
+    batch: Batch,
+    requests: readonly CancelRequest[],
+  ): Promise<readonly boolean[]> {
     const { instances } = batch;
-    const pending = requests.filter(
-      ({ instanceKey }) => instances.get(instanceKey)?.status === 'pending',
-    );
+    const pending = requests.flatMap(({ instanceKey }) => {
+      const row = instances.get(instanceKey);
+      return row?.status === 'pending' ? [row] : [];
+    });
     await this.#lockParents(batch, pending);
-    const asked: StopRequest[] = [];
-    const runs: StopRequest[] = [];
+    const running: CancelRequest[] = [];
+    const runs: CancelRequest[] = [];
     const changed = requests.map((request) => {
       const row = instances.get(request.instanceKey);
       if (row?.isTask === true && (row.status === 'pending' || row.status === 'running')) {
@@ -197,22 +221,25 @@ export class InstanceStops {
         instances.update(row.instanceKey, { status: 'canceling' });
       } else if (row?.status === 'pending') cancelPending(batch, row, request);
       else if (row?.status === 'running') {
-        asked.push(request);
+        running.push(request);
         instances.update(row.instanceKey, { status: 'canceling', cancelReason: request.reason });
       } else return false;
       return true;
     });
-    await this.#askToStop(batch, asked);
+    await this.#cancelRunning(batch, running);
     await this.#cancelRuns(batch, runs);
     return changed;
   }
 
-  /** Ends instances that are locked, and asks their children to stop or ends them too; says whether that changed anything. */
+  /**
+   * Terminates locked instances, and cancels or terminates their children.
+   * Returns for each request whether it changed anything.
+   */
   async terminate(
     batch: Batch,
     requests: readonly TerminateRequest[],
   ): Promise<readonly boolean[]> {
-    // One of them may be of the tree of another: then the order counts.
+    // If one may be in the tree of another, the order decides the outcome.
     const mayBeRelated =
       requests.length > 1 &&
       requests.some(
@@ -226,35 +253,101 @@ export class InstanceStops {
     return changed;
   }
 
-  /** Ends a level of all trees at a time. */
+  /** Terminates all trees together, one level at a time. */
   async #terminateTrees(
     batch: Batch,
     requests: readonly TerminateRequest[],
   ): Promise<readonly boolean[]> {
-    const { instances } = batch;
-    const changed = requests.map(() => false);
-    const met = new Set<number>();
-    let level = requests
-      .map((request, index) => ({ request, index }))
-      .filter(({ request }) => {
-        const row = instances.get(request.instanceKey);
-        const isNew = row !== undefined && !isTerminal(row.status) && !met.has(request.instanceKey);
-        met.add(request.instanceKey);
-        return isNew;
-      });
+    const terminations = requests.map((request) => ({ request, hasChanged: false }));
+    const visited = new Set<number>();
+    let level = terminations.flatMap((termination) => {
+      const { instanceKey } = termination.request;
+      const row = batch.instances.get(instanceKey);
+      if (row === undefined || isTerminal(row.status) || visited.has(instanceKey)) return [];
+      visited.add(instanceKey);
+      return [{ row, termination }];
+    });
     while (level.length > 0) {
-      const live = level.filter(({ request }) => isActive(instances.get(request.instanceKey)));
-      const ended = await this.#terminateLevel(
+      await this.#terminateLevel(
         batch,
-        live.map(({ request }) => request),
+        level.filter(({ row }) => !isTerminal(row.status)),
       );
-      for (const [place, { index }] of live.entries()) changed[index] ||= ended[place] === true;
-      level = await this.#nextLevel(batch, level, { changed, met });
+      const children = (await this.#lockChildrenOf(batch, level)).filter(
+        ({ row }) => !visited.has(row.instanceKey),
+      );
+      const isInTree = ({ termination }: TreeMember) => termination.request.tree;
+      await this.#cancelMembers(
+        batch,
+        children.filter((child) => !isInTree(child)),
+      );
+      level = children.filter(isInTree);
+      for (const { row } of level) visited.add(row.instanceKey);
     }
-    return changed;
+    return terminations.map(({ hasChanged }) => hasChanged);
   }
 
-  /** Asks the children of executions that are over to stop. */
+  async #terminateLevel(batch: Batch, level: readonly TreeMember[]): Promise<void> {
+    const { scope, changes } = batch;
+    const rows = level.map(({ row }) => row);
+    await this.#lockParents(batch, rows);
+    const lastTimes = await this.#history.lastTimes(scope.tx, rows);
+    const { counts, kept, startedAt } = await this.#itemCancels.cancelAll(
+      scope,
+      level.map(({ row: { instanceKey }, termination }) => ({
+        instanceKey,
+        reason: termination.request.reason,
+        reach: 'terminate',
+        toldExecutionId: null,
+      })),
+    );
+    const closing: number[] = [];
+    for (const { row, termination } of level) {
+      const { instanceKey } = row;
+      if (row.closingReason === null) {
+        // Event times never decrease within an execution, even if the clock is set back.
+        const at = Math.max(scope.now, lastTimes.get(instanceKey) ?? 0);
+        const runStartedAt = row.isTask ? (startedAt.get(instanceKey) ?? null) : null;
+        terminateOne(batch, row, { ...termination.request, runStartedAt, at });
+        termination.hasChanged = true;
+      } else {
+        // Its end is already recorded. Only items past their point of no return can still be stopped.
+        closing.push(instanceKey);
+        if ((counts.get(instanceKey) ?? 0) > 0) termination.hasChanged = true;
+      }
+      if (!kept.has(instanceKey)) changes.tasks.freeKey(row);
+    }
+    await this.finishClosing(batch, closing);
+  }
+
+  /** Locks the children of a level. A tree includes children of ended instances: they may still clean up. */
+  async #lockChildrenOf(
+    batch: Batch,
+    level: readonly TreeMember[],
+  ): Promise<readonly TreeMember[]> {
+    const byId = new Map(level.map(({ row, termination }) => [row.instanceId, termination]));
+    const parents = Array.from(byId.keys(), (instanceId) => ({ instanceId, executionId: 1 }));
+    const isTree = level.some(({ termination }) => termination.request.tree);
+    const children = await this.lockChildren(batch, parents, isTree ? 'all' : 'live');
+    return children.flatMap((row) => {
+      const termination = byId.get(row.parentInstanceId ?? '');
+      return termination === undefined ? [] : [{ row, termination }];
+    });
+  }
+
+  async #cancelMembers(batch: Batch, members: readonly TreeMember[]): Promise<void> {
+    const changed = await this.requestCancel(
+      batch,
+      members.map(({ row: { instanceKey }, termination: { request } }) => ({
+        ...request,
+        instanceKey,
+      })),
+    );
+    for (const [index, { termination }] of members.entries()) {
+      if (changed[index] === true) termination.hasChanged = true;
+    }
+  }
+
+  /** Locks the children that executions have started, up to the given execution of each parent. */
   async lockChildren(
     { scope, instances }: Batch,
     parents: readonly Pick<InstanceRow, 'instanceId' | 'executionId'>[],
@@ -268,28 +361,25 @@ export class InstanceStops {
     });
   }
 
-  /** Makes instances that were closed `canceled`, unless something of them still runs; their parents are locked. */
+  /** Makes closing instances `canceled` once none of their work items is held. Locks their parents. */
   async finishClosing(batch: Batch, instanceKeys: readonly number[]): Promise<void> {
     const { scope, instances } = batch;
     const finished = await this.#rows.finishClosing(scope.tx, instanceKeys, scope.now);
     if (finished.length === 0) return;
-    await this.#lockParents(
-      batch,
-      finished.map((instanceKey) => ({ instanceKey })),
-    );
-    for (const instanceKey of finished) {
-      const row = instances.get(instanceKey);
-      if (row?.closingReason === undefined || row.closingReason === null) continue;
-      tellParentOfCancel(batch, row, row.closingReason);
+    const rows = finished.flatMap((instanceKey) => instances.get(instanceKey) ?? []);
+    await this.#lockParents(batch, rows);
+    for (const row of rows) {
+      if (row.closingReason === null) continue;
+      notifyParentOfCancel(batch, row, row.closingReason);
       scope.effects.finished.push(row.instanceId);
-      instances.update(instanceKey, { status: 'canceled', closingReason: null });
+      instances.update(row.instanceKey, { status: 'canceled', closingReason: null });
     }
   }
 
-  /** Ends task runs that nobody holds, and asks the others to stop. */
+  /** Ends task runs that no worker holds, and flags the others. */
   async #cancelRuns(
     { scope, instances, changes }: Batch,
-    requests: readonly StopRequest[],
+    requests: readonly CancelRequest[],
   ): Promise<void> {
     const { kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
@@ -312,13 +402,14 @@ export class InstanceStops {
     }
   }
 
-  async #askToStop(
+  /** Sends the cancel to running orchestrations, cancels their items, and starts their clean-up limits. */
+  async #cancelRunning(
     { scope, instances, changes }: Batch,
-    requests: readonly StopRequest[],
+    requests: readonly CancelRequest[],
   ): Promise<void> {
     if (requests.length === 0) return;
     const { now, effects } = scope;
-    // Ahead of what it cancels, so that the code learns of the request first.
+    // Before the messages of its canceled items, so that the code gets the cancel first.
     for (const { instanceKey, reason, actor } of requests) {
       changes.cancelRequests.push({ instanceKey, reason, actor });
       const message = encodeMessage({ kind: 'cancel', reason, actor });
@@ -344,97 +435,18 @@ export class InstanceStops {
     effects.due('orchestrations', now);
   }
 
-  async #terminateLevel(
-    batch: Batch,
-    requests: readonly TerminateRequest[],
-  ): Promise<readonly boolean[]> {
-    const { scope, instances } = batch;
-    const rows = requests.flatMap(({ instanceKey }) => instances.get(instanceKey) ?? []);
-    await this.#lockParents(batch, requests);
-    const times = await this.#history.lastTimes(scope.tx, rows);
-    // The end of some is decided and recorded: all that can still be stopped is what went past its point of no return.
-    const closing = rows.filter(({ closingReason }) => closingReason !== null);
-    const { counts, kept, startedAt } = await this.#itemCancels.cancelAll(
-      scope,
-      requests.map(({ instanceKey, reason }) => ({
-        instanceKey,
-        reason,
-        reach: 'terminate',
-        toldExecutionId: null,
-      })),
-    );
-    for (const [index, row] of rows.entries()) {
-      const request = requests[index];
-      if (request === undefined || row.closingReason !== null) continue;
-      // Time never goes back within an execution, whatever the clock does.
-      const at = Math.max(scope.now, times.get(row.instanceKey) ?? 0);
-      const runStartedAt = row.isTask ? (startedAt.get(row.instanceKey) ?? null) : null;
-      terminateOne(batch, row, { ...request, runStartedAt, at });
-    }
-    for (const row of rows) if (!kept.has(row.instanceKey)) batch.changes.tasks.freeKey(row);
-    await this.finishClosing(
-      batch,
-      closing.map(({ instanceKey }) => instanceKey),
-    );
-    return rows.map(({ instanceKey, closingReason }) =>
-      closingReason === null ? true : (counts.get(instanceKey) ?? 0) > 0,
-    );
-  }
-
-  /** Asks the children to stop where no tree is to be ended; answers those that are to be ended next. */
-  async #nextLevel(
-    batch: Batch,
-    level: readonly { readonly request: TerminateRequest; readonly index: number }[],
-    { changed, met }: { readonly changed: boolean[]; readonly met: Set<number> },
-  ): Promise<{ readonly request: TerminateRequest; readonly index: number }[]> {
-    const byParent = new Map<string, (typeof level)[number]>();
-    for (const entry of level) {
-      const row = batch.instances.get(entry.request.instanceKey);
-      if (row !== undefined) byParent.set(row.instanceId, entry);
-    }
-    // A tree goes on below a child that has ended: its own children may still clean up.
-    const parents = Array.from(byParent.keys(), (instanceId) => ({ instanceId, executionId: 1 }));
-    const isTree = level.some(({ request }) => request.tree);
-    const children = await this.lockChildren(batch, parents, isTree ? 'all' : 'live');
-    const next: { request: TerminateRequest; index: number }[] = [];
-    const asked: { request: StopRequest; index: number }[] = [];
-    for (const { instanceKey, parentInstanceId } of children) {
-      const parent = byParent.get(parentInstanceId ?? '');
-      if (parent === undefined || met.has(instanceKey)) continue;
-      const { request, index } = parent;
-      if (request.tree) met.add(instanceKey);
-      (request.tree ? next : asked).push({ request: { ...request, instanceKey }, index });
-    }
-    const stopped = await this.request(
-      batch,
-      asked.map(({ request }) => request),
-    );
-    for (const [place, { index }] of asked.entries()) changed[index] ||= stopped[place] === true;
-    return next;
-  }
-
-  async #lockParents(
-    { instances }: Batch,
-    rows: readonly { readonly instanceKey: number }[],
-  ): Promise<void> {
-    await instances.lockMore(
-      rows.flatMap(({ instanceKey }) => instances.get(instanceKey)?.parentInstanceId ?? []),
-    );
+  async #lockParents({ instances }: Batch, rows: readonly InstanceRow[]): Promise<void> {
+    await instances.lockMore(rows.flatMap(({ parentInstanceId }) => parentInstanceId ?? []));
   }
 }
 
-function isActive(row: InstanceRow | undefined): boolean {
-  return row !== undefined && !isTerminal(row.status);
-}
-
-function cancelPending(batch: Batch, row: InstanceRow, request: StopRequest): void {
+function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
-  const { reason, actor } = request;
   changes.pendingCancels.push({ instanceKey, reason, actor });
   record(batch, row, { kind: 'executionCanceled', at: scope.now, reason });
   changes.forget(instanceKey);
-  tellParentOfCancel(batch, row, reason);
+  notifyParentOfCancel(batch, row, reason);
   scope.effects.finished.push(instanceId);
   instances.update(instanceKey, { status: 'canceled', historyLength: 1, cancelReason: reason });
 }
@@ -442,15 +454,11 @@ function cancelPending(batch: Batch, row: InstanceRow, request: StopRequest): vo
 function terminateOne(
   batch: Batch,
   row: InstanceRow,
-  {
-    reason,
-    actor,
-    runStartedAt,
-    at,
-  }: TerminateRequest & { readonly at: number; readonly runStartedAt: number | null },
+  how: TerminateRequest & { readonly at: number; readonly runStartedAt: number | null },
 ): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
+  const { reason, actor, runStartedAt, at } = how;
   changes.terminations.push({ instanceKey, reason, actor, runStartedAt });
   scope.effects.finished.push(instanceId);
   if (row.isTask) {
@@ -459,9 +467,9 @@ function terminateOne(
   }
   record(batch, row, { kind: 'executionTerminated', at, reason, actor });
   changes.forget(instanceKey);
-  const said = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
-  const failure = platformFailure('INSTANCE_TERMINATED', said);
-  tellParent(batch, row, ({ executionId, operation }) => ({
+  const message = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
+  const failure = platformFailure('INSTANCE_TERMINATED', message);
+  notifyParent(batch, row, ({ executionId, operation }) => ({
     kind: 'childFailed',
     executionId,
     operation,
@@ -472,16 +480,12 @@ function terminateOne(
 
 function record({ changes }: Batch, row: InstanceRow, event: HistoryEvent): void {
   const { instanceKey, executionId, historyLength } = row;
-  changes.events.push({
-    instanceKey,
-    executionId,
-    eventId: historyLength + 1,
-    ...encodeEvent(event),
-  });
+  const eventId = historyLength + 1;
+  changes.events.push({ instanceKey, executionId, eventId, ...encodeEvent(event) });
 }
 
-function tellParentOfCancel(batch: Batch, row: InstanceRow, reason: string): void {
-  tellParent(batch, row, ({ executionId, operation }) => ({
+function notifyParentOfCancel(batch: Batch, row: InstanceRow, reason: string): void {
+  notifyParent(batch, row, ({ executionId, operation }) => ({
     kind: 'childCanceled',
     executionId,
     operation,
@@ -489,7 +493,8 @@ function tellParentOfCancel(batch: Batch, row: InstanceRow, reason: string): voi
   }));
 }
 
-function tellParent(
+/** Sends a message to the parent, unless that has ended or continued as new. */
+function notifyParent(
   { scope, instances, changes }: Batch,
   row: InstanceRow,
   message: (parent: ParentRef) => Message,
