@@ -22,15 +22,10 @@ const STORE_FOLDERS: readonly string[] = [
 ];
 
 /** Folders whose modules take the whole store, as a type. */
-const KNOWS_ITS_STORE: readonly string[] = [
-  'tasks',
-  'stopping',
-  'instances',
-  'queues',
-  'jobs',
-  'schedules',
-  'reading',
-];
+const KNOWS_ITS_STORE: Readonly<Record<string, readonly string[]>> = {
+  'providers/sqlite': ['tasks', 'stopping', 'instances', 'queues', 'jobs', 'schedules', 'reading'],
+  'providers/postgres': ['instances'],
+};
 
 const BELOW_A_STORE = ['providers/contract', 'providers/rules', 'providers/shared', 'model'];
 
@@ -40,7 +35,7 @@ function storeArrows(store: string): Record<string, readonly string[]> {
     `${store}/${folder}`,
     [
       ...layers.slice(0, place),
-      ...(KNOWS_ITS_STORE.includes(folder) ? [store] : []),
+      ...(KNOWS_ITS_STORE[store]?.includes(folder) === true ? [store] : []),
       ...BELOW_A_STORE,
     ],
   ]);

@@ -52,7 +52,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createScheduleStore(store, createInstances),
     ...createSessionStore(store, {
       createInstances,
-      abandonPlain: (requests) => plainAbandons.abandon(requests, store.nowParameter),
+      abandonInOneStatement: (requests) => plainAbandons.abandon(requests, store.nowParameter),
     }),
     ...createStreamStore(store),
     ...createUnclaimedWorkStore(store),

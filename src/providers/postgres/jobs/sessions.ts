@@ -50,13 +50,13 @@ type AbandonWork = BatchWork<AbandonJob, StopResult | undefined>;
 interface SessionPaths {
   readonly createInstances: CreateInstances;
   /** Abandons running jobs in one statement. The result of other jobs is `undefined`. */
-  readonly abandonPlain: NonNullable<AbandonWork['runPlain']>;
+  readonly abandonInOneStatement: NonNullable<AbandonWork['runPlain']>;
 }
 
 /** Implements sessions and their jobs. */
 export function createSessionStore(
   store: SessionParts,
-  { createInstances, abandonPlain }: SessionPaths,
+  { createInstances, abandonInOneStatement }: SessionPaths,
 ): SessionStore {
   const { sessionRows: rows, nextSession } = store;
   /** Awaits a write that may change when the next session is due. */
@@ -72,7 +72,7 @@ export function createSessionStore(
     run: (scope, keys: readonly JobKey[]) => takeJobs(store, scope, keys),
     maxInFlight: 1,
   });
-  const abandon = createAbandon(store, abandonPlain);
+  const abandon = createAbandon(store, abandonInOneStatement);
   const settleResults = store.batching({
     operation: 'settleAbandoned',
     run: (scope, settled: readonly SettledResult[]) => settleAbandoned(store, scope, settled),
@@ -165,7 +165,7 @@ function createAbandon(
     abandonJobs(store, scope, requests);
   const operation = 'abandonJobs';
   const abandonAny = store.batching({ operation, run, ...abandonedAtOnce });
-  const abandonPlain = store.batching<AbandonJob, StopResult | undefined>({
+  const abandonInOneStatement = store.batching<AbandonJob, StopResult | undefined>({
     operation,
     run,
     runPlain,
@@ -175,7 +175,7 @@ function createAbandon(
   return async (requests) => {
     const slices: Promise<readonly (StopResult | undefined)[]>[] = [];
     for (let start = 0; start < requests.length; start += maxItems) {
-      slices.push(abandonPlain(requests.slice(start, start + maxItems)));
+      slices.push(abandonInOneStatement(requests.slice(start, start + maxItems)));
     }
     const results = (await Promise.all(slices)).flat();
     const left = requests.filter((_, index) => results[index] === undefined);

@@ -53,7 +53,7 @@ export interface ItemClaimParts {
 }
 
 /** A claim in one statement. It returns nothing if another way is needed or nothing is due. */
-export type PlainClaim = (
+export type SingleStatementClaim = (
   params: FetchWorkItemsParams,
 ) => Promise<readonly (ClaimedItem & { readonly now: number })[]>;
 
@@ -78,9 +78,9 @@ export async function claimItems(
 }
 
 /** Claims due work items in one round trip, plus one to read definitions that are not cached. */
-export async function claimItemsPlainly(
+export async function claimItemsInOneStatement(
   store: QueueAccess & Pick<ItemClaimParts, 'definitions'>,
-  claim: PlainClaim,
+  claim: SingleStatementClaim,
   params: FetchWorkItemsParams,
 ): Promise<readonly WorkItem[]> {
   const { definitions } = store;

@@ -27,9 +27,9 @@ import { isRun, settleRun } from '../tasks/tasks.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
 import {
   claimItems,
-  claimItemsPlainly,
+  claimItemsInOneStatement,
   type ItemClaimParts,
-  type PlainClaim,
+  type SingleStatementClaim,
 } from './item-claims.ts';
 
 type WorkQueueParts = QueueAccess &
@@ -44,14 +44,17 @@ type WorkQueueParts = QueueAccess &
   };
 
 /** The single-statement paths of the work queue. */
-interface PlainWork {
-  readonly claim: PlainClaim;
+interface SingleStatementWork {
+  readonly claim: SingleStatementClaim;
   readonly ackItems: NonNullable<BatchWork<WorkItemAck, CommitResult>['runPlain']>;
   readonly ackTurns: NonNullable<BatchWork<TurnAck, CommitResult>['runPlain']>;
 }
 
 /** Implements claims, acks, renewals and releases of work items. */
-export function createWorkQueue(store: WorkQueueParts, plain: PlainWork): WorkQueue {
+export function createWorkQueue(
+  store: WorkQueueParts,
+  oneStatement: SingleStatementWork,
+): WorkQueue {
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
     run: async (scope, batches: readonly Renewal[]) => {
@@ -73,13 +76,13 @@ export function createWorkQueue(store: WorkQueueParts, plain: PlainWork): WorkQu
         topic: 'work',
         wanted: { runnable: [], buildId: undefined, names: params.names, tasks: params.tasks },
         claim: () => store.claim('fetchWorkItems', (scope) => claimItems(store, scope, params)),
-        claimPlainly: () => claimItemsPlainly(store, plain.claim, params),
+        claimInOneStatement: () => claimItemsInOneStatement(store, oneStatement.claim, params),
       }),
 
     ackWorkItems: store.batching({
       operation: 'ackWorkItems',
       run: (scope, acks) => ackItems(store, scope, acks),
-      runPlain: plain.ackItems,
+      runPlain: oneStatement.ackItems,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -87,7 +90,7 @@ export function createWorkQueue(store: WorkQueueParts, plain: PlainWork): WorkQu
     ackTurns: store.batching({
       operation: 'ackTurns',
       run: (scope, acks) => ackTurns(store, scope, acks),
-      runPlain: plain.ackTurns,
+      runPlain: oneStatement.ackTurns,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,

@@ -7,7 +7,8 @@ import type {
   InstanceConditions,
 } from '../../contract/instances.ts';
 import { toInstanceRecord, type InstanceRecordRow } from '../../shared/instance-record-row.ts';
-import { text, texts } from '../driver/arrays.ts';
+import { text } from '../driver/arrays.ts';
+import { one, prepare, string, strings } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { RunState } from '../tables/run-state.ts';
@@ -69,10 +70,7 @@ export class InstanceRecords {
   readonly #run: RunState;
   readonly #definitions: Definitions;
   readonly #source: string;
-  readonly #select: Statement;
-  readonly #selectWithin: Statement;
-  readonly #selectKey: Statement;
-  readonly #selectExecutions: Statement;
+  readonly #statements: ReturnType<typeof statements>;
   // One statement per form of a filter. There are few.
   readonly #lists = new Map<string, Statement>();
 
@@ -84,43 +82,7 @@ export class InstanceRecords {
     this.#source = `${schema}.instances LEFT JOIN LATERAL (
         SELECT blocked_reason, blocked_at FROM ${schema}.instance_locks AS one
         WHERE one.instance_key = instances.instance_key LIMIT 1) AS lock ON TRUE`;
-    this.#select = {
-      name: 'perdure_select_records',
-      text: `SELECT ${columns(run)} FROM ${this.#source} WHERE instance_id = ANY ($1::text[])`,
-    };
-    // Sizes first: rows that do not fit are never read.
-    this.#selectWithin = {
-      name: 'perdure_select_records_within',
-      text: `WITH sized AS MATERIALIZED (
-          SELECT found.instance_key, place, bytes, sum(bytes) OVER (ORDER BY place) AS total
-          FROM unnest($1::text[]) WITH ORDINALITY AS wanted (id, place)
-          CROSS JOIN LATERAL (
-            SELECT instance_key, ${bytesOf(payloadColumns)} AS bytes FROM ${schema}.instances AS one
-            WHERE one.instance_id = wanted.id LIMIT 1) AS found),
-        cut AS MATERIALIZED (
-          SELECT instance_key, place FROM sized WHERE total > $2::bigint AND total > bytes ORDER BY place LIMIT 1)
-        SELECT ${withinColumns(run)} FROM ${this.#source} WHERE instances.instance_key = ANY (ARRAY(
-          SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))`,
-    };
-    this.#selectKey = {
-      name: 'perdure_select_instance_key',
-      text: `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = $1`,
-    };
-    this.#selectExecutions = {
-      name: 'perdure_select_executions',
-      text: `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
-          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
-        FROM ${schema}.instances CROSS JOIN LATERAL (
-          SELECT * FROM ${schema}.executions AS one
-          WHERE one.instance_key = instances.instance_key AND one.execution_id > $2::int
-          ORDER BY one.execution_id LIMIT $3::bigint) AS past
-        WHERE instance_id = $1
-        UNION ALL
-        SELECT execution_id, definition_key, ${run.status('instances')},
-          ${run.executionStartedAt('instances')}, ended_at, history_length
-        FROM ${schema}.instances WHERE instance_id = $1 AND execution_id > $2::int
-        ORDER BY 1 LIMIT $3::bigint`,
-    };
+    this.#statements = statements(schema, run, this.#source);
   }
 
   async get(
@@ -131,11 +93,13 @@ export class InstanceRecords {
     if (instanceIds.length === 0) return [];
     const rows =
       maxBytes === undefined
-        ? await tx.query<InstanceRecordRow>(this.#select, [texts(instanceIds)])
-        : await tx.query<RowWithin>(this.#selectWithin, [
-            texts([...new Set(instanceIds)]),
-            toBigint(maxBytes),
-          ]);
+        ? await tx.query<InstanceRecordRow>(...this.#statements.select({ instanceIds }))
+        : await tx.query<RowWithin>(
+            ...this.#statements.selectWithin({
+              instanceIds: [...new Set(instanceIds)],
+              maxBytes: toBigint(maxBytes),
+            }),
+          );
     const records = await this.#toRecords(tx, rows);
     const byId = new Map(records.map((record) => [record.instanceId, record]));
     const end = instanceIds.findIndex((id) => byId.get(id)?.withheld === true);
@@ -161,11 +125,9 @@ export class InstanceRecords {
     tx: Transaction,
     { instanceId, after, limit }: ListExecutionsParams,
   ): Promise<readonly ExecutionRecord[]> {
-    const rows = await tx.query<ExecutionRow>(this.#selectExecutions, [
-      text(instanceId),
-      after,
-      Math.max(limit, 0),
-    ]);
+    const rows = await tx.query<ExecutionRow>(
+      ...this.#statements.selectExecutions({ instanceId, after, limit: Math.max(limit, 0) }),
+    );
     await this.#definitions.load(
       tx,
       rows.map(({ definitionKey }) => definitionKey),
@@ -182,7 +144,9 @@ export class InstanceRecords {
 
   /** The key of an instance; `undefined` if it does not exist. */
   async keyOf(tx: Transaction, instanceId: string): Promise<number | undefined> {
-    const [row] = await tx.query<{ instanceKey: number }>(this.#selectKey, [text(instanceId)]);
+    const [row] = await tx.query<{ instanceKey: number }>(
+      ...this.#statements.selectKey({ instanceId }),
+    );
     return row?.instanceKey;
   }
 
@@ -230,6 +194,58 @@ export class InstanceRecords {
     const record = toInstanceRecord(row, this.#definitions.get(row.definitionKey));
     return row.isWithheld === true ? { ...record, withheld: true } : record;
   }
+}
+
+function statements(schema: string, run: RunState, source: string) {
+  return {
+    select: prepare(
+      'perdure_select_records',
+      { instanceIds: strings() },
+      ({ instanceIds }) =>
+        `SELECT ${columns(run)} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
+    ),
+    // Sizes first: rows that do not fit are never read.
+    selectWithin: prepare(
+      'perdure_select_records_within',
+      { instanceIds: strings(), maxBytes: one<number>('bigint') },
+      ({ instanceIds, maxBytes }) => `WITH sized AS MATERIALIZED (
+          SELECT found.instance_key, place, bytes, sum(bytes) OVER (ORDER BY place) AS total
+          FROM unnest(${instanceIds}) WITH ORDINALITY AS wanted (id, place)
+          CROSS JOIN LATERAL (
+            SELECT instance_key, ${bytesOf(payloadColumns)} AS bytes FROM ${schema}.instances AS one
+            WHERE one.instance_id = wanted.id LIMIT 1) AS found),
+        cut AS MATERIALIZED (
+          SELECT instance_key, place FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY place LIMIT 1)
+        SELECT ${withinColumns(run)} FROM ${source} WHERE instances.instance_key = ANY (ARRAY(
+          SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))`,
+    ),
+    selectKey: prepare(
+      'perdure_select_instance_key',
+      { instanceId: string() },
+      ({ instanceId }) =>
+        `SELECT instance_key AS "instanceKey" FROM ${schema}.instances WHERE instance_id = ${instanceId}`,
+    ),
+    selectExecutions: prepare(
+      'perdure_select_executions',
+      { instanceId: string(), after: one<number>('int'), limit: one<number>('bigint') },
+      ({
+        instanceId,
+        after,
+        limit,
+      }) => `SELECT past.execution_id AS "executionId", past.definition_key AS "definitionKey", past.status,
+          past.started_at AS "startedAt", past.ended_at AS "endedAt", past.history_length AS "historyLength"
+        FROM ${schema}.instances CROSS JOIN LATERAL (
+          SELECT * FROM ${schema}.executions AS one
+          WHERE one.instance_key = instances.instance_key AND one.execution_id > ${after}
+          ORDER BY one.execution_id LIMIT ${limit}) AS past
+        WHERE instance_id = ${instanceId}
+        UNION ALL
+        SELECT execution_id, definition_key, ${run.status('instances')},
+          ${run.executionStartedAt('instances')}, ended_at, history_length
+        FROM ${schema}.instances WHERE instance_id = ${instanceId} AND execution_id > ${after}
+        ORDER BY 1 LIMIT ${limit}`,
+    ),
+  };
 }
 
 function toBigint(count: number): number {

@@ -1,4 +1,4 @@
-import { encodeEvent, type HistoryEvent, type ParentRef } from '../../../model/event.ts';
+import { encodeEvent, type HistoryEvent } from '../../../model/event.ts';
 import { platformFailure } from '../../../model/failures/failure.ts';
 import { encodeMessage, type Message } from '../../../model/message.ts';
 import { isTerminal } from '../../../model/status.ts';
@@ -293,12 +293,9 @@ export class InstanceStops {
     const lastTimes = await this.#history.lastTimes(scope.tx, rows);
     const { counts, kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
-      level.map(({ row: { instanceKey }, termination }) => ({
-        instanceKey,
-        reason: termination.request.reason,
-        reach: 'terminate',
-        toldExecutionId: null,
-      })),
+      level.map(({ row: { instanceKey }, termination: { request } }) =>
+        itemCancel('terminate', { ...request, instanceKey }),
+      ),
     );
     const closing: number[] = [];
     for (const { row, termination } of level) {
@@ -347,7 +344,7 @@ export class InstanceStops {
     }
   }
 
-  /** Locks the children that executions have started, up to the given execution of each parent. */
+  /** Locks children that the given executions or later ones started, except those with cancellation `abandon`. */
   async lockChildren(
     { scope, instances }: Batch,
     parents: readonly Pick<InstanceRow, 'instanceId' | 'executionId'>[],
@@ -370,7 +367,7 @@ export class InstanceStops {
     await this.#lockParents(batch, rows);
     for (const row of rows) {
       if (row.closingReason === null) continue;
-      notifyParentOfCancel(batch, row, row.closingReason);
+      notifyParent(batch, row, { kind: 'childCanceled', reason: row.closingReason });
       scope.effects.finished.push(row.instanceId);
       instances.update(row.instanceKey, { status: 'canceled', closingReason: null });
     }
@@ -383,12 +380,7 @@ export class InstanceStops {
   ): Promise<void> {
     const { kept, startedAt } = await this.#itemCancels.cancelAll(
       scope,
-      requests.map(({ instanceKey, reason }) => ({
-        instanceKey,
-        reason,
-        reach: 'request',
-        toldExecutionId: null,
-      })),
+      requests.map((request) => itemCancel('request', request)),
     );
     for (const { instanceKey, reason, actor } of requests) {
       const run = instances.get(instanceKey);
@@ -417,12 +409,9 @@ export class InstanceStops {
     }
     const { messages } = await this.#itemCancels.cancelAll(
       scope,
-      requests.map(({ instanceKey, reason }) => ({
-        instanceKey,
-        reason,
-        reach: 'request',
-        toldExecutionId: instances.get(instanceKey)?.executionId ?? null,
-      })),
+      requests.map((request) =>
+        itemCancel('request', request, instances.get(request.instanceKey)?.executionId),
+      ),
     );
     changes.messages.push(...messages);
     for (const { instanceKey, reason, cleanupMs } of requests) {
@@ -440,13 +429,22 @@ export class InstanceStops {
   }
 }
 
+/** `executionId`: the execution that gets messages about its canceled items, if any. */
+function itemCancel(
+  reach: 'request' | 'terminate',
+  { instanceKey, reason }: CancelRequest,
+  executionId: number | null = null,
+) {
+  return { instanceKey, reason, reach, toldExecutionId: executionId };
+}
+
 function cancelPending(batch: Batch, row: InstanceRow, { reason, actor }: CancelRequest): void {
   const { scope, instances, changes } = batch;
   const { instanceKey, instanceId } = row;
   changes.pendingCancels.push({ instanceKey, reason, actor });
   record(batch, row, { kind: 'executionCanceled', at: scope.now, reason });
   changes.forget(instanceKey);
-  notifyParentOfCancel(batch, row, reason);
+  notifyParent(batch, row, { kind: 'childCanceled', reason });
   scope.effects.finished.push(instanceId);
   instances.update(instanceKey, { status: 'canceled', historyLength: 1, cancelReason: reason });
 }
@@ -469,12 +467,7 @@ function terminateOne(
   changes.forget(instanceKey);
   const message = `Instance ${JSON.stringify(instanceId)} was terminated: ${reason}`;
   const failure = platformFailure('INSTANCE_TERMINATED', message);
-  notifyParent(batch, row, ({ executionId, operation }) => ({
-    kind: 'childFailed',
-    executionId,
-    operation,
-    failure,
-  }));
+  notifyParent(batch, row, { kind: 'childFailed', failure });
   instances.update(instanceKey, { status: 'terminated', historyLength: row.historyLength + 1 });
 }
 
@@ -484,24 +477,20 @@ function record({ changes }: Batch, row: InstanceRow, event: HistoryEvent): void
   changes.events.push({ instanceKey, executionId, eventId, ...encodeEvent(event) });
 }
 
-function notifyParentOfCancel(batch: Batch, row: InstanceRow, reason: string): void {
-  notifyParent(batch, row, ({ executionId, operation }) => ({
-    kind: 'childCanceled',
-    executionId,
-    operation,
-    reason,
-  }));
-}
+type ChildMessage =
+  | Omit<Extract<Message, { kind: 'childFailed' }>, 'executionId' | 'operation'>
+  | Omit<Extract<Message, { kind: 'childCanceled' }>, 'executionId' | 'operation'>;
 
 /** Sends a message to the parent, unless that has ended or continued as new. */
 function notifyParent(
   { scope, instances, changes }: Batch,
   row: InstanceRow,
-  message: (parent: ParentRef) => Message,
+  message: ChildMessage,
 ): void {
   const parent = parentOf(row);
   const receiver = parent === null ? undefined : instances.find(parent.instanceId);
   if (parent === null || receiver === undefined || isOver(receiver)) return;
   if (receiver.executionId !== parent.executionId) return;
-  changes.send(scope, receiver, encodeMessage(message(parent)));
+  const { executionId, operation } = parent;
+  changes.send(scope, receiver, encodeMessage({ ...message, executionId, operation }));
 }

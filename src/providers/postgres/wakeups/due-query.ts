@@ -37,82 +37,6 @@ interface Row {
   readonly flagged: readonly string[];
 }
 
-/** The orchestrations that a worker can run. Send `unique()` values. */
-export const runnableRows = optional(
-  rowsOf<Runnable>()({
-    name: ['text', ({ name }) => name],
-    version: ['text', ({ version }) => version ?? ''],
-  }),
-);
-type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
-
-/** The SQL text of the activity names and the task names that a worker can run. */
-export interface WorkNames {
-  readonly names: string;
-  readonly tasks: string;
-}
-
-/** Removes duplicates: a definition that is named twice would be read twice. */
-export function unique<T extends string | Runnable>(
-  list: readonly T[] | undefined,
-): readonly T[] | undefined {
-  const keyOf = (entry: T) =>
-    typeof entry === 'string' ? entry : JSON.stringify([entry.name, entry.version]);
-  return list && [...new Map(list.map((entry) => [keyOf(entry), entry])).values()];
-}
-
-/** Distinct names as an array parameter; NULL for all names. */
-export function namesParameter(names: readonly string[] | undefined): string | null {
-  return names === undefined ? null : texts([...new Set(names)]);
-}
-
-/** A table of the definition keys of orchestrations, as `wanted_key`. */
-export function orchestrationKeys(schema: string, runnable: RunnableText): string {
-  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
-      WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration'
-    UNION ALL
-    SELECT definition_key FROM ${runnable.as('runnable')}
-    JOIN ${schema}.definitions AS definition ON definition.kind = 'orchestration'
-      AND definition.name = runnable.name AND definition.version = runnable.version)`;
-}
-
-/** A table of the definition keys of activities and tasks, as `wanted_key`. */
-export function workKeys(schema: string, { names, tasks }: WorkNames): string {
-  const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
-    FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
-      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
-  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
-      WHERE ${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task'
-    UNION ALL ${named('activity', names)}
-    UNION ALL ${named('task', tasks)})`;
-}
-
-/** Instances that another build blocked and that have visible messages. Each comparison is one index range. */
-export function blockedBy(schema: string, comparison: '<' | '>', buildId: string): string {
-  return `${schema}.instance_locks AS lock
-    WHERE lock.definition_key = wanted_key AND blocked_build ${comparison} ${buildId} COLLATE "C" AND lock_token IS NULL
-      AND (SELECT 1 FROM ${schema}.orchestrator_queue AS message
-           WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql} LIMIT 1) IS NOT NULL`;
-}
-
-/** From when on any worker can claim a canceling instance in order to end it. */
-export const cleanupDue = 'greatest(cleanup_at, locked_until)';
-
-/**
- * A common table `level`: the priorities of the unflagged items of `wanted_key`, highest first.
- * Each priority costs one index entry, and the recursion stops at the limit of the query around it.
- */
-export function priorityLevels(schema: string, suspect: string): string {
-  const highest = (below: string) =>
-    `(SELECT one.priority FROM ${schema}.worker_queue AS one
-      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested ${below}
-      ORDER BY one.priority DESC LIMIT 1)`;
-  return `WITH RECURSIVE level (priority) AS (
-      SELECT ${highest('')}
-      UNION ALL
-      SELECT ${highest('AND one.priority < level.priority')} FROM level WHERE level.priority IS NOT NULL)`;
-}
-
 /** Reads when the next work is due, without locks, in one statement. */
 export class DueQuery {
   readonly #select: ReturnType<typeof selectDueTimes>;
@@ -210,6 +134,82 @@ function selectDueTimes(schema: string) {
                    WHERE ${flaggedSince} IS NOT NULL AND locked_until > ${nowSql}
                      AND deleted_at >= ${flaggedSince}) AS "flagged"`,
   );
+}
+
+/** The orchestrations that a worker can run. Send `unique()` values. */
+export const runnableRows = optional(
+  rowsOf<Runnable>()({
+    name: ['text', ({ name }) => name],
+    version: ['text', ({ version }) => version ?? ''],
+  }),
+);
+type RunnableText = ReturnType<(typeof runnableRows)['inText']>;
+
+/** The SQL text of the activity names and the task names that a worker can run. */
+export interface WorkNames {
+  readonly names: string;
+  readonly tasks: string;
+}
+
+/** Removes duplicates: a definition that is named twice would be read twice. */
+export function unique<T extends string | Runnable>(
+  list: readonly T[] | undefined,
+): readonly T[] | undefined {
+  const keyOf = (entry: T) =>
+    typeof entry === 'string' ? entry : JSON.stringify([entry.name, entry.version]);
+  return list && [...new Map(list.map((entry) => [keyOf(entry), entry])).values()];
+}
+
+/** Distinct names as an array parameter; NULL for all names. */
+export function namesParameter(names: readonly string[] | undefined): string | null {
+  return names === undefined ? null : texts([...new Set(names)]);
+}
+
+/** A table of the definition keys of orchestrations, as `wanted_key`. */
+export function orchestrationKeys(schema: string, runnable: RunnableText): string {
+  return `(SELECT definition_key AS wanted_key FROM ${schema}.definitions
+      WHERE ${runnable.column('name')} IS NULL AND kind = 'orchestration'
+    UNION ALL
+    SELECT definition_key FROM ${runnable.as('runnable')}
+    JOIN ${schema}.definitions AS definition ON definition.kind = 'orchestration'
+      AND definition.name = runnable.name AND definition.version = runnable.version)`;
+}
+
+/** A table of the definition keys of activities and tasks, as `wanted_key`. */
+export function workKeys(schema: string, { names, tasks }: WorkNames): string {
+  const named = (kind: DefinitionKind, list: string) => `SELECT definition_key, kind = 'task'
+    FROM unnest(${list}) AS named (name) JOIN ${schema}.definitions AS definition
+      ON definition.kind = '${kind}' AND definition.name = named.name AND definition.version = ''`;
+  return `(SELECT definition_key AS wanted_key, kind = 'task' AS is_task FROM ${schema}.definitions
+      WHERE ${names} IS NULL AND kind = 'activity' OR ${tasks} IS NULL AND kind = 'task'
+    UNION ALL ${named('activity', names)}
+    UNION ALL ${named('task', tasks)})`;
+}
+
+/** Instances that another build blocked and that have visible messages. Each comparison is one index range. */
+export function blockedBy(schema: string, comparison: '<' | '>', buildId: string): string {
+  return `${schema}.instance_locks AS lock
+    WHERE lock.definition_key = wanted_key AND blocked_build ${comparison} ${buildId} COLLATE "C" AND lock_token IS NULL
+      AND (SELECT 1 FROM ${schema}.orchestrator_queue AS message
+           WHERE message.instance_key = lock.instance_key AND visible_at <= ${nowSql} LIMIT 1) IS NOT NULL`;
+}
+
+/** From when on any worker can claim a canceling instance in order to end it. */
+export const cleanupDue = 'greatest(cleanup_at, locked_until)';
+
+/**
+ * A common table `level`: the priorities of the unflagged items of `wanted_key`, highest first.
+ * Each priority costs one index entry, and the recursion stops at the limit of the query around it.
+ */
+export function priorityLevels(schema: string, suspect: string): string {
+  const highest = (below: string) =>
+    `(SELECT one.priority FROM ${schema}.worker_queue AS one
+      WHERE one.definition_key = wanted_key AND one.suspect = ${suspect} AND NOT one.cancel_requested ${below}
+      ORDER BY one.priority DESC LIMIT 1)`;
+  return `WITH RECURSIVE level (priority) AS (
+      SELECT ${highest('')}
+      UNION ALL
+      SELECT ${highest('AND one.priority < level.priority')} FROM level WHERE level.priority IS NOT NULL)`;
 }
 
 /** The state of a cache when a due query began. */

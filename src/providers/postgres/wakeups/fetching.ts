@@ -32,7 +32,7 @@ export interface Fetch<T> {
   readonly wanted: Wanted;
   readonly claim: () => Promise<readonly T[]>;
   /** A cheaper claim, tried first after a fetch that found work. It may return nothing although work is due. */
-  readonly claimPlainly?: () => Promise<readonly T[]>;
+  readonly claimInOneStatement?: () => Promise<readonly T[]>;
 }
 
 /** What fetches need of their store. */
@@ -118,8 +118,8 @@ export class Fetching {
 
   /** After a fetch that found work there is likely more: claims without a query before it. */
   async #claimWhileBusy<T>({ fetch, key, isOver }: Call<T>): Promise<readonly T[]> {
-    if (fetch.claimPlainly === undefined || !this.#busy.has(key) || isOver()) return [];
-    const claimed = await fetch.claimPlainly();
+    if (fetch.claimInOneStatement === undefined || !this.#busy.has(key) || isOver()) return [];
+    const claimed = await fetch.claimInOneStatement();
     if (claimed.length === 0) this.#busy.delete(key);
     return claimed;
   }
