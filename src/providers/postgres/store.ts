@@ -274,7 +274,7 @@ export class Store implements QueueAccess {
     return fetch.max < 1 ? [] : this.#fetching.fetch(fetch);
   }
 
-  /** Ends all waits, finishes the writes in progress, and closes the connections. */
+  /** Finishes the writes in progress, ends all waits, and closes the connections. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -121,7 +121,7 @@ export async function abandonJobs(
     requests: wanted,
   });
   const changes = new Map(wanted.map((one, index) => [one, changed[index] === true]));
-  // The locked row of a run that was not canceled does not tell whether it has started.
+  // The locked row of a run that was not canceled does not show whether it has started.
   const others = meant.flatMap((one) =>
     one === undefined || changes.has(one) ? [] : [one.instanceId],
   );

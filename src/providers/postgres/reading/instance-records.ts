@@ -279,7 +279,7 @@ class Values {
  * version, each of which reads an index in order up to the limit. Active task runs are found by their work items.
  * Returns `undefined` if nothing can match.
  */
-export function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
+function listQuery(params: ListInstancesParams, schema: string): ListQuery | undefined {
   const { filter, limit, beforeKey } = params;
   const statuses =
     filter.status === undefined
