@@ -107,7 +107,7 @@ export class ExecutionPrunes {
     return results;
   }
 
-  /** What prunes would delete. */
+  /** The results that prunes would have. */
   async preview(
     tx: Transaction,
     prunes: readonly ExecutionPrune[],

@@ -266,7 +266,7 @@ async function endIfEmpty(
   }
 }
 
-/** Lists due sessions. Needs no statement if the cache knows that nothing is due, one read if nothing is due. */
+/** Lists due sessions. If nothing is due, it needs one read, or no statement with a valid cache. */
 async function dueSessions(store: SessionParts, limit: number): Promise<DueSessions> {
   store.assertOpen('dueSessions');
   const known = store.nextSession.get();
@@ -349,7 +349,7 @@ async function check(store: SessionParts, scope: Scope, jobs: readonly JobRow[])
   );
 }
 
-/** Deletes ended sessions. Those with replies that were not taken wait until these are disposed of. */
+/** Deletes ended sessions. A session with late results stays until they are disposed of. */
 async function remove(
   { sessionRows, jobRows }: SessionParts,
   { tx, now }: Scope,

@@ -294,7 +294,7 @@ async function ackTurns(
   return results.map((result) => result ?? { ok: true, claimed: claimed.next().value ?? [] });
 }
 
-/** What `lockForTurns` read about the instances of turn acks. */
+/** The rows that `lockForTurns` locked or read. */
 interface LockedForTurns {
   readonly locks: Awaited<ReturnType<InstanceLocks['lock']>>;
   readonly items: ReadonlyMap<number, HeldItem>;

@@ -35,7 +35,7 @@ export interface Fetch<T> {
   readonly claimInOneStatement?: () => Promise<readonly T[]>;
 }
 
-/** What fetches need of their store. */
+/** The store parts that fetches use. */
 interface FetchParts {
   /** Waits are timed by its monotonic time. */
   readonly clock: Clock;
@@ -58,7 +58,7 @@ export class Fetching {
     this.#parts = parts;
   }
 
-  /** What all waiting fetches could claim together. */
+  /** The definitions that the waiting fetches can claim. */
   get waitingFor(): Wanted {
     const all = Array.from(this.#waiting, ({ wanted }) => wanted);
     return {
